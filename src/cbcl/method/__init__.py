@@ -1,0 +1,1 @@
+"""The paper, as pure functions on arrays, and the estimator on them."""

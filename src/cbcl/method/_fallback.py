@@ -1,0 +1,199 @@
+"""The passes of `_kernel.c` in numpy, for machines without a C compiler: the same numbers, more slowly.
+
+b vectors of a block, m centroids, d features. The comments and the proof of the bounds are in `_kernel.c`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbcl.method.arrays import Float32s, Float64s, Int64s
+
+LANES = 8
+SPAN = 512  # centroids in a row that share a bound in a search
+UNIT = 2.0**-24
+ROWS = 64  # vectors of a block of `learn`
+
+
+def is_safe(squares: Float64s | np.float64) -> NDArray[np.bool_]:
+    """Whether float32 products with vectors of these squared norms keep to their bound."""
+    safe: NDArray[np.bool_] = (squares == 0.0) | ((squares >= 1e-20) & (squares <= 1e30))
+    return safe
+
+
+def distances_between(a: Float32s, b: Float32s) -> Float64s:
+    """|a - b| along the last axis, in the one order of summation that decides everywhere."""
+    squares = (a.astype(np.float64) - b.astype(np.float64)) ** 2
+    d = squares.shape[-1]
+    padding = [(0, 0)] * (squares.ndim - 1) + [(0, -d % LANES)]
+    lanes = np.pad(squares, padding).reshape(*squares.shape[:-1], -(-d // LANES), LANES)
+    sums = np.add.accumulate(lanes, axis=-2)[..., -1, :]  # feature i goes to sum i mod 8
+    total: Float64s = np.add.accumulate(sums, axis=-1)[..., -1]
+    return np.sqrt(total)
+
+
+def norms_squared(vectors: Float32s) -> Float64s:
+    squares: Float64s = np.einsum("md,md->m", vectors, vectors, dtype=np.float64)
+    return squares
+
+
+def learn(
+    vectors: Float32s,
+    centroids: Float32s,
+    counts: Int64s,
+    squares: Float64s,
+    b: int,
+    d: int,
+    m: int,
+    capacity: int,
+    limit: int,
+    radius: float,
+) -> tuple[int, int]:
+    done = 0
+    while done < b and 0 <= m < min(limit, capacity):
+        block = vectors[done : done + min(ROWS, capacity - m)]
+        products = np.empty((len(block), m + len(block)), dtype=np.float32)
+        with np.errstate(all="ignore"):
+            products[:, :m] = block @ centroids[:m].T
+            gram = block @ block.T
+        m = absorb(block, products, gram, centroids, counts, squares, len(block), d, m, capacity, radius)
+        done += len(block)
+    return done, m
+
+
+def absorb(
+    vectors: Float32s,
+    products: Float32s,
+    gram: Float32s,
+    centroids: Float32s,
+    counts: Int64s,
+    squares: Float64s,
+    b: int,
+    d: int,
+    m: int,
+    capacity: int,  # noqa: ARG001 (the compiled pass needs it)
+    radius: float,
+) -> int:
+    lengths = norms_squared(vectors)
+    if not np.isfinite(lengths).all():
+        return -1
+    slack = np.empty(m + b)  # a product with x is off by at most |x| slack; infinite where no bound holds
+    slack[:m] = _slack(squares[:m], d)
+    with np.errstate(all="ignore"):  # overflown products are never believed
+        for k in range(b):
+            x, length = vectors[k], float(lengths[k])
+            j, exact = _nearest(x, length, products[k, :m], centroids, squares, slack)
+            if j >= 0 and _is_within(x, length, products[k, j], centroids[j], squares[j], slack[j], exact, radius):
+                w = float(counts[j])
+                reach = math.sqrt(max(squares[j], length))
+                centroids[j] = (w * centroids[j].astype(np.float64) + x) / (w + 1.0)  # equation 1
+                counts[j] += 1
+                squares[j] = norms_squared(centroids[j : j + 1])[0]
+                moved = max(slack[j], float(_slack(lengths[k], d))) + 16.0 * UNIT * reach
+                slack[j] = moved if is_safe(squares[j]) else math.inf
+                products[k + 1 :, j] += (gram[k, k + 1 :] - products[k + 1 :, j]) * np.float32(1.0 / (w + 1.0))
+            else:
+                centroids[m], counts[m], squares[m] = x, 1, length
+                slack[m] = _slack(lengths[k], d)
+                products[k + 1 :, m] = gram[k, k + 1 :]
+                m += 1
+    return m
+
+
+def _slack(squares: Float64s, d: int) -> Float64s:
+    return np.where(is_safe(squares), (d + 32) * UNIT * 1.0001 * np.sqrt(squares), math.inf)
+
+
+def _doubt(length: float, squares: Float64s | np.float64, slack: Float64s | np.float64) -> Float64s:
+    """How far |c|^2 / 2 - x.c, in float32, may be from the truth."""
+    doubt = math.sqrt(length) * slack + 8.0 * UNIT * squares
+    return np.where(np.isfinite(slack) & is_safe(np.float64(length)), doubt, math.inf)
+
+
+def _nearest(
+    x: Float32s, length: float, products: Float32s, centroids: Float32s, squares: Float64s, slack: Float64s
+) -> tuple[int, float]:
+    """The nearest centroid, the first among equals, and its distance where that had to be asked (else -1)."""
+    m = len(products)
+    if m == 0:
+        return -1, -1.0
+    halves = 0.5 * squares[:m] - products
+    doubt = _doubt(length, squares[:m], slack[:m])
+    least = np.fmin.reduce(halves + doubt)
+    candidates = np.flatnonzero(~(halves - doubt > least))
+    if len(candidates) == 1:
+        return int(candidates[0]), -1.0
+    distances = distances_between(x, centroids[candidates])
+    best = int(distances.argmin())
+    return int(candidates[best]), float(distances[best])
+
+
+def _is_within(
+    x: Float32s,
+    length: float,
+    product: np.float32,
+    centroid: Float32s,
+    square: float,
+    slack: float,
+    exact: float,
+    radius: float,
+) -> bool:
+    if exact < 0.0:
+        half = 0.5 * (square + length) - float(product)
+        doubt = float(_doubt(length, np.float64(square), np.float64(slack))) + 1e-9 * (square + length)
+        limit = 0.5 * radius * radius
+        if half + doubt < limit * (1.0 - 1e-9):
+            return True
+        if half - doubt > limit * (1.0 + 1e-9):
+            return False
+        exact = float(distances_between(x, centroid))
+    return exact < radius
+
+
+def search(
+    vectors: Float32s,
+    products: Float32s,
+    centroids: Float32s,
+    halves: Float32s,
+    doubts: Float32s,
+    blurs: Float32s,
+    found: tuple[Float64s, Int64s, *tuple[object, ...]],
+    b: int,
+    d: int,  # noqa: ARG001 (the compiled pass needs it)
+    every: int,  # noqa: ARG001
+    first: int,
+    m: int,  # noqa: ARG001
+    n: int,
+    room: int,  # noqa: ARG001
+    last: bool,  # noqa: ARG001
+) -> bool:
+    distances, indices = found[0], found[1]
+    lengths = norms_squared(vectors)
+    if not np.isfinite(lengths).all():
+        return False
+    near, doubt = scores(products, lengths, halves, doubts, blurs)
+    with np.errstate(invalid="ignore"):
+        before = 0.5 * (distances**2 - lengths[:, np.newaxis])  # what was measured so far, on the same scale
+        uppers = np.concatenate([before + 1e-6 * (np.abs(before) + lengths[:, np.newaxis]), near + doubt], axis=1)
+        limits = np.partition(np.where(np.isnan(uppers), math.inf, uppers), n - 1, axis=1)[:, n - 1]
+        may_be_near = ~(near - doubt > limits[:, np.newaxis])
+    for k in range(b):
+        asked = first + np.flatnonzero(may_be_near[k])
+        measured = np.concatenate([distances[k], distances_between(vectors[k], centroids[asked])])
+        order = np.argsort(measured, kind="stable")[:n]
+        distances[k], indices[k] = measured[order], np.concatenate([indices[k], asked])[order]
+    return True
+
+
+def scores(
+    products: Float32s, lengths: Float64s, halves: Float32s, doubts: Float32s, blurs: Float32s
+) -> tuple[Float64s, Float64s]:
+    """|c|^2 / 2 - x.c for each vector and centroid, and how far it may be from the truth: two of (b, m)."""
+    spans = np.arange(len(halves)) // SPAN
+    with np.errstate(all="ignore"):
+        doubt = 1.0001 * np.sqrt(lengths)[:, np.newaxis] * doubts[spans] + blurs[spans]
+        doubt[~is_safe(lengths)] = math.inf
+        return halves.astype(np.float64) - products, doubt

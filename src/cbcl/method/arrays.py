@@ -1,0 +1,55 @@
+"""The arrays that go between the functions of the method, and the checks at its doors."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Float32s: TypeAlias = NDArray[np.float32]
+Float64s: TypeAlias = NDArray[np.float64]
+Int64s: TypeAlias = NDArray[np.int64]
+Matrix: TypeAlias = NDArray[np.floating[Any]]  # checked, two-dimensional, float32 or float64
+
+
+Number = TypeVar("Number", np.float32, np.float64, np.int64)
+
+
+def as_matrix(vectors: ArrayLike, name: str = "vectors") -> Matrix:
+    """Vectors as a float32 or float64 matrix; one that is such already is not copied."""
+    array = np.asarray(vectors)
+    if array.dtype not in (np.float32, np.float64):
+        array = array.astype(np.float64)
+    if array.ndim != 2 or 0 in array.shape:
+        raise ValueError(f"{name} must be a matrix, one row a vector: got an array of shape {array.shape}.")
+    return array
+
+
+def as_float32(block: Matrix) -> Float32s:
+    """A block of vectors as they are learned and compared: float32, one after another in memory."""
+    with np.errstate(over="ignore"):  # too large for float32 is infinite, and the kernels report that
+        return np.ascontiguousarray(block, dtype=np.float32)
+
+
+def read_only(array: NDArray[Number]) -> NDArray[Number]:
+    """The array itself, which nobody can change by accident from now on."""
+    array.flags.writeable = False
+    return array
+
+
+def not_finite(name: str) -> ValueError:
+    return ValueError(f"{name} hold NaN, infinity or a number too large for float32: remove or scale such rows.")
+
+
+def as_radius(radius: object) -> float:
+    if not isinstance(radius, Real) or isinstance(radius, bool) or not float(radius) >= 0.0:
+        raise ValueError(f"radius={radius!r} is no distance: give a number of at least 0, or math.inf.")
+    return float(radius)
+
+
+def as_count(count: object, name: str) -> int:
+    if not isinstance(count, Integral) or isinstance(count, bool) or count < 1:
+        raise ValueError(f"{name}={count!r} is no count: give a whole number of at least 1.")
+    return int(count)

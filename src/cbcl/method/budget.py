@@ -1,0 +1,122 @@
+"""Centroid reduction: the concepts of all classes, no more than K centroids (Algorithm 3, equation 4 of the paper).
+
+t classes, m centroids of a class, d features.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Collection, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
+
+from cbcl.method import _fallback
+from cbcl.method.arrays import as_count, read_only
+from cbcl.method.concepts import Concepts
+
+Shrink: TypeAlias = Callable[[Concepts, int, int], Concepts]  # concepts, how many at most, seed
+
+
+def merge(concepts: Concepts, n: int, seed: int) -> Concepts:
+    """At most n concepts, by k-means on the centroids: what the paper does.
+
+    Each centroid counts once in the k-means, however many vectors stand behind it, as in the paper; the counts of those
+    that become one are added. Identical centroids may leave fewer than n.
+
+    >>> concepts = Concepts(np.float32([[0.0], [1.0], [9.0]]), np.array([5, 1, 2]))
+    >>> merged = merge(concepts, 2, seed=0)
+    >>> merged.centroids.tolist(), merged.counts.tolist()
+    ([[0.5], [9.0]], [6, 2])
+    """
+    points = concepts.centroids.astype(np.float64)
+    # One thread: with more, the order of k-means' sums, and so its last bits, would depend on how many there are.
+    with warnings.catch_warnings(), threadpool_limits(limits=1):
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct centroids than n
+        groups = KMeans(n, n_init=1, random_state=seed).fit_predict(points)
+    firsts, order = np.unique(groups, return_index=True)
+    firsts = firsts[np.argsort(order)]  # in the order of the first centroid of each
+    centroids = np.array([points[groups == group].mean(axis=0) for group in firsts], dtype=np.float32)
+    counts = np.array([concepts.counts[groups == group].sum() for group in firsts])
+    return Concepts(read_only(centroids), read_only(counts))
+
+
+def remove(concepts: Concepts, n: int, seed: int) -> Concepts:  # noqa: ARG001 (nothing is drawn)
+    """The first n concepts, the others removed: the paper's ablation "Remove-Centroids", for comparison only.
+
+    The vectors behind a removed centroid are counted with the nearest that stays, so that N_y of equation 3 remains.
+
+    >>> concepts = Concepts(np.float32([[0.0], [1.0], [9.0]]), np.array([5, 1, 2]))
+    >>> removed = remove(concepts, 2, seed=0)
+    >>> removed.centroids.tolist(), removed.counts.tolist()
+    ([[0.0], [1.0]], [5, 3])
+    """
+    kept = concepts.centroids[:n]
+    counts = concepts.counts[:n].copy()
+    for centroid, count in zip(concepts.centroids[n:], concepts.counts[n:], strict=True):
+        counts[_fallback.distances_between(centroid, kept).argmin()] += count
+    return Concepts(read_only(kept.copy()), read_only(counts))
+
+
+def reduce(
+    concepts: Sequence[Concepts],
+    max_centroids: int,
+    *,
+    new: Collection[int] = (),
+    seed: int = 0,
+    shrink: Shrink = merge,
+) -> list[Concepts]:
+    """The concepts of all classes with at most `max_centroids` (the paper's K) centroids in all.
+
+    The classes whose numbers are in `new` were just learned and shrink only when they alone are too many. The others
+    make room in proportion to what they have (equation 4), rounded to whole numbers by largest remainder; every class
+    keeps at least one. A class that need not shrink comes back as it is.
+
+    >>> from cbcl import agg_var
+    >>> cups = agg_var([[0.0], [1.0], [5.0], [6.0]], radius=0.0)
+    >>> keys = agg_var([[20.0], [30.0]], radius=0.0)
+    >>> [known.centroids.tolist() for known in reduce([cups, keys], 4, new={1})]
+    [[[0.5], [5.5]], [[20.0], [30.0]]]
+    """
+    as_count(max_centroids, "max_centroids")
+    if max_centroids < len(concepts):
+        raise ValueError(
+            f"max_centroids={max_centroids} cannot hold {len(concepts)} classes: "
+            "every class needs at least one centroid."
+        )
+    sizes = [len(known.counts) for known in concepts]
+    if sum(sizes) <= max_centroids:
+        return list(concepts)
+    old = [y for y in range(len(concepts)) if y not in new]
+    newcomers = [y for y in range(len(concepts)) if y in new]
+    left = max_centroids - sum(sizes[y] for y in newcomers)
+    limits = dict(enumerate(sizes))
+    limits.update(zip(old, shares([sizes[y] for y in old], max(left, len(old))), strict=True))
+    if left < len(old):
+        limits.update(zip(newcomers, shares([sizes[y] for y in newcomers], max_centroids - len(old)), strict=True))
+    return [known if sizes[y] <= limits[y] else shrink(known, limits[y], seed) for y, known in enumerate(concepts)]
+
+
+def shares(sizes: Sequence[int], limit: int) -> list[int]:
+    """`limit` divided in proportion to the sizes, at least 1 each, by largest remainder (first among equals).
+
+    >>> shares([60, 30, 1], 10)
+    [6, 3, 1]
+    """
+    parts = [1] * len(sizes)
+    rest = list(range(len(sizes)))
+    while True:  # a class whose part is below 1 gets 1, and the others divide what remains
+        whole, left = sum(sizes[y] for y in rest), limit - (len(sizes) - len(rest))
+        tall = [y for y in rest if sizes[y] * left >= whole]
+        if len(tall) == len(rest):
+            break
+        rest = tall
+    for y in rest:
+        parts[y] = sizes[y] * left // whole
+    owed = sorted(rest, key=lambda y: (-(sizes[y] * left % whole), y))
+    for y in owed[: limit - sum(parts)]:
+        parts[y] += 1
+    return parts

@@ -1,0 +1,105 @@
+"""The compiled passes where they were built, else the same passes in numpy."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol, cast
+
+import numpy as np
+
+from cbcl.method import _fallback
+from cbcl.method.arrays import Float32s, Float64s, Int64s
+
+
+class Found(NamedTuple):
+    """What is known about each vector of a block, tile after tile."""
+
+    distances: Float64s  # (b, n), to the nearest centroids measured so far, ascending,
+    indices: Int64s  # (b, n), then by number
+    uppers: Float32s  # (b, n), the rest is the compiled pass's: it measures only when all tiles were seen
+    waiting: Int64s  # (b, room)
+    lowers: Float32s  # (b, room)
+    fill: Int64s  # (b,)
+    lengths: Float64s  # (b,)
+
+    @classmethod
+    def nothing(cls, b: int, n: int, room: int) -> Found:
+        return cls(
+            np.full((b, n), np.inf),
+            np.full((b, n), -1, dtype=np.int64),
+            np.full((b, n), np.inf, dtype=np.float32),
+            np.empty((b, room), dtype=np.int64),
+            np.empty((b, room), dtype=np.float32),
+            np.zeros(b, dtype=np.int64),
+            np.empty(b),
+        )
+
+
+class Kernel(Protocol):
+    """What the compiled module and `_fallback` both offer: b vectors, d features, m centroids; -1 or False: not finite.
+
+    `learn` and `absorb` change the centroids, counts and squared norms in place; there is room for `capacity` of them.
+    """
+
+    def learn(
+        self,
+        vectors: Float32s,  # (b, d)
+        centroids: Float32s,  # (capacity, d)
+        counts: Int64s,  # (capacity,)
+        squares: Float64s,  # (capacity,)
+        b: int,
+        d: int,
+        m: int,
+        capacity: int,
+        limit: int,
+        radius: float,
+        /,
+    ) -> tuple[int, int]:
+        """Learn vectors until they, the room or `limit` centroids are used up: (vectors learned, m)."""
+
+    def absorb(
+        self,
+        vectors: Float32s,  # (b, d)
+        products: Float32s,  # (b, m + b), of which m are filled
+        gram: Float32s,  # (b, b)
+        centroids: Float32s,
+        counts: Int64s,
+        squares: Float64s,
+        b: int,
+        d: int,
+        m: int,
+        capacity: int,
+        radius: float,
+        /,
+    ) -> int:
+        """Learn a block whose inner products with the centroids and with itself are given: m."""
+
+    def search(
+        self,
+        vectors: Float32s,  # (b, d)
+        products: Float32s,  # (b, m)
+        centroids: Float32s,  # (all, d)
+        halves: Float32s,  # (m,)
+        doubts: Float32s,  # (spans,)
+        blurs: Float32s,  # (spans,)
+        found: Found,
+        b: int,
+        d: int,
+        every: int,
+        first: int,
+        m: int,
+        n: int,
+        room: int,
+        last: bool,
+        /,
+    ) -> bool:
+        """Take note of a tile, m of `every` centroids from `first` on; after the `last`, the nearest are found."""
+
+
+NUMPY = cast(Kernel, _fallback)
+
+try:
+    from cbcl.method import _kernel  # type: ignore[attr-defined] # no source that mypy could read
+except ImportError:  # installed without a C compiler
+    KERNEL = NUMPY
+else:
+    KERNEL = cast(Kernel, _kernel)

@@ -1,0 +1,159 @@
+"""Which centroids are nearest: matrix products in tiles, and exact distances where those leave a doubt.
+
+m centroids of all classes, t classes, n voters, d features, b vectors of a block. No more than a tile of products is in
+memory at a time, and neither the size of a block nor the number of threads changes a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from cbcl.method import _fallback
+from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix, as_float32, not_finite, read_only
+from cbcl.method.concepts import Concepts
+from cbcl.method.kernel import KERNEL, NUMPY, Found, Kernel
+
+ROWS = 1280  # vectors of a block
+TILE = 1536  # centroids of a tile: with ROWS, 8 MB of products; a power of two would collide in the cache
+MANY_VOTERS = 64  # above that, sorting beats inserting
+
+
+class Index:
+    """The concepts of all classes side by side, ready to be searched."""
+
+    def __init__(self, concepts: Sequence[Concepts]) -> None:
+        if not concepts:
+            raise ValueError("there is nothing to vote: give the concepts of at least one class.")
+        widths = {known.centroids.shape[1] for known in concepts}
+        if len(widths) > 1:
+            raise ValueError(f"the classes have centroids of {sorted(widths)} features: all must have as many.")
+        self.concepts = tuple(concepts)
+
+    def __reduce__(self) -> tuple[type[Index], tuple[tuple[Concepts, ...]]]:
+        return Index, (self.concepts,)
+
+    @cached_property
+    def centroids(self) -> Float32s:  # (m, d)
+        return read_only(np.concatenate([known.centroids for known in self.concepts]))
+
+    @cached_property
+    def counts(self) -> Int64s:  # (m,)
+        return read_only(np.concatenate([known.counts for known in self.concepts]))
+
+    @cached_property
+    def owners(self) -> Int64s:  # (m,), the number of each centroid's class
+        return np.repeat(np.arange(len(self.concepts)), [len(known.counts) for known in self.concepts])
+
+    @cached_property
+    def sizes(self) -> Int64s:  # (t,), N_y
+        return np.array([known.size for known in self.concepts], dtype=np.int64)
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        squares = np.concatenate([_fallback.norms_squared(known.centroids) for known in self.concepts])
+        return Bounds.of(squares, self.centroids.shape[1])
+
+
+class Bounds(NamedTuple):
+    """What is known of |c|^2 / 2 - x.c in float32: its first part, and by how much it may be wrong."""
+
+    halves: Float32s  # (m,) |c|^2 / 2
+    doubts: Float32s  # (spans,) for each unit of |x|, the same for SPAN centroids in a row
+    blurs: Float32s  # (spans,) besides; infinite where no bound holds
+
+    @classmethod
+    def of(cls, squares: Float64s, d: int) -> Bounds:
+        starts = np.arange(0, len(squares), _fallback.SPAN)
+        most = np.maximum.reduceat(squares, starts)
+        safe = np.logical_and.reduceat(_fallback.is_safe(squares), starts)
+        with np.errstate(over="ignore"):  # only where it is not safe
+            halves = (0.5 * squares).astype(np.float32)
+        doubts = np.where(safe, (d + 32) * _fallback.UNIT * 1.0001 * np.sqrt(most), 0.0)
+        blurs = np.where(safe, 8.0 * _fallback.UNIT * most, np.inf)
+        return cls(halves, doubts.astype(np.float32), blurs.astype(np.float32))
+
+    def tile(self, first: int, last: int) -> Bounds:
+        spans = slice(first // _fallback.SPAN, -(-last // _fallback.SPAN))
+        return Bounds(self.halves[first:last], self.doubts[spans], self.blurs[spans])
+
+
+class Voters(NamedTuple):
+    """The n nearest centroids of each vector, the nearest first, then in the order of the index."""
+
+    indices: Int64s  # (b, n), rows of the index
+    distances: Float64s  # (b, n)
+
+
+class Search:
+    """Finds the voters of block after block, with one piece of scratch memory for all."""
+
+    def __init__(self, index: Index, n: int, kernel: Kernel = KERNEL) -> None:
+        self.index = index
+        self.m, self.d = index.centroids.shape
+        self.n = min(n, self.m)
+        self.kernel = kernel
+        self.scratch: Float32s = np.empty(0, dtype=np.float32)
+
+    def voters(self, block: Float32s) -> Voters:
+        """The n nearest; where more coincide with a vector, those of the classes with the largest 1 / N_y."""
+        voters = self.nearest(block, self.n)
+        crowded, wide = np.flatnonzero(voters.distances[:, -1] == 0.0), self.n
+        while crowded.size and wide < self.m:
+            wide = min(2 * wide, self.m)
+            more = self.nearest(block[crowded], wide)
+            whole = (more.distances[:, -1] > 0.0) | (wide == self.m)
+            for row, found, distances in zip(crowded[whole], more.indices[whole], more.distances[whole], strict=True):
+                coincident = found[distances == 0.0]
+                order = np.lexsort((coincident, self.index.sizes[self.index.owners[coincident]]))
+                voters.indices[row] = coincident[order[: self.n]]
+            crowded = crowded[~whole]
+        return voters
+
+    def nearest(self, block: Float32s, n: int) -> Voters:
+        """The n nearest centroids of each vector."""
+        b, room = len(block), 2 * n + 32
+        found = Found.nothing(b, n, room)
+        kernel = NUMPY if n > MANY_VOTERS else self.kernel
+        for first, products, bounds in self._tiles(block):
+            m = products.shape[1]
+            sizes = (b, self.d, self.m, first, m, n, room)
+            if not kernel.search(block, products, self.index.centroids, *bounds, found, *sizes, first + m == self.m):
+                raise not_finite("vectors")
+        return Voters(found.indices, found.distances)
+
+    def farthest(self, block: Float32s) -> Float64s:
+        """The distance of each vector to the farthest centroid of all: (b,)."""
+        lengths = _fallback.norms_squared(block)
+        farthest = np.zeros(len(block))
+        for first, products, bounds in self._tiles(block):
+            scores, doubt = _fallback.scores(products, lengths, *bounds)
+            with np.errstate(invalid="ignore"):
+                limits = np.fmax.reduce(scores - doubt, axis=1)
+                may_be_far = ~(scores + doubt < limits[:, np.newaxis])
+            for k, far in enumerate(may_be_far):
+                centroids = self.index.centroids[first + np.flatnonzero(far)]
+                farthest[k] = max(farthest[k], _fallback.distances_between(block[k], centroids).max())
+        return farthest
+
+    def _tiles(self, block: Float32s) -> Iterator[tuple[int, Float32s, Bounds]]:
+        """Tile after tile: the number of its first centroid, the products (b, tile) and their bounds."""
+        b = len(block)
+        if self.scratch.size < b * min(self.m, TILE):
+            self.scratch = np.empty(b * min(self.m, TILE), dtype=np.float32)
+        for first in range(0, self.m, TILE):
+            tile = self.index.centroids[first : first + TILE]
+            products = self.scratch[: b * len(tile)].reshape(b, len(tile))
+            with np.errstate(all="ignore"):  # overflown products are never believed
+                np.matmul(block, tile.T, out=products)
+            yield first, products, self.index.bounds.tile(first, first + len(tile))
+
+
+def blocks(matrix: Matrix) -> Iterator[tuple[slice, Float32s]]:
+    """A matrix in blocks of float32, each with its rows."""
+    for start in range(0, len(matrix), ROWS):
+        rows = slice(start, start + ROWS)
+        yield rows, as_float32(matrix[rows])

@@ -1,0 +1,96 @@
+"""Choosing D and n: from the vectors at hand alone, at any scale, and sure before it departs from the simple."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from cbcl import CBCLClassifier, Tuning, agg_var, tune, vote
+from cbcl.method.arrays import Float64s
+from cbcl.method.tuning import SCALES
+
+
+def clusters(per_class: int, spots: int, seed: int = 0) -> list[Float64s]:
+    """Three classes, each scattered tightly around some spots: a mean says nothing, the spots everything."""
+    rng = np.random.default_rng(seed)
+    return [
+        rng.normal(size=(spots, 4))[rng.integers(0, spots, per_class)] * 5 + 0.05 * rng.normal(size=(per_class, 4))
+        for _ in range(3)
+    ]
+
+
+def accuracy(classes: list[Float64s], tuning: Tuning, queries: list[Float64s]) -> float:
+    learned = [agg_var(x, tuning.radius) for x in classes]
+    return float(np.mean([vote(x, learned, tuning.n_voters).argmax(axis=1) == y for y, x in enumerate(queries)]))
+
+
+def test_the_grid_goes_from_one_centroid_a_class_to_every_vector() -> None:
+    assert SCALES[0] == math.inf
+    assert SCALES[-1] == 0.0
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-6, 1.0, 1e6, 1e30])
+def test_classes_of_several_spots_get_a_small_radius_at_any_scale_of_the_features(scale: float) -> None:
+    classes = [x * scale for x in clusters(60, spots=6)]
+    train, test = [x[:40] for x in classes], [x[40:] for x in classes]
+    chosen = tune(train)
+    assert 0.0 <= chosen.radius < 5 * scale
+    assert accuracy(train, chosen, test) > 0.99 > accuracy(train, Tuning(math.inf, 1), test)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_five_shots_of_the_digits_get_one_centroid_a_class(seed: int) -> None:
+    pixels, digits = load_digits(return_X_y=True)
+    rng = np.random.default_rng(seed)
+    shots = [pixels[rng.choice(np.flatnonzero(digits == digit), 5, replace=False)] for digit in range(10)]
+    assert tune(shots, seed=seed) == Tuning(math.inf, 1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_all_of_the_digits_get_more_centroids_and_are_the_better_for_it(seed: int) -> None:
+    pixels, digits = load_digits(return_X_y=True)
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(digits))
+    train, test = order[:1200], order[1200:]
+    tuned = CBCLClassifier(random_state=seed).fit(pixels[train], digits[train])
+    simple = CBCLClassifier(radius=math.inf, n_voters=1).fit(pixels[train], digits[train])
+    assert tuned.radius_ < math.inf
+    assert tuned.score(pixels[test], digits[test]) > simple.score(pixels[test], digits[test]) + 0.05
+
+
+def test_what_was_chosen_before_is_left_only_for_the_simpler() -> None:
+    classes = clusters(60, spots=6)
+    assert tune(classes, before=Tuning(math.inf, 1)) == Tuning(math.inf, 1)
+    fine = tune(classes)
+    assert tune(clusters(60, spots=6, seed=1), before=fine) == fine
+    rng = np.random.default_rng(0)
+    blobs = [rng.normal(loc=mean, size=(40, 50)) for mean in (0.0, 0.3, 0.6, 0.9)]  # means say it all
+    kept = tune(blobs, before=Tuning(0.0, 3))
+    assert kept.radius > 0.0 or kept.n_voters < 3
+
+
+def test_without_evidence_there_is_one_centroid_a_class_or_what_was_before() -> None:
+    one_each = [np.eye(3)[[i]] for i in range(3)]
+    only_class = clusters(60, spots=6)[:1]
+    twins = [np.ones((4, 2)), np.ones((4, 2))]
+    for classes in (one_each, only_class, twins):
+        assert tune(classes) == Tuning(math.inf, 1)
+        assert tune(classes, before=Tuning(2.0, 3)) == Tuning(2.0, 3)
+
+
+def test_the_seed_reaches_the_folds() -> None:
+    pixels, digits = load_digits(return_X_y=True)
+    classes = [pixels[digits == digit][:30] for digit in range(10)]
+    assert tune(classes, seed=1) == tune(classes, seed=1)
+    assert len({tune(classes, seed=seed) for seed in range(12)}) > 1
+
+
+def test_the_vectors_are_not_changed() -> None:
+    classes = clusters(20, spots=3)
+    before = [x.copy() for x in classes]
+    tune(classes)
+    for x, same in zip(classes, before, strict=True):
+        np.testing.assert_array_equal(x, same)
