@@ -17,6 +17,7 @@ ORDER = [
     "cbcl.method._fallback",
     "cbcl.method._kernel",
     "cbcl.method.kernel",
+    "cbcl.method.threads",
     "cbcl.method.concepts",
     "cbcl.method.search",
     "cbcl.method.voting",

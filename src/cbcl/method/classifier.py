@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix, as_count, as_radius
 from cbcl.method.budget import reduce
 from cbcl.method.concepts import Concepts, cluster
-from cbcl.method.search import Index, Search, blocks
+from cbcl.method.search import Index, Search, in_blocks
 from cbcl.method.tuning import Lesson, Tuning, choose
 from cbcl.method.voting import block_votes, inverse
 
@@ -110,10 +110,10 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The label of each vector."""
-        matrix, search = self._ready(X)
+        matrix = self._checked(X)
         winners = np.empty(len(matrix), dtype=np.int64)
-        for rows, block in blocks(matrix):
-            winners[rows] = block_votes(block, search).argmax(axis=1)
+        for rows, found in in_blocks(matrix, self._index, self.n_voters_, _winners):
+            winners[rows] = found
         return self.classes_[winners]
 
     def predict_proba(self, X: ArrayLike) -> Float64s:
@@ -132,11 +132,11 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
 
     def explain(self, X: ArrayLike) -> Evidence:
         """The centroids that voted on each vector, their labels, distances and weights."""
-        matrix, search = self._ready(X)
-        shape = (len(matrix), search.n)
+        matrix = self._checked(X)
+        shape = (len(matrix), min(self.n_voters_, self.n_centroids_))
         indices, distances = np.empty(shape, dtype=np.int64), np.empty(shape)
-        for rows, block in blocks(matrix):
-            indices[rows], distances[rows] = search.voters(block)
+        for rows, found in in_blocks(matrix, self._index, self.n_voters_, Search.voters):
+            indices[rows], distances[rows] = found
         owners = self._index.owners[indices]
         weights = inverse(distances) * (1.0 / self._index.sizes[owners])
         return Evidence(self.classes_[owners], distances, weights, indices)
@@ -210,17 +210,26 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
             self.__dict__ = before
             raise
 
-    def _ready(self, X: ArrayLike) -> tuple[Matrix, Search]:
+    def _checked(self, X: ArrayLike) -> Matrix:
         check_is_fitted(self)
-        matrix = validate_data(self, X, reset=False, dtype=(np.float64, np.float32))
-        return matrix, Search(self._index, self.n_voters_)
+        if type(X) is np.ndarray and X.dtype in (np.float32, np.float64) and not hasattr(self, "feature_names_in_"):
+            ordinary: Matrix = X
+            if ordinary.ndim == 2 and len(ordinary) and ordinary.shape[1] == self.n_features_in_:
+                return ordinary  # whether its numbers are finite, the search sees without another pass
+        matrix: Matrix = validate_data(self, X, reset=False, dtype=(np.float64, np.float32))
+        return matrix
 
     def _votes(self, X: ArrayLike) -> Float64s:
-        matrix, search = self._ready(X)
+        matrix = self._checked(X)
         votes = np.empty((len(matrix), len(self.classes_)))
-        for rows, block in blocks(matrix):
-            votes[rows] = block_votes(block, search)
+        for rows, found in in_blocks(matrix, self._index, self.n_voters_, block_votes):
+            votes[rows] = found
         return votes
+
+
+def _winners(search: Search, block: Float32s) -> Int64s:
+    winners: Int64s = block_votes(search, block).argmax(axis=1)
+    return winners
 
 
 def _is_auto(value: object) -> bool:

@@ -6,9 +6,11 @@ memory at a time, and neither the size of a block nor the number of threads chan
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from typing import NamedTuple
+from threading import local
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -16,9 +18,12 @@ from cbcl.method import _fallback
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix, as_float32, not_finite, read_only
 from cbcl.method.concepts import Concepts
 from cbcl.method.kernel import KERNEL, NUMPY, Found, Kernel
+from cbcl.method.threads import blas_threads, one_blas_thread
 
-ROWS = 1280  # vectors of a block
-TILE = 1536  # centroids of a tile: with ROWS, 8 MB of products; a power of two would collide in the cache
+Result = TypeVar("Result")
+
+ROWS = 1024  # vectors of a block
+TILE = 1536  # centroids of a tile, at least: with ROWS, 6 MB of products; a power of two would collide in the cache
 MANY_VOTERS = 64  # above that, sorting beats inserting
 
 
@@ -142,18 +147,40 @@ class Search:
     def _tiles(self, block: Float32s) -> Iterator[tuple[int, Float32s, Bounds]]:
         """Tile after tile: the number of its first centroid, the products (b, tile) and their bounds."""
         b = len(block)
-        if self.scratch.size < b * min(self.m, TILE):
-            self.scratch = np.empty(b * min(self.m, TILE), dtype=np.float32)
-        for first in range(0, self.m, TILE):
-            tile = self.index.centroids[first : first + TILE]
+        step = min(self.m, max(1, ROWS // b) * TILE)  # few vectors, large tiles
+        if self.scratch.size < b * step:
+            self.scratch = np.empty(b * step, dtype=np.float32)
+        for first in range(0, self.m, step):
+            tile = self.index.centroids[first : first + step]
             products = self.scratch[: b * len(tile)].reshape(b, len(tile))
             with np.errstate(all="ignore"):  # overflown products are never believed
                 np.matmul(block, tile.T, out=products)
             yield first, products, self.index.bounds.tile(first, first + len(tile))
 
 
-def blocks(matrix: Matrix) -> Iterator[tuple[slice, Float32s]]:
-    """A matrix in blocks of float32, each with its rows."""
-    for start in range(0, len(matrix), ROWS):
-        rows = slice(start, start + ROWS)
-        yield rows, as_float32(matrix[rows])
+def in_blocks(
+    matrix: Matrix, index: Index, n: int, work: Callable[[Search, Float32s], Result]
+) -> Iterator[tuple[slice, Result]]:
+    """`work` on a matrix, block after block, each with its rows: on as many threads as the BLAS would use.
+
+    One thread a block, each with its own search and the BLAS to itself, keeps what is next to each other in time next
+    to each other in the cache. Which thread does what changes no result.
+    """
+    if len(matrix) <= ROWS:
+        yield slice(None), work(Search(index, n), as_float32(matrix))
+        return
+    parts = [slice(start, start + ROWS) for start in range(0, len(matrix), ROWS)]
+    threads = min(len(parts), blas_threads())
+    searches = local()
+
+    def do(rows: slice) -> Result:
+        if not hasattr(searches, "own"):
+            searches.own = Search(index, n)
+        return work(searches.own, as_float32(matrix[rows]))
+
+    executor = ThreadPoolExecutor(threads)
+    try:
+        with one_blas_thread():
+            yield from zip(parts, executor.map(do, parts), strict=True)
+    finally:
+        executor.shutdown(cancel_futures=True)

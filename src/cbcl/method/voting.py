@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s, as_count, as_matrix
 from cbcl.method.concepts import Concepts
-from cbcl.method.search import Index, Search, Voters, blocks
+from cbcl.method.search import Index, Search, Voters, in_blocks
 
 COINCIDENT = 1e300  # what a voter at distance 0 counts: more than any other, and finite
 
@@ -54,18 +54,18 @@ def _all_votes(
     vectors: ArrayLike,
     concepts: Sequence[Concepts],
     n_voters: int,
-    block_vote: Callable[[Float32s, Search], Float64s],
+    block_vote: Callable[[Search, Float32s], Float64s],
 ) -> Float64s:
-    matrix, search = as_matrix(vectors), Search(Index(concepts), as_count(n_voters, "n_voters"))
-    if matrix.shape[1] != search.d:
-        raise ValueError(f"vectors have {matrix.shape[1]} features, but the concepts have {search.d}.")
+    matrix, index, n = as_matrix(vectors), Index(concepts), as_count(n_voters, "n_voters")
+    if matrix.shape[1] != index.centroids.shape[1]:
+        raise ValueError(f"vectors have {matrix.shape[1]} features, but the concepts have {index.centroids.shape[1]}.")
     votes = np.empty((len(matrix), len(concepts)))
-    for rows, block in blocks(matrix):
-        votes[rows] = block_vote(block, search)
+    for rows, found in in_blocks(matrix, index, n, block_vote):
+        votes[rows] = found
     return votes
 
 
-def block_votes(block: Float32s, search: Search) -> Float64s:
+def block_votes(search: Search, block: Float32s) -> Float64s:
     """`vote` on one block: (b, t)."""
     return tally(search.voters(block), search.index.owners, search.index.sizes)
 
@@ -84,7 +84,7 @@ def inverse(distances: Float64s) -> Float64s:
     return np.divide(1.0, distances, out=np.full_like(distances, COINCIDENT), where=distances > 0.0)
 
 
-def _block_rank_votes(block: Float32s, search: Search) -> Float64s:
+def _block_rank_votes(search: Search, block: Float32s) -> Float64s:
     voters = search.nearest(block, search.n)
     near, far = voters.distances[:, :1], search.farthest(block)[:, np.newaxis]
     ranks = np.arange(1, search.n + 1)
