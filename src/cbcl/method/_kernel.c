@@ -31,6 +31,13 @@
 #define VECTORISED
 #endif
 
+#if defined(__GNUC__)
+#define PREFETCH(row, d)                                                                     \
+    for (Py_ssize_t line = 0; line < (d) && line < 512; line += 16) __builtin_prefetch((row) + line)
+#else
+#define PREFETCH(row, d) ((void)0)
+#endif
+
 #define LANES 8      /* running sums of a distance; part of its definition */
 #define WIDTH 32     /* running sums or minima elsewhere: enough that a compiler vectorises rather than unrolls */
 #define COLUMN 16    /* centroids that share a minimum in a search: every WIDTH-th of a span */
@@ -401,9 +408,12 @@ static void tighten(const Searcher *s, const float *products, float norm, float 
 static void measure(const Searcher *s, Found *f) {
     Py_ssize_t n = s->n, d = s->d;
     widen(f->vector, d, s->wide);
-    for (int64_t w = 0; w < *f->fill; w++) {
-        if (f->lowers[w] > f->uppers[n - 1]) continue;
+    int64_t kept = 0;
+    for (int64_t w = 0; w < *f->fill; w++)
+        if (!(f->lowers[w] > f->uppers[n - 1])) f->waiting[kept++] = f->waiting[w];
+    for (int64_t w = 0; w < kept; w++) {
         int64_t number = f->waiting[w];
+        if (w + 1 < kept) PREFETCH(s->centroids + f->waiting[w + 1] * d, d);
         double found = distance(s->wide, s->centroids + number * d, d);
         Py_ssize_t i = n;
         while (i > 0 && (f->distances[i - 1] > found || (f->distances[i - 1] == found && f->indices[i - 1] > number)))

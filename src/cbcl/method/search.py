@@ -169,8 +169,10 @@ def in_blocks(
     if len(matrix) <= ROWS:
         yield slice(None), work(Search(index, n), as_float32(matrix))
         return
-    parts = [slice(start, start + ROWS) for start in range(0, len(matrix), ROWS)]
-    threads = min(len(parts), blas_threads())
+    threads = blas_threads()
+    rounds = -(-len(matrix) // (threads * ROWS))
+    step = -(-len(matrix) // (threads * rounds))  # so that all threads have as much to do
+    parts = [slice(start, start + step) for start in range(0, len(matrix), step)]
     searches = local()
 
     def do(rows: slice) -> Result:
