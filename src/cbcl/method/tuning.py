@@ -20,7 +20,9 @@ from cbcl.method.voting import tally
 # Radii to try, in units of the mean distance of a vector to the mean of its class: from one centroid a class to every
 # vector its own.
 SCALES = (math.inf, 1.5, 1.25, 1.1, 1.0, 0.75, 0.5, 0.25, 0.0)
-SURE = 2.5  # standard errors by which anything must be better than what is preferred
+USUAL = 1.25  # the scale to begin with, where that is seen to do no harm:
+HARM = 0.01  # to cost no more accuracy than this, by one standard error
+SURE = 2.5  # standard errors by which anything else must be better
 MOST_VOTERS = 10
 FOLDS = 5
 
@@ -46,9 +48,10 @@ def tune(classes: Sequence[ArrayLike], *, before: Tuning | None = None, seed: in
 
     The vectors are divided into folds, and those of a fold are labelled by what was learned of the others, with every
     radius and every number of voters up to ten. The radii are relative to the spread of the vectors, so that any
-    features will do. One centroid a class and one voter, or else what was chosen `before`, is preferred, and given up
-    only for what is better by 2.5 standard errors; and what was chosen before, only for a larger radius or fewer
-    voters, since the other way the newcomers would have an edge over the classes that were learned with it.
+    features will do. What is not known to be better is not chosen: without evidence it is one centroid a class and one
+    voter, the best for a few examples; with evidence that a moderate radius does no harm, that; and anything else only
+    if it is better by 2.5 standard errors. What was chosen `before` is left only for a larger radius or fewer voters,
+    since the other way the newcomers would have an edge over the classes that were learned with it.
 
     >>> rng = np.random.default_rng(0)
     >>> tune([rng.normal(loc=mean, size=(5, 20)) for mean in (0.0, 1.0, 2.0)])
@@ -83,14 +86,18 @@ def choose(
     if len(radii) == len(counts) == 1:
         return preferred
     hits = _cross_validate(matrix, lessons, sorted(radii, reverse=True), sorted(counts), seed)
+    usual = Tuning(USUAL * unit, preferred.n_voters)
+    if before is None and usual in hits and _gain(hits[usual], hits[preferred], errors=-1.0) >= -HARM:
+        preferred = usual
     best = max(hits, key=lambda tuning: hits[tuning].mean())  # the largest radius and fewest voters among equals
-    return best if _is_surely_better(hits[best], hits[preferred]) else preferred
+    return best if _gain(hits[best], hits[preferred], errors=-SURE) > 0.0 else preferred
 
 
-def _is_surely_better(these: Hits, those: Hits) -> bool:
+def _gain(these: Hits, those: Hits, *, errors: float) -> float:
+    """The share by which these hits are more than those, and so many standard errors of it."""
     better, worse = int(np.sum(these & ~those)), int(np.sum(those & ~these))
     # One more: that a few vectors differ in nothing is no certainty.
-    return better - worse > SURE * math.sqrt(better + worse + 1)
+    return (better - worse + errors * math.sqrt(better + worse + 1)) / len(these)
 
 
 def _spread(matrix: Matrix, lessons: Sequence[Lesson]) -> float:
