@@ -57,6 +57,8 @@ def tune(classes: Sequence[ArrayLike], *, before: Tuning | None = None, seed: in
     >>> tune([rng.normal(loc=mean, size=(5, 20)) for mean in (0.0, 1.0, 2.0)])
     Tuning(radius=inf, n_voters=1)
     """
+    if not classes:
+        raise ValueError("there is nothing to tune: give the vectors of at least one class.")
     matrices = [as_matrix(vectors) for vectors in classes]
     ends = np.cumsum([len(matrix) for matrix in matrices])
     lessons = [Lesson(np.arange(end - len(matrix), end)) for end, matrix in zip(ends, matrices, strict=True)]
@@ -75,9 +77,10 @@ def choose(
     """`tune` on rows of a matrix, and with the radius or the number of voters given where it is not None."""
     preferred = before or Tuning(math.inf, 1)
     preferred = Tuning(preferred.radius if radius is None else radius, n_voters or preferred.n_voters)
-    unit = _spread(matrix, lessons)
-    if unit == 0.0 or len(lessons) < 2:
-        return preferred  # there is nothing to validate on, or nothing to confuse
+    simplest = before is not None and preferred == (math.inf, 1)  # and later calls may only make it simpler
+    unit = 0.0 if simplest or len(lessons) < 2 else _spread(matrix, lessons)
+    if unit == 0.0:
+        return preferred  # there is nothing to choose, to confuse or to validate on
     radii = {preferred.radius} if radius is not None else {preferred.radius, *(s and s * unit for s in SCALES)}
     counts = {preferred.n_voters} if n_voters is not None else {preferred.n_voters, *range(1, MOST_VOTERS + 1)}
     if before is not None:
