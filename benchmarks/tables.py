@@ -27,13 +27,13 @@ def accuracy() -> str:
         row = (record["about"].split(",")[0].split(" without")[0], str(shots), str(increment))
         cells.setdefault(row, {}).setdefault(record["choice"], []).append(record["accuracies"])
     rows = [f"| data | shots | at a time | orders | {' | '.join(choices)} |", "|---" * (4 + len(choices)) + "|"]
-    for row, found in cells.items():
+    for labels, found in cells.items():
         numbers = [
             f"{100 * np.mean([np.mean(run) for run in found[choice]]):.1f} / "
             f"{100 * np.mean([run[-1] for run in found[choice]]):.1f}"
             for choice in choices
         ]
-        rows.append(f"| {' | '.join(row)} | {len(found[choices[0]])} | {' | '.join(numbers)} |")
+        rows.append(f"| {' | '.join(labels)} | {len(found[choices[0]])} | {' | '.join(numbers)} |")
     return "\n".join(rows)
 
 
