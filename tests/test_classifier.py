@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import pickle
+import sys
 import tracemalloc
 from collections.abc import Callable
+from threading import Event, Thread
 from typing import Any
 
 import numpy as np
@@ -84,6 +86,7 @@ def test_forgetting_the_last_class_leaves_a_learner_as_new() -> None:
     new = vars(learner).copy()
     learner.fit(X[:2], Y[:2]).forget("cup")
     assert vars(learner) == new
+    assert not hasattr(learner, "classes_")
     with pytest.raises(NotFittedError):
         learner.predict(X)
     assert learner.partial_fit([[1.0]], [3]).predict([[2.0]]).tolist() == [3]
@@ -211,6 +214,43 @@ def test_the_seed_reaches_the_budgets_k_means() -> None:
     assert state(learn(1)) != state(learn(2))
 
 
+def test_labels_come_back_as_they_went_in() -> None:
+    for labels in ([2**63 + 1, 2**63 + 3], [True, False], [1.0, 2.0], ["a", "bb"], [-5, 3]):
+        learner = CBCLClassifier(radius=1.0, n_voters=1).fit([[0.0], [9.0]], np.array(labels, dtype=object))
+        assert learner.predict([[1.0], [8.0]]).tolist() == labels
+    with pytest.raises(ValueError, match="labels must be of one kind, but 'a' is a string and 1 is not"):
+        CBCLClassifier().fit([[0.0], [9.0]], np.array(["a", 1], dtype=object))
+
+
+def test_a_prediction_sees_what_was_learned_before_or_after_never_half() -> None:
+    rng = np.random.default_rng(0)
+    centers = rng.normal(size=(30, 8)) * 20
+    learner = CBCLClassifier(radius=math.inf, n_voters=1).fit(centers, np.arange(30))
+    wrong: list[object] = []
+    stop = Event()
+
+    def ask() -> None:
+        while not stop.is_set():
+            answers = learner.predict(centers)
+            if answers.tolist() != list(range(30)):
+                wrong.append(answers)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    askers = [Thread(target=ask) for _ in range(2)]
+    for asker in askers:
+        asker.start()
+    for _ in range(200):
+        learner.partial_fit(centers[:3] + 1000, [-3, -2, -1])
+        for label in (-3, -2, -1):
+            learner.forget(label)
+    stop.set()
+    for asker in askers:
+        asker.join()
+    sys.setswitchinterval(before)
+    assert not wrong
+
+
 BAD = [
     ([[math.nan, 1.0]], ["cup"], {}, "contains NaN"),
     ([[math.inf, 1.0]], ["cup"], {}, "contains infinity"),
@@ -219,7 +259,7 @@ BAD = [
     (np.empty((0, 2)), [], {}, "Found array with 0 sample"),
     ([1.0, 2.0], ["cup", "cup"], {}, "Expected 2D array, got 1D array"),
     ([[1.0, 2.0]], ["cup", "cup"], {}, "inconsistent numbers of samples"),
-    ([[1.0, 2.0]], [3], {}, "labels must be of one kind, but '.*' is a string and 3 a number"),
+    ([[1.0, 2.0]], [3], {}, "labels must be of one kind, but '.*' is a string and 3 is not"),
     ([[1.0, 2.0]], ["fork"], {"max_centroids": 3}, "max_centroids=3 cannot hold 4 classes"),
     ([[1.0, 2.0]], ["cup"], {"max_centroids": 0}, "max_centroids=0 is no count"),
     ([[1.0, 2.0]], ["cup"], {"radius": -1}, "radius=-1 is no distance"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import judge
 import numpy as np
@@ -106,6 +107,53 @@ def test_a_large_class_is_learned_in_chunks_as_in_one(kernel: object) -> None:
     assert_same(cluster(x.astype(np.float64), None, radius, None, PLANS["compiled"]), got)
     assert_same(cluster(np.asfortranarray(x), np.arange(len(x)), radius), got)
     assert len(got.counts) > plan.blas_from // 700
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+@many
+@given(st.data())
+def test_any_magnitudes_beside_each_other_are_decided_alike(plan: Plan, data: st.DataObject) -> None:
+    d = data.draw(st.sampled_from([1, 2, 9]))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    x = (rng.normal(size=(12, d)) * 10.0 ** rng.integers(-45, 38, size=(12, 1))).astype(np.float32)
+    m = data.draw(st.integers(1, 5))
+    known = Concepts(x[:m], 10 ** rng.integers(0, 12, size=m))
+    radius = data.draw(radii(x))
+    assert_same(cluster(x[m:], None, radius, known, plan), judge.agg_var(x[m:], radius, known))
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+def test_what_the_distance_itself_rounds_away_is_a_tie(plan: Plan) -> None:
+    known = Concepts(np.array([[1e-7], [2e-7]], dtype=np.float32), np.array([1, 1]))
+    far = np.array([[1e10]], dtype=np.float32)
+    assert cluster(far, None, math.inf, known, plan).counts.tolist() == [2, 1]
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+def test_a_vector_without_a_bound_may_join_a_centroid_that_has_one(plan: Plan) -> None:
+    known = Concepts(np.array([[3.5e14, 0], [-6.3e14, 6.3e14]], dtype=np.float32), np.array([10**11, 1]))
+    x = np.array([[3e25, 0], [1e14, 7e14]], dtype=np.float32)
+    assert_same(cluster(x, None, math.inf, known, plan), judge.agg_var(x, math.inf, known))
+
+
+def test_an_unaligned_buffer_is_learned_like_any_other() -> None:
+    x = features(20, d=9)
+    unaligned = np.frombuffer(b"?" + x.tobytes(), dtype=np.float32, offset=1).reshape(x.shape)
+    assert not unaligned.flags.aligned
+    assert_same(agg_var(unaligned, 5.0), agg_var(x, 5.0))
+
+
+def test_concepts_of_another_make_are_checked_and_converted() -> None:
+    make: Any = Concepts
+    assert agg_var([[5.0, 4.0]], 2.0, make([[0.0, 0.0], [5.0, 5.0]], [1, 2])).counts.tolist() == [1, 3]
+    for broken, message in (
+        (make(np.ones((2, 2)), [1]), "a count of at least 1 for each of 2 centroids"),
+        (make(np.ones((1, 2)), [0]), "a count of at least 1 for each of 1 centroids"),
+        (make([[math.nan, 1.0]], [1]), "centroids hold NaN"),
+        (make(np.ones((0, 2)), []), "centroids must be a matrix"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            agg_var([[1.0, 2.0]], 1.0, broken)
 
 
 def test_inputs_are_neither_changed_nor_kept() -> None:

@@ -87,6 +87,18 @@ def test_on_centroids_of_several_classes_the_smallest_class_wins_then_the_first(
     assert vote(here, [crowd, small], n).argmax() == 1
 
 
+def test_what_the_distance_itself_rounds_away_is_a_tie() -> None:
+    tiny = [concepts_of([[1e-7]], [1]), concepts_of([[2e-7]], [1])]
+    assert vote([[1e10]], tiny, 1).argmax() == 0
+
+
+def test_a_vector_on_very_many_centroids_is_as_good_as_on_one() -> None:
+    x = np.zeros((3000, 3), dtype=np.float32)
+    x[::2] = -0.0
+    classes = [agg_var(x, 0.0), agg_var(x[:1000], 0.0), agg_var(x + 1, 0.0)]
+    assert (vote(x[:64], classes, 5).argmax(axis=1) == 1).all()
+
+
 def test_class_size_weighs_in_where_several_vote() -> None:
     near, far = concepts_of([[0.0]], [9]), concepts_of([[3.0]], [1])
     assert vote([[1.0]], [near, far], n_voters=1).argmax() == 0

@@ -6,6 +6,7 @@ b vectors of a block, m centroids, d features. The comments and the proof of the
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,11 @@ def distances_between(a: Float32s, b: Float32s) -> Float64s:
     sums = np.add.accumulate(lanes, axis=-2)[..., -1, :]  # feature i goes to sum i mod 8
     total: Float64s = np.add.accumulate(sums, axis=-1)[..., -1]
     return np.sqrt(total)
+
+
+def rounded_away(d: int, lengths: Any) -> Any:
+    """What the float64 distance of a vector may be off, on the scale of |c|^2 / 2 - x.c, twice."""
+    return 2.0001 * (d + 32) * 2.0**-52 * lengths
 
 
 def norms_squared(vectors: Float32s) -> Float64s:
@@ -107,9 +113,9 @@ def _slack(squares: Float64s, d: int) -> Float64s:
     return np.where(is_safe(squares), (d + 32) * UNIT * 1.0001 * np.sqrt(squares), math.inf)
 
 
-def _doubt(length: float, squares: Float64s | np.float64, slack: Float64s | np.float64) -> Float64s:
+def _doubt(d: int, length: float, squares: Float64s | np.float64, slack: Float64s | np.float64) -> Float64s:
     """How far |c|^2 / 2 - x.c, in float32, may be from the truth."""
-    doubt = math.sqrt(length) * slack + 8.0 * UNIT * squares
+    doubt = math.sqrt(length) * slack + 8.0 * UNIT * squares + rounded_away(d, length)
     return np.where(np.isfinite(slack) & is_safe(np.float64(length)), doubt, math.inf)
 
 
@@ -121,7 +127,7 @@ def _nearest(
     if m == 0:
         return -1, -1.0
     halves = 0.5 * squares[:m] - products
-    doubt = _doubt(length, squares[:m], slack[:m])
+    doubt = _doubt(len(x), length, squares[:m], slack[:m])
     least = np.fmin.reduce(halves + doubt)
     candidates = np.flatnonzero(~(halves - doubt > least))
     if len(candidates) == 1:
@@ -143,7 +149,7 @@ def _is_within(
 ) -> bool:
     if exact < 0.0:
         half = 0.5 * (square + length) - float(product)
-        doubt = float(_doubt(length, np.float64(square), np.float64(slack))) + 1e-9 * (square + length)
+        doubt = float(_doubt(len(x), length, np.float64(square), np.float64(slack))) + 1e-9 * (square + length)
         limit = 0.5 * radius * radius
         if half + doubt < limit * (1.0 - 1e-9):
             return True
@@ -162,8 +168,8 @@ def search(
     blurs: Float32s,
     found: tuple[Float64s, Int64s, *tuple[object, ...]],
     b: int,
-    d: int,  # noqa: ARG001 (the compiled pass needs it)
-    every: int,  # noqa: ARG001
+    d: int,
+    every: int,  # noqa: ARG001 (the compiled pass needs it)
     first: int,
     m: int,  # noqa: ARG001
     n: int,
@@ -174,7 +180,7 @@ def search(
     lengths = norms_squared(vectors)
     if not np.isfinite(lengths).all():
         return False
-    near, doubt = scores(products, lengths, halves, doubts, blurs)
+    near, doubt = scores(products, lengths, d, halves, doubts, blurs)
     with np.errstate(invalid="ignore"):
         before = 0.5 * (distances**2 - lengths[:, np.newaxis])  # what was measured so far, on the same scale
         uppers = np.concatenate([before + 1e-6 * (np.abs(before) + lengths[:, np.newaxis]), near + doubt], axis=1)
@@ -189,11 +195,11 @@ def search(
 
 
 def scores(
-    products: Float32s, lengths: Float64s, halves: Float32s, doubts: Float32s, blurs: Float32s
+    products: Float32s, lengths: Float64s, d: int, halves: Float32s, doubts: Float32s, blurs: Float32s
 ) -> tuple[Float64s, Float64s]:
     """|c|^2 / 2 - x.c for each vector and centroid, and how far it may be from the truth: two of (b, m)."""
-    spans = np.arange(len(halves)) // SPAN
+    spans, rounded = np.arange(len(halves)) // SPAN, rounded_away(d, lengths)
     with np.errstate(all="ignore"):
-        doubt = 1.0001 * np.sqrt(lengths)[:, np.newaxis] * doubts[spans] + blurs[spans]
+        doubt = 1.0001 * np.sqrt(lengths)[:, np.newaxis] * doubts[spans] + blurs[spans] + rounded[:, np.newaxis]
         doubt[~is_safe(lengths)] = math.inf
         return halves.astype(np.float64) - products, doubt

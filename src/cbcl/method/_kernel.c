@@ -10,7 +10,8 @@
  *     |fl(x.c) - x.c| <= d u |x| |c|,  u = 2^-24
  *
  * So half of |x - c|^2 - |x|^2, which is |c|^2 / 2 - x.c and orders the centroids of one vector, is known to lie in an
- * interval. Intervals that do not overlap decide; only where they overlap is `distance` asked.
+ * interval, widened by what `distance` itself may be off in float64. Intervals that do not overlap decide; only where they
+ * overlap is `distance` asked.
  *
  * The file must be compiled without contraction of a*b+c into one rounding (-ffp-contract=off), or `distance` and
  * equation 1 would differ between processors.
@@ -18,10 +19,15 @@
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#if FLT_EVAL_METHOD != 0
+#error "a float must be a float: with more precision at hand, results would differ between machines"
+#endif
 
 #if defined(__GNUC__) && defined(__x86_64__) && defined(__GLIBC__)
 #include <immintrin.h>
@@ -45,6 +51,12 @@
 #define SMALL_BLOCK 8 /* vectors of a block when the products are made here */
 
 static const double UNIT = 5.9604644775390625e-08; /* u = 2^-24 */
+
+/* By how much |c|^2 / 2 - x.c of two centroids must differ, besides their own doubts, for `distance` to see it: what it
+ * rounds away grows with |x|^2, and with |c|^2, which those doubts cover. */
+static float rounded_away(Py_ssize_t d, double square) {
+    return (float)(2.0001 * (double)(d + 32) * 2.220446049250313e-16 * square);
+}
 
 /* Outside these squared norms (zero is fine) a float32 product may overflow or lose bits to underflow, and no bound
  * holds: such a vector is always decided by `distance`. */
@@ -310,7 +322,8 @@ static int absorb_block(Learner *s, const float *vectors, Py_ssize_t b, float *p
         float *own = products + k * stride;
         double *x = s->wide, square = widen(vectors + k * d, d, x), root = sqrt(square);
         if (!isfinite(square)) return 0;
-        float norm = (float)(root * 1.0001), least = is_safe(square) ? least_upper(s, own, norm) : INFINITY;
+        float norm = (float)(root * 1.0001), least = INFINITY;
+        if (is_safe(square)) least = least_upper(s, own, norm) + rounded_away(d, square);
         double exact;
         Py_ssize_t j = s->m ? find_nearest(s, x, own, norm, least, &exact) : -1;
         if (j >= 0 && is_within(s, x, square, norm, j, own[j], exact)) {
@@ -318,6 +331,7 @@ static int absorb_block(Learner *s, const float *vectors, Py_ssize_t b, float *p
             double reach = fmax(sqrt(s->squares[j]), root), before = (double)s->slack[j];
             s->squares[j] = move(s->centroids + j * d, x, d, w);
             s->counts[j] += 1;
+            if (!is_safe(square)) s->high[j] = INFINITY; /* its products may have overflown */
             bound(s, j, fmax(before, product_slack(d, root)) + 16.0 * UNIT * reach);
             float share = (float)(1.0 / (w + 1.0));
             for (Py_ssize_t i = k + 1; i < b; i++) {
@@ -387,19 +401,19 @@ static void insert(float *sorted, Py_ssize_t n, float value) {
 }
 
 /* Lowers the limit by a tile. */
-static void tighten(const Searcher *s, const float *products, float norm, float *uppers) {
+static void tighten(const Searcher *s, const float *products, float norm, float rounded, float *uppers) {
     Py_ssize_t n = s->n, j = 0;
     if (s->m / COLUMN >= 4 * n) { /* the least of each column will do: two of the n nearest are rarely in one */
         const float *least = s->least;
         for (; j + SPAN <= s->m; j += SPAN, least += WIDTH) {
-            float doubt = norm * s->doubts[j / SPAN] + s->blurs[j / SPAN];
+            float doubt = norm * s->doubts[j / SPAN] + s->blurs[j / SPAN] + rounded;
             if (!any_may_reach(least, -doubt, uppers[n - 1])) continue;
             for (int l = 0; l < WIDTH; l++)
                 if (least[l] + doubt < uppers[n - 1]) insert(uppers, n, least[l] + doubt);
         }
     }
     for (; j < s->m; j++) {
-        float upper = s->halves[j] - products[j] + (norm * s->doubts[j / SPAN] + s->blurs[j / SPAN]);
+        float upper = s->halves[j] - products[j] + (norm * s->doubts[j / SPAN] + s->blurs[j / SPAN] + rounded);
         if (upper < uppers[n - 1]) insert(uppers, n, upper);
     }
 }
@@ -443,7 +457,7 @@ static int search_row(const Searcher *s, const float *products, Found *f) {
     float norm = (float)(sqrt(*f->length) * 1.0001), *limit = f->uppers + s->n - 1;
     const float *least = s->least;
     column_minima(s->halves, products, spans, s->least);
-    if (is_safe(*f->length)) tighten(s, products, norm, f->uppers);
+    if (is_safe(*f->length)) tighten(s, products, norm, rounded_away(s->d, *f->length), f->uppers);
     for (Py_ssize_t first = 0; first + SPAN <= s->m; first += SPAN, least += WIDTH) {
         float doubt = norm * s->doubts[first / SPAN] + s->blurs[first / SPAN];
         if (!any_may_reach(least, doubt, *limit)) continue;

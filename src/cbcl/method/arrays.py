@@ -30,7 +30,7 @@ def as_matrix(vectors: ArrayLike, name: str = "vectors") -> Matrix:
 def as_float32(block: Matrix) -> Float32s:
     """A block of vectors as they are learned and compared: float32, one after another in memory."""
     with np.errstate(over="ignore"):  # too large for float32 is infinite, and the kernels report that
-        return np.ascontiguousarray(block, dtype=np.float32)
+        return np.require(block, np.float32, ["C", "A"])
 
 
 def read_only(array: NDArray[Number]) -> NDArray[Number]:

@@ -12,11 +12,11 @@ from typing import TypeAlias
 import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
 
 from cbcl.method import _fallback
 from cbcl.method.arrays import as_count, read_only
-from cbcl.method.concepts import Concepts
+from cbcl.method.concepts import Concepts, checked
+from cbcl.method.threads import one_thread
 
 Shrink: TypeAlias = Callable[[Concepts, int, int], Concepts]  # concepts, how many at most, seed
 
@@ -32,9 +32,11 @@ def merge(concepts: Concepts, n: int, seed: int) -> Concepts:
     >>> merged.centroids.tolist(), merged.counts.tolist()
     ([[0.5], [9.0]], [6, 2])
     """
+    if as_count(n, "n") >= len(concepts.counts):
+        return concepts
     points = concepts.centroids.astype(np.float64)
     # One thread: with more, the order of k-means' sums, and so its last bits, would depend on how many there are.
-    with warnings.catch_warnings(), threadpool_limits(limits=1):
+    with warnings.catch_warnings(), one_thread():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct centroids than n
         groups = KMeans(n, n_init=1, random_state=seed).fit_predict(points)
     firsts, order = np.unique(groups, return_index=True)
@@ -54,7 +56,7 @@ def remove(concepts: Concepts, n: int, seed: int) -> Concepts:  # noqa: ARG001 (
     >>> removed.centroids.tolist(), removed.counts.tolist()
     ([[0.0], [1.0]], [5, 3])
     """
-    kept = concepts.centroids[:n]
+    kept = concepts.centroids[: as_count(n, "n")]
     counts = concepts.counts[:n].copy()
     for centroid, count in zip(concepts.centroids[n:], concepts.counts[n:], strict=True):
         counts[_fallback.distances_between(centroid, kept).argmin()] += count
@@ -82,6 +84,7 @@ def reduce(
     [[[0.5], [5.5]], [[20.0], [30.0]]]
     """
     as_count(max_centroids, "max_centroids")
+    concepts = [checked(known) for known in concepts]
     if max_centroids < len(concepts):
         raise ValueError(
             f"max_centroids={max_centroids} cannot hold {len(concepts)} classes: "

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix, as_count, as_radius
@@ -28,6 +28,17 @@ class Evidence(NamedTuple):
     distances: Float64s
     weights: Float64s  # what each adds to its label's votes: 1 / distance, times 1 / N_y
     centroids: Int64s  # rows of `centroids_`
+
+
+@dataclass(frozen=True)
+class _Memory:
+    """All that was learned, replaced at once: a thread that predicts meanwhile sees the old or the new, never both."""
+
+    concepts: dict[Any, Concepts]
+    classes: NDArray[Any]
+    index: Index
+    radius: float
+    n_voters: int
 
 
 class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
@@ -76,11 +87,7 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
 
     """
 
-    concepts_: dict[Any, Concepts]
-    classes_: NDArray[Any]
-    radius_: float
-    n_voters_: int
-    _index: Index
+    _memory: _Memory
 
     def __init__(
         self,
@@ -106,15 +113,15 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
         `classes` is there because scikit-learn's own incremental learners want it; it is not needed and not used.
         """
         with self._unchanged_on_error():
-            return self._learn(X, y, afresh=not hasattr(self, "concepts_"))
+            return self._learn(X, y, afresh=not self.__sklearn_is_fitted__())
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The label of each vector."""
-        matrix = self._checked(X)
+        matrix, memory = self._checked(X)
         winners = np.empty(len(matrix), dtype=np.int64)
-        for rows, found in in_blocks(matrix, self._index, self.n_voters_, _winners):
+        for rows, found in in_blocks(matrix, memory.index, memory.n_voters, _winners):
             winners[rows] = found
-        return self.classes_[winners]
+        return memory.classes[winners]
 
     def predict_proba(self, X: ArrayLike) -> Float64s:
         """Each label's share of the vote, in the order of `classes_`: shares, not calibrated probabilities."""
@@ -132,16 +139,16 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
 
     def explain(self, X: ArrayLike) -> Evidence:
         """The centroids that voted on each vector, their labels, distances and weights."""
-        matrix = self._checked(X)
-        shape = (len(matrix), min(self.n_voters_, self.n_centroids_))
+        matrix, memory = self._checked(X)
+        shape = (len(matrix), min(memory.n_voters, len(memory.index.owners)))
         indices, distances = np.empty(shape, dtype=np.int64), np.empty(shape)
-        for rows, found in in_blocks(matrix, self._index, self.n_voters_, Search.voters):
+        for rows, found in in_blocks(matrix, memory.index, memory.n_voters, Search.voters):
             indices[rows], distances[rows] = found
-        owners = self._index.owners[indices]
-        weights = inverse(distances) * (1.0 / self._index.sizes[owners])
-        return Evidence(self.classes_[owners], distances, weights, indices)
+        owners = memory.index.owners[indices]
+        weights = inverse(distances) * (1.0 / memory.index.sizes[owners])
+        return Evidence(memory.classes[owners], distances, weights, indices)
 
-    def forget(self, label: object) -> Self:
+    def forget(self, label: Hashable) -> Self:
         """Forget a label: what remains is, bit for bit, what would be there had it never been learned.
 
         That holds as long as `max_centroids` was not reached: room that others made for it is not given back.
@@ -151,26 +158,45 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
             raise ValueError(f"{label!r} cannot be forgotten: the known labels are {self.classes_.tolist()}.")
         rest = {known: concepts for known, concepts in self.concepts_.items() if known != label}
         if rest:
-            self._remember(rest)
+            self._remember(rest, self.radius_, self.n_voters_)
         else:
-            for name in [name for name in vars(self) if name.endswith("_") or name == "_index"]:
-                delattr(self, name)
+            self.__dict__ = self.get_params(deep=False)
         return self
 
     @property
+    def classes_(self) -> NDArray[Any]:
+        return self._learned().classes
+
+    @property
+    def concepts_(self) -> dict[Any, Concepts]:
+        return self._learned().concepts
+
+    @property
     def centroids_(self) -> Float32s:
-        return self._index.centroids
+        return self._learned().index.centroids
 
     @property
     def counts_(self) -> Int64s:
-        return self._index.counts
+        return self._learned().index.counts
 
     @property
     def n_centroids_(self) -> int:
-        return len(self._index.owners)
+        return len(self._learned().index.owners)
+
+    @property
+    def radius_(self) -> float:
+        return self._learned().radius
+
+    @property
+    def n_voters_(self) -> int:
+        return self._learned().n_voters
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "concepts_")
+        return hasattr(self, "_memory")
+
+    def _learned(self) -> _Memory:
+        check_is_fitted(self)
+        return self._memory
 
     def _learn(self, X: ArrayLike, y: ArrayLike, *, afresh: bool) -> Self:
         radius = None if _is_auto(self.radius) else as_radius(self.radius)
@@ -180,7 +206,6 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
             n_voters = 1  # what many voters gain among many centroids, they lose when the budget merges those
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         matrix, targets = validate_data(self, X, y, reset=afresh, dtype=(np.float64, np.float32))
-        check_classification_targets(targets)
         known = {} if afresh else self.concepts_
         lessons = _lessons(targets, known)
         if radius is None or n_voters is None:
@@ -191,14 +216,14 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
         if limit is not None:
             new = {number for number, label in enumerate(everything) if label in learned}
             everything = dict(zip(everything, reduce([*everything.values()], limit, new=new, seed=seed), strict=True))
-        self.radius_, self.n_voters_ = radius, n_voters
-        self._remember(everything)
+        self._remember(everything, radius, n_voters)
         return self
 
-    def _remember(self, concepts: dict[Any, Concepts]) -> None:
-        self.concepts_ = concepts
-        self.classes_ = np.array(list(concepts))
-        self._index = Index([*concepts.values()])
+    def _remember(self, concepts: dict[Any, Concepts], radius: float, n_voters: int) -> None:
+        classes = np.array(list(concepts))
+        if classes.tolist() != list(concepts):  # such as integers that only a float could hold
+            classes = np.array(list(concepts), dtype=object)
+        self._memory = _Memory(concepts, classes, Index([*concepts.values()]), radius, n_voters)
 
     @contextmanager
     def _unchanged_on_error(self) -> Iterator[None]:
@@ -210,19 +235,18 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
             self.__dict__ = before
             raise
 
-    def _checked(self, X: ArrayLike) -> Matrix:
-        check_is_fitted(self)
+    def _checked(self, X: ArrayLike) -> tuple[Matrix, _Memory]:
+        memory = self._learned()
         if type(X) is np.ndarray and X.dtype in (np.float32, np.float64) and not hasattr(self, "feature_names_in_"):
-            ordinary: Matrix = X
-            if ordinary.ndim == 2 and len(ordinary) and ordinary.shape[1] == self.n_features_in_:
-                return ordinary  # whether its numbers are finite, the search sees without another pass
-        matrix: Matrix = validate_data(self, X, reset=False, dtype=(np.float64, np.float32))
-        return matrix
+            matrix: Matrix = X
+            if matrix.ndim == 2 and len(matrix) and matrix.shape[1] == memory.index.centroids.shape[1]:
+                return matrix, memory  # whether its numbers are finite, the search sees without another pass
+        return validate_data(self, X, reset=False, dtype=(np.float64, np.float32)), memory
 
     def _votes(self, X: ArrayLike) -> Float64s:
-        matrix = self._checked(X)
-        votes = np.empty((len(matrix), len(self.classes_)))
-        for rows, found in in_blocks(matrix, self._index, self.n_voters_, block_votes):
+        matrix, memory = self._checked(X)
+        votes = np.empty((len(matrix), len(memory.classes)))
+        for rows, found in in_blocks(matrix, memory.index, memory.n_voters, block_votes):
             votes[rows] = found
         return votes
 
@@ -238,11 +262,12 @@ def _is_auto(value: object) -> bool:
 
 def _lessons(targets: NDArray[Any], known: dict[Any, Concepts]) -> dict[Any, Lesson]:
     """The rows to learn, label by label, each in the order given; with what is known of that label."""
-    labels, codes = np.unique(targets, return_inverse=True)
-    kinds = {"a string" if isinstance(label, str) else "a number": label for label in [*known, *labels.tolist()]}
+    if targets.dtype.kind == "f" and (fractions := targets[targets != np.floor(targets)]).size:
+        # scikit-learn's own check also warns of many classes with few examples each, which is what this is for.
+        raise ValueError(f"Unknown label type: labels are names or whole numbers, but {fractions[0]} is neither.")
+    kinds = {isinstance(label, str): label for label in [*known, *dict.fromkeys(targets.tolist())]}
     if len(kinds) > 1:
-        raise ValueError(
-            f"labels must be of one kind, but {kinds['a string']!r} is a string and {kinds['a number']!r} a number."
-        )
+        raise ValueError(f"labels must be of one kind, but {kinds[True]!r} is a string and {kinds[False]!r} is not.")
+    labels, codes = np.unique(targets, return_inverse=True)
     rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
     return {label: Lesson(some, known.get(label)) for label, some in zip(labels.tolist(), rows, strict=True)}

@@ -66,12 +66,25 @@ def agg_var(vectors: ArrayLike, radius: float, known: Concepts | None = None) ->
     [[0.5, 0.0], [9.5, 0.0]]
     """
     matrix = as_matrix(vectors)
+    known = None if known is None else checked(known)
     if known is not None and known.centroids.shape[1] != matrix.shape[1]:
         raise ValueError(
             f"vectors have {matrix.shape[1]} features, but the known centroids have {known.centroids.shape[1]}: "
             "both must come from the same extractor."
         )
     return cluster(matrix, None, as_radius(radius), known)
+
+
+def checked(concepts: Concepts) -> Concepts:
+    """Concepts that somebody else may have made, as ours are: float32 and int64, whole and finite."""
+    centroids = as_float32(as_matrix(concepts.centroids, "centroids"))
+    counts = np.asarray(concepts.counts, dtype=np.int64)
+    if counts.shape != centroids.shape[:1] or counts.min() < 1:
+        raise ValueError(f"there must be a count of at least 1 for each of {len(centroids)} centroids: got {counts}.")
+    if not np.isfinite(centroids).all():
+        raise not_finite("centroids")
+    same = centroids is concepts.centroids and counts is concepts.counts
+    return concepts if same else Concepts(centroids, counts)
 
 
 def cluster(

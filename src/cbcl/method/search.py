@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from hashlib import blake2b
 from threading import local
 from typing import NamedTuple, TypeVar
 
@@ -18,13 +19,14 @@ from cbcl.method import _fallback
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix, as_float32, not_finite, read_only
 from cbcl.method.concepts import Concepts
 from cbcl.method.kernel import KERNEL, NUMPY, Found, Kernel
-from cbcl.method.threads import blas_threads, one_blas_thread
+from cbcl.method.threads import blas_threads, one_thread
 
 Result = TypeVar("Result")
 
 ROWS = 1024  # vectors of a block
 TILE = 1536  # centroids of a tile, at least: with ROWS, 6 MB of products; a power of two would collide in the cache
 MANY_VOTERS = 64  # above that, sorting beats inserting
+MANY_ANSWERS = 1 << 19  # voters of a block, at most
 
 
 class Index:
@@ -56,6 +58,19 @@ class Index:
     @cached_property
     def sizes(self) -> Int64s:  # (t,), N_y
         return np.array([known.size for known in self.concepts], dtype=np.int64)
+
+    @cached_property
+    def twins(self) -> dict[bytes, Int64s]:
+        """The centroids that are identical to others, those of the smallest classes first."""
+        alike: dict[bytes, list[int]] = {}
+        for number, centroid in enumerate(self.centroids):
+            alike.setdefault(_digest(centroid), []).append(number)
+        sizes = self.sizes[self.owners]
+        return {
+            key: np.array(sorted(numbers, key=lambda number: (sizes[number], number)))
+            for key, numbers in alike.items()
+            if len(numbers) > 1
+        }
 
     @cached_property
     def bounds(self) -> Bounds:
@@ -106,23 +121,17 @@ class Search:
     def voters(self, block: Float32s) -> Voters:
         """The n nearest; where more coincide with a vector, those of the classes with the largest 1 / N_y."""
         voters = self.nearest(block, self.n)
-        crowded, wide = np.flatnonzero(voters.distances[:, -1] == 0.0), self.n
-        while crowded.size and wide < self.m:
-            wide = min(2 * wide, self.m)
-            more = self.nearest(block[crowded], wide)
-            whole = (more.distances[:, -1] > 0.0) | (wide == self.m)
-            for row, found, distances in zip(crowded[whole], more.indices[whole], more.distances[whole], strict=True):
-                coincident = found[distances == 0.0]
-                order = np.lexsort((coincident, self.index.sizes[self.index.owners[coincident]]))
-                voters.indices[row] = coincident[order[: self.n]]
-            crowded = crowded[~whole]
+        for row in np.flatnonzero(voters.distances[:, -1] == 0.0):
+            coincident = self.index.twins.get(_digest(block[row]))
+            if coincident is not None:
+                voters.indices[row] = coincident[: self.n]
         return voters
 
     def nearest(self, block: Float32s, n: int) -> Voters:
         """The n nearest centroids of each vector."""
-        b, room = len(block), 2 * n + 32
-        found = Found.nothing(b, n, room)
         kernel = NUMPY if n > MANY_VOTERS else self.kernel
+        b, room = len(block), 0 if kernel is NUMPY else 2 * n + 32
+        found = Found.nothing(b, n, room)
         for first, products, bounds in self._tiles(block):
             m = products.shape[1]
             sizes = (b, self.d, self.m, first, m, n, room)
@@ -135,7 +144,7 @@ class Search:
         lengths = _fallback.norms_squared(block)
         farthest = np.zeros(len(block))
         for first, products, bounds in self._tiles(block):
-            scores, doubt = _fallback.scores(products, lengths, *bounds)
+            scores, doubt = _fallback.scores(products, lengths, self.d, *bounds)
             with np.errstate(invalid="ignore"):
                 limits = np.fmax.reduce(scores - doubt, axis=1)
                 may_be_far = ~(scores + doubt < limits[:, np.newaxis])
@@ -158,6 +167,10 @@ class Search:
             yield first, products, self.index.bounds.tile(first, first + len(tile))
 
 
+def _digest(vector: Float32s) -> bytes:
+    return blake2b((vector + np.float32(0.0)).tobytes(), digest_size=16).digest()  # -0 and 0 are the same number
+
+
 def in_blocks(
     matrix: Matrix, index: Index, n: int, work: Callable[[Search, Float32s], Result]
 ) -> Iterator[tuple[slice, Result]]:
@@ -166,11 +179,12 @@ def in_blocks(
     One thread a block, each with its own search and the BLAS to itself, keeps what is next to each other in time next
     to each other in the cache. Which thread does what changes no result.
     """
-    if len(matrix) <= ROWS:
+    most = max(1, min(ROWS, MANY_ANSWERS // n))
+    if len(matrix) <= most:
         yield slice(None), work(Search(index, n), as_float32(matrix))
         return
     threads = blas_threads()
-    rounds = -(-len(matrix) // (threads * ROWS))
+    rounds = -(-len(matrix) // (threads * most))
     step = -(-len(matrix) // (threads * rounds))  # so that all threads have as much to do
     parts = [slice(start, start + step) for start in range(0, len(matrix), step)]
     searches = local()
@@ -182,7 +196,7 @@ def in_blocks(
 
     executor = ThreadPoolExecutor(threads)
     try:
-        with one_blas_thread():
+        with one_thread():
             yield from zip(parts, executor.map(do, parts), strict=True)
     finally:
         executor.shutdown(cancel_futures=True)

@@ -1,4 +1,4 @@
-"""How many threads the BLAS uses, and making that one for a while."""
+"""How many threads the BLAS uses, and making do with one for a while."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Shared:
     def enter(self) -> None:
         with self.lock:
             if self.users == 0:
-                self.limit.enter_context(_controller().limit(limits=1, user_api="blas"))
+                self.limit.enter_context(_controller().limit(limits=1))
             self.users += 1
 
     def leave(self) -> None:
@@ -43,8 +43,8 @@ _shared = _Shared()
 
 
 @contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Matrix products on one thread each, in the whole process, while this lasts."""
+def one_thread() -> Iterator[None]:
+    """Matrix products and k-means on one thread each, in the whole process, while this lasts."""
     _shared.enter()
     try:
         yield

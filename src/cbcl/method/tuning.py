@@ -60,6 +60,8 @@ def tune(classes: Sequence[ArrayLike], *, before: Tuning | None = None, seed: in
     if not classes:
         raise ValueError("there is nothing to tune: give the vectors of at least one class.")
     matrices = [as_matrix(vectors) for vectors in classes]
+    if len(widths := {matrix.shape[1] for matrix in matrices}) > 1:
+        raise ValueError(f"the classes have vectors of {sorted(widths)} features: all must have as many.")
     ends = np.cumsum([len(matrix) for matrix in matrices])
     lessons = [Lesson(np.arange(end - len(matrix), end)) for end, matrix in zip(ends, matrices, strict=True)]
     return choose(np.concatenate(matrices), lessons, before, seed)

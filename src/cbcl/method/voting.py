@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s, as_count, as_matrix
-from cbcl.method.concepts import Concepts
+from cbcl.method.concepts import Concepts, checked
 from cbcl.method.search import Index, Search, Voters, in_blocks
 
 COINCIDENT = 1e300  # what a voter at distance 0 counts: more than any other, and finite
@@ -56,7 +56,8 @@ def _all_votes(
     n_voters: int,
     block_vote: Callable[[Search, Float32s], Float64s],
 ) -> Float64s:
-    matrix, index, n = as_matrix(vectors), Index(concepts), as_count(n_voters, "n_voters")
+    matrix, index = as_matrix(vectors), Index([checked(known) for known in concepts])
+    n = as_count(n_voters, "n_voters")
     if matrix.shape[1] != index.centroids.shape[1]:
         raise ValueError(f"vectors have {matrix.shape[1]} features, but the concepts have {index.centroids.shape[1]}.")
     votes = np.empty((len(matrix), len(concepts)))
