@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 
 from cbcl import CBCLClassifier, Tuning, agg_var, tune, vote
 from cbcl.method.arrays import Float64s
-from cbcl.method.tuning import SCALES, Lesson, _cross_validate
+from cbcl.method.tuning import MOST_ROWS, SCALES, Lesson, _cross_validate, _sampled
 
 
 def clusters(per_class: int, spots: int, seed: int = 0) -> list[Float64s]:
@@ -96,6 +96,17 @@ def test_the_seed_reaches_the_folds() -> None:
     for tuning, hits in first.items():
         np.testing.assert_array_equal(hits, again[tuning])
     assert any((hits != other[tuning]).any() for tuning, hits in first.items())
+
+
+def test_of_very_many_vectors_a_sample_is_tried() -> None:
+    lessons = [Lesson(np.arange(30_000)), Lesson(np.arange(30_000, 30_010)), Lesson(np.arange(31_000, 40_000))]
+    sizes = [len(lesson.rows) for lesson in _sampled(lessons, seed=0)]
+    assert sizes == [MOST_ROWS // 3, 10, MOST_ROWS // 3]
+    drawn = _sampled(lessons, seed=0)[2].rows
+    assert (np.diff(drawn) > 0).all()
+    assert drawn.min() >= 31_000
+    few = [Lesson(np.arange(5)), Lesson(np.arange(5, 10))]
+    assert _sampled(few, seed=0) is few
 
 
 def test_no_classes_are_refused() -> None:

@@ -25,6 +25,7 @@ HARM = 0.01  # to cost no more accuracy than this, by one standard error
 SURE = 2.5  # standard errors by which anything else must be better
 MOST_VOTERS = 10
 FOLDS = 5
+MOST_ROWS = 10_000  # vectors to validate with, at most: the work grows with their square
 
 Hits: TypeAlias = NDArray[np.bool_]  # (q,), which of the vectors were labelled rightly
 
@@ -48,10 +49,12 @@ def tune(classes: Sequence[ArrayLike], *, before: Tuning | None = None, seed: in
 
     The vectors are divided into folds, and those of a fold are labelled by what was learned of the others, with every
     radius and every number of voters up to ten. The radii are relative to the spread of the vectors, so that any
-    features will do. What is not known to be better is not chosen: without evidence it is one centroid a class and one
-    voter, the best for a few examples; with evidence that a moderate radius does no harm, that; and anything else only
-    if it is better by 2.5 standard errors. What was chosen `before` is left only for a larger radius or fewer voters,
-    since the other way the newcomers would have an edge over the classes that were learned with it.
+    features will do. Of more than 10,000 vectors, a sample is tried.
+
+    What is not known to be better is not chosen: without evidence it is one centroid a class and one voter, the best
+    for a few examples; with evidence that a moderate radius does no harm, that; and anything else only if it is
+    better by 2.5 standard errors. What was chosen `before` is left only for a larger radius or fewer voters, since
+    the other way the newcomers would have an edge over the classes that were learned with it.
 
     >>> rng = np.random.default_rng(0)
     >>> tune([rng.normal(loc=mean, size=(5, 20)) for mean in (0.0, 1.0, 2.0)])
@@ -79,6 +82,7 @@ def choose(
     """`tune` on rows of a matrix, and with the radius or the number of voters given where it is not None."""
     preferred = before or Tuning(math.inf, 1)
     preferred = Tuning(preferred.radius if radius is None else radius, n_voters or preferred.n_voters)
+    lessons = _sampled(lessons, seed)
     simplest = before is not None and preferred == (math.inf, 1)  # and later calls may only make it simpler
     unit = 0.0 if simplest or len(lessons) < 2 else _spread(matrix, lessons)
     if unit == 0.0:
@@ -96,6 +100,18 @@ def choose(
         preferred = usual
     best = max(hits, key=lambda tuning: hits[tuning].mean())  # the largest radius and fewest voters among equals
     return best if _gain(hits[best], hits[preferred], errors=-SURE) > 0.0 else preferred
+
+
+def _sampled(lessons: Sequence[Lesson], seed: int) -> Sequence[Lesson]:
+    """As many vectors of each class, drawn at random and in their order, as there is time for."""
+    share = max(FOLDS, MOST_ROWS // len(lessons))
+    if sum(len(lesson.rows) for lesson in lessons) <= MOST_ROWS:
+        return lessons
+    rng = np.random.default_rng(seed)
+    return [
+        Lesson(rows if len(rows) <= share else np.sort(rng.choice(rows, share, replace=False)), known)
+        for rows, known in lessons
+    ]
 
 
 def _gain(these: Hits, those: Hits, *, errors: float) -> float:
