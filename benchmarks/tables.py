@@ -11,10 +11,13 @@ RESULTS = Path(__file__).parent.parent / "results"
 
 
 def speed() -> str:
-    rows = ["| work | ratio | wanted |", "|---|---|---|"]
-    for result in json.loads((RESULTS / "speed.json").read_text())["results"]:
-        if "ratio" in result:
-            rows.append(f"| {result['work']} | {result['ratio']:.2f} | {result['target']} |")
+    runs = [json.loads(line)["results"] for line in (RESULTS / "speed.jsonl").read_text().splitlines()]
+    rows = [f"| work | median of {len(runs)} runs | least to most | wanted |", "|---|---|---|---|"]
+    for same in zip(*runs, strict=True):
+        if "ratio" in same[0]:
+            ratios = [result["ratio"] for result in same]
+            spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
+            rows.append(f"| {same[0]['work']} | {np.median(ratios):.2f} | {spread} | {same[0]['target']} |")
     return "\n".join(rows)
 
 

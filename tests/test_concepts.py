@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from inputs import PLANS, radii, vectors
+from threadpoolctl import threadpool_limits
 
 from cbcl import Concepts, agg_var
 from cbcl.method.arrays import Float32s
@@ -102,6 +103,8 @@ def test_a_large_class_is_learned_in_chunks_as_in_one(kernel: object) -> None:
     radius = 1.1 * float(np.linalg.norm(x - x.mean(axis=0), axis=1).mean())
     plan = Plan(kernel)  # type: ignore[arg-type]
     got = cluster(x, None, radius, None, plan)
+    with threadpool_limits(1):
+        assert_same(cluster(x, None, radius, None, plan), got)
     halves = cluster(x[1234:], None, radius, cluster(x[:1234], None, radius, None, plan), plan)
     assert_same(halves, got)
     assert_same(cluster(x.astype(np.float64), None, radius, None, PLANS["compiled"]), got)
