@@ -2,10 +2,10 @@
 
 Claim, on a processor with AVX-512 and two BLAS threads, in medians of contestants that take turns: Agg-Var on a class
 of 500 vectors is at least 80 x faster than a loop like the authors'; on a class of 20,000 it takes at most 1.5 x one
-matrix product of its size; predicting takes at most 1.3 x the matrix product, is at least 3 x faster than
-scikit-learn's brute force and no slower than faiss; one query is no slower than a matrix-vector product with
-argpartition. The last line is a JSON record of the run, with the machine and the commit; those in results/speed.jsonl
-are of runs one after the other. (Linux only: it looks the processor and the memory up in /proc.)
+matrix product of its size; predicting takes at most 1.3 x the matrix product, is at least 3 x faster than scikit-
+learn's brute force and about as fast as faiss (the aim was: no slower); one query is no slower than a matrix-vector
+product with argpartition. The last line is a JSON record of the run, with the machine and the commit; those in
+results/speed.jsonl are of runs one after the other. (Linux only: it looks the processor and the memory up in /proc.)
 """
 
 from __future__ import annotations
