@@ -10,8 +10,6 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TypeAlias
 
 import numpy as np
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 
 from cbcl.method import _fallback
 from cbcl.method.arrays import as_count, read_only
@@ -34,6 +32,9 @@ def merge(concepts: Concepts, n: int, seed: int) -> Concepts:
     """
     if as_count(n, "n") >= len(concepts.counts):
         return concepts
+    from sklearn.cluster import KMeans  # loading scikit-learn takes most of a second, so only where it is needed
+    from sklearn.exceptions import ConvergenceWarning
+
     points = concepts.centroids.astype(np.float64)
     # One thread: with more, the order of k-means' sums, and so its last bits, would depend on how many there are.
     with warnings.catch_warnings(), one_thread():

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+import math
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,31 +14,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix, as_count, as_radius
-from cbcl.method.budget import reduce
-from cbcl.method.concepts import Concepts, cluster
-from cbcl.method.search import Index, Search, in_blocks
-from cbcl.method.tuning import Lesson, Tuning, choose
-from cbcl.method.voting import block_votes, inverse
-
-
-class Evidence(NamedTuple):
-    """Why each of q vectors got its label: its n voters, the nearest first, all of shape (q, n)."""
-
-    labels: NDArray[Any]
-    distances: Float64s
-    weights: Float64s  # what each adds to its label's votes: 1 / distance, times 1 / N_y
-    centroids: Int64s  # rows of `centroids_`
-
-
-@dataclass(frozen=True)
-class _Memory:
-    """All that was learned, replaced at once: a thread that predicts meanwhile sees the old or the new, never both."""
-
-    concepts: dict[Any, Concepts]
-    classes: NDArray[Any]
-    index: Index
-    radius: float
-    n_voters: int
+from cbcl.method.concepts import Concepts, checked
+from cbcl.method.knowledge import Evidence, Knowledge, Options, learn
 
 
 class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
@@ -87,7 +64,7 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
 
     """
 
-    _memory: _Memory
+    _knowledge: Knowledge
 
     def __init__(
         self,
@@ -101,6 +78,25 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
         self.n_voters = n_voters
         self.max_centroids = max_centroids
         self.random_state = random_state
+
+    @classmethod
+    def from_concepts(
+        cls, concepts: Mapping[Any, Concepts], *, radius: float = math.inf, n_voters: int = 1, **params: Any
+    ) -> Self:
+        """A classifier that knows these concepts, label by label, and goes on learning from there.
+
+        `radius` and `n_voters` are what they were learned with; `params` are those of the constructor.
+
+        >>> from cbcl import CBCLClassifier, agg_var
+        >>> cups, keys = agg_var([[0.0, 1.0], [0.2, 0.9]], radius=2.0), agg_var([[5.0, 5.0]], radius=2.0)
+        >>> CBCLClassifier.from_concepts({"cup": cups, "key": keys}, radius=2.0).predict([[4.0, 4.0]]).tolist()
+        ['key']
+        """
+        learner = cls(**params)
+        known = {label: checked(learned) for label, learned in sorted(concepts.items())}
+        learner._knowledge = Knowledge(known, as_radius(radius), as_count(n_voters, "n_voters"))
+        learner.n_features_in_ = learner._knowledge.index.centroids.shape[1]
+        return learner
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn these vectors and labels alone, forgetting all others."""
@@ -117,11 +113,8 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The label of each vector."""
-        matrix, memory = self._checked(X)
-        winners = np.empty(len(matrix), dtype=np.int64)
-        for rows, found in in_blocks(matrix, memory.index, memory.n_voters, _winners):
-            winners[rows] = found
-        return memory.classes[winners]
+        matrix, knowledge = self._checked(X)
+        return knowledge.classes[knowledge.winners(matrix)]
 
     def predict_proba(self, X: ArrayLike) -> Float64s:
         """Each label's share of the vote, in the order of `classes_`: shares, not calibrated probabilities."""
@@ -139,28 +132,19 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
 
     def explain(self, X: ArrayLike) -> Evidence:
         """The centroids that voted on each vector, their labels, distances and weights."""
-        matrix, memory = self._checked(X)
-        shape = (len(matrix), min(memory.n_voters, len(memory.index.owners)))
-        indices, distances = np.empty(shape, dtype=np.int64), np.empty(shape)
-        for rows, found in in_blocks(matrix, memory.index, memory.n_voters, Search.voters):
-            indices[rows], distances[rows] = found
-        owners = memory.index.owners[indices]
-        weights = inverse(distances) * (1.0 / memory.index.sizes[owners])
-        return Evidence(memory.classes[owners], distances, weights, indices)
+        matrix, knowledge = self._checked(X)
+        return knowledge.evidence(matrix)
 
     def forget(self, label: Hashable) -> Self:
         """Forget a label: what remains is, bit for bit, what would be there had it never been learned.
 
         That holds as long as `max_centroids` was not reached: room that others made for it is not given back.
         """
-        check_is_fitted(self)
-        if label not in self.concepts_:
-            raise ValueError(f"{label!r} cannot be forgotten: the known labels are {self.classes_.tolist()}.")
-        rest = {known: concepts for known, concepts in self.concepts_.items() if known != label}
-        if rest:
-            self._remember(rest, self.radius_, self.n_voters_)
-        else:
+        rest = self._learned().without(label)
+        if rest is None:
             self.__dict__ = self.get_params(deep=False)
+        else:
+            self._knowledge = rest
         return self
 
     @property
@@ -192,38 +176,22 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
         return self._learned().n_voters
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_memory")
+        return hasattr(self, "_knowledge")
 
-    def _learned(self) -> _Memory:
+    def _learned(self) -> Knowledge:
         check_is_fitted(self)
-        return self._memory
+        return self._knowledge
 
     def _learn(self, X: ArrayLike, y: ArrayLike, *, afresh: bool) -> Self:
-        radius = None if _is_auto(self.radius) else as_radius(self.radius)
-        limit = None if self.max_centroids is None else as_count(self.max_centroids, "max_centroids")
-        n_voters = None if _is_auto(self.n_voters) else as_count(self.n_voters, "n_voters")
-        if n_voters is None and limit is not None:
-            n_voters = 1  # what many voters gain among many centroids, they lose when the budget merges those
-        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        options = Options(
+            radius=None if _is_auto(self.radius) else as_radius(self.radius),
+            n_voters=None if _is_auto(self.n_voters) else as_count(self.n_voters, "n_voters"),
+            max_centroids=None if self.max_centroids is None else as_count(self.max_centroids, "max_centroids"),
+            seed=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)),
+        )
         matrix, targets = validate_data(self, X, y, reset=afresh, dtype=(np.float64, np.float32))
-        known = {} if afresh else self.concepts_
-        lessons = _lessons(targets, known)
-        if radius is None or n_voters is None:
-            before = None if afresh else Tuning(self.radius_, self.n_voters_)
-            radius, n_voters = choose(matrix, [*lessons.values()], before, seed, radius=radius, n_voters=n_voters)
-        learned = {label: cluster(matrix, lesson.rows, radius, lesson.known) for label, lesson in lessons.items()}
-        everything = dict(sorted({**known, **learned}.items()))
-        if limit is not None:
-            new = {number for number, label in enumerate(everything) if label in learned}
-            everything = dict(zip(everything, reduce([*everything.values()], limit, new=new, seed=seed), strict=True))
-        self._remember(everything, radius, n_voters)
+        self._knowledge = learn(None if afresh else self._knowledge, matrix, targets, options)
         return self
-
-    def _remember(self, concepts: dict[Any, Concepts], radius: float, n_voters: int) -> None:
-        classes = np.array(list(concepts))
-        if classes.tolist() != list(concepts):  # such as integers that only a float could hold
-            classes = np.array(list(concepts), dtype=object)
-        self._memory = _Memory(concepts, classes, Index([*concepts.values()]), radius, n_voters)
 
     @contextmanager
     def _unchanged_on_error(self) -> Iterator[None]:
@@ -235,39 +203,18 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
             self.__dict__ = before
             raise
 
-    def _checked(self, X: ArrayLike) -> tuple[Matrix, _Memory]:
-        memory = self._learned()
+    def _checked(self, X: ArrayLike) -> tuple[Matrix, Knowledge]:
+        knowledge = self._learned()
         if type(X) is np.ndarray and X.dtype in (np.float32, np.float64) and not hasattr(self, "feature_names_in_"):
             matrix: Matrix = X
-            if matrix.ndim == 2 and len(matrix) and matrix.shape[1] == memory.index.centroids.shape[1]:
-                return matrix, memory  # whether its numbers are finite, the search sees without another pass
-        return validate_data(self, X, reset=False, dtype=(np.float64, np.float32)), memory
+            if matrix.ndim == 2 and len(matrix) and matrix.shape[1] == knowledge.index.centroids.shape[1]:
+                return matrix, knowledge  # whether its numbers are finite, the search sees without another pass
+        return validate_data(self, X, reset=False, dtype=(np.float64, np.float32)), knowledge
 
     def _votes(self, X: ArrayLike) -> Float64s:
-        matrix, memory = self._checked(X)
-        votes = np.empty((len(matrix), len(memory.classes)))
-        for rows, found in in_blocks(matrix, memory.index, memory.n_voters, block_votes):
-            votes[rows] = found
-        return votes
-
-
-def _winners(search: Search, block: Float32s) -> Int64s:
-    winners: Int64s = block_votes(search, block).argmax(axis=1)
-    return winners
+        matrix, knowledge = self._checked(X)
+        return knowledge.votes(matrix)
 
 
 def _is_auto(value: object) -> bool:
     return isinstance(value, str) and value == "auto"
-
-
-def _lessons(targets: NDArray[Any], known: dict[Any, Concepts]) -> dict[Any, Lesson]:
-    """The rows to learn, label by label, each in the order given; with what is known of that label."""
-    if targets.dtype.kind == "f" and (fractions := targets[targets != np.floor(targets)]).size:
-        # scikit-learn's own check also warns of many classes with few examples each, which is what this is for.
-        raise ValueError(f"Unknown label type: labels are names or whole numbers, but {fractions[0]} is neither.")
-    kinds = {isinstance(label, str): label for label in [*known, *dict.fromkeys(targets.tolist())]}
-    if len(kinds) > 1:
-        raise ValueError(f"labels must be of one kind, but {kinds[True]!r} is a string and {kinds[False]!r} is not.")
-    labels, codes = np.unique(targets, return_inverse=True)
-    rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
-    return {label: Lesson(some, known.get(label)) for label, some in zip(labels.tolist(), rows, strict=True)}

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cbcl.method._fallback import norms_squared
+from cbcl.method import _fallback
 from cbcl.method.arrays import (
     Float32s,
     Float64s,
@@ -75,6 +75,31 @@ def agg_var(vectors: ArrayLike, radius: float, known: Concepts | None = None) ->
     return cluster(matrix, None, as_radius(radius), known)
 
 
+def join(these: Concepts, those: Concepts, radius: float) -> Concepts:
+    """Two classes that turn out to be one: those centroids learned on top of these, each with its weight.
+
+    >>> cups = agg_var([[0.0], [1.0]], radius=math.inf)
+    >>> mugs = agg_var([[5.0]], radius=math.inf)
+    >>> joined = join(cups, mugs, radius=math.inf)
+    >>> joined.centroids.tolist(), joined.counts.tolist()
+    ([[2.0]], [3])
+    """
+    centroids, counts = [*these.centroids], these.counts.tolist()
+    for centroid, count in zip(those.centroids, those.counts.tolist(), strict=True):
+        distances = _fallback.distances_between(centroid, np.array(centroids))
+        nearest = int(distances.argmin())
+        if distances[nearest] < radius:
+            total = counts[nearest] + count
+            mean = (
+                centroids[nearest].astype(np.float64) * counts[nearest] + centroid.astype(np.float64) * count
+            ) / total
+            centroids[nearest], counts[nearest] = mean.astype(np.float32), total
+        else:
+            centroids.append(centroid)
+            counts.append(count)
+    return Concepts(read_only(np.array(centroids)), read_only(np.array(counts, dtype=np.int64)))
+
+
 def checked(concepts: Concepts) -> Concepts:
     """Concepts that somebody else may have made, as ours are: float32 and int64, whole and finite."""
     centroids = as_float32(as_matrix(concepts.centroids, "centroids"))
@@ -113,7 +138,7 @@ class _Growing:
         if known is not None:
             self.centroids[:] = known.centroids
             self.counts[:] = known.counts
-            self.squares[:] = norms_squared(known.centroids)
+            self.squares[:] = _fallback.norms_squared(known.centroids)
 
     def learn(self, vectors: Float32s) -> None:
         done = 0

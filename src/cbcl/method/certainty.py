@@ -1,0 +1,88 @@
+"""How far is too far, and how sure is sure: both read off what was learned.
+
+A distance here is relative: divided by the length of the vector that is asked about, which sets what is unknown apart
+far better than the distance itself (docs/method.md has the figures). q vectors, m centroids, t classes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from cbcl.method._fallback import norms_squared
+from cbcl.method.arrays import Float32s, Float64s
+from cbcl.method.concepts import Concepts
+from cbcl.method.search import ROWS, Index, Search
+
+REFUSED = 1.28  # standard deviations above the mean distance: one in ten of a normal distribution lies beyond
+SHARPNESS = 30.0  # how fast confidence falls with distance, in units of the mean distance
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Relative distances from vectors of a class to what was learned of it without them: their sums."""
+
+    n: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+
+    def __add__(self, other: Spread) -> Spread:
+        return Spread(self.n + other.n, self.total + other.total, self.squares + other.squares)
+
+
+def spread_of(vectors: Float32s, concepts: Concepts) -> Spread:
+    """How far these vectors would be from the concepts learned from them, had they not been among the learned.
+
+    The mean of w vectors is too close to each of them: a new one would be sqrt((w + 1) / (w - 1)) times as far. A
+    vector that is a centroid by itself is measured to the next.
+    """
+    search = Search(Index([concepts]), 2)
+    lengths = np.sqrt(norms_squared(vectors))
+    spread = Spread()
+    for start in range(0, len(vectors), ROWS):
+        rows = slice(start, start + ROWS)
+        nearest = search.nearest(vectors[rows], search.n)
+        counts = concepts.counts[nearest.indices[:, 0]]
+        apart = nearest.distances[:, 0] * np.sqrt((counts + 1) / np.maximum(counts - 1, 1))
+        alone = counts == 1
+        apart[alone] = nearest.distances[alone, 1] if search.n == 2 else np.nan
+        known = np.isfinite(apart) & (lengths[rows] > 0.0)
+        relative = apart[known] / lengths[rows][known]
+        spread += Spread(len(relative), float(relative.sum()), float(np.square(relative).sum()))
+    return spread
+
+
+class Scale(NamedTuple):
+    """The relative distance that is usual for a known thing, and the largest that is believed."""
+
+    usual: float
+    limit: float
+
+    @classmethod
+    def of(cls, spreads: Iterable[Spread]) -> Scale:
+        """From all classes together: with a few pictures each, none has enough to say by itself.
+
+        With fewer than five distances in all there is nothing to go by: then nothing is too far.
+        """
+        whole = sum(spreads, Spread())
+        if whole.n < 5 or whole.total <= 0.0:
+            return cls(whole.total / whole.n if whole.total > 0.0 else 1.0, math.inf)
+        mean = whole.total / whole.n
+        variance = max(0.0, whole.squares - whole.n * mean * mean) / (whole.n - 1)
+        return cls(mean, mean + REFUSED * math.sqrt(variance))
+
+
+def confidences(distances: Float64s, length: float, scale: Scale) -> Float64s:
+    """A share for each class, by the relative distance of its nearest centroid: (t,) to (t,), the nearest first.
+
+    >>> confidences(np.array([1.0, 1.1, 2.0]), 2.0, Scale(usual=0.5, limit=1.0)).round(3).tolist()
+    [0.953, 0.047, 0.0]
+    """
+    behind = (distances - distances[0]) / (length * scale.usual) if length > 0.0 else distances - distances[0]
+    shares: Float64s = np.exp(-SHARPNESS * behind)
+    shares /= shares.sum()
+    return shares

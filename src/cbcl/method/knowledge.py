@@ -1,0 +1,126 @@
+"""All that was learned, as one value: every class's concepts, and the radius and the number of voters to go on with.
+
+q vectors, t classes, n voters. Learning and forgetting give a new value and leave the old one as it was, so a thread
+that predicts meanwhile sees the old or the new, never a mixture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix
+from cbcl.method.budget import reduce
+from cbcl.method.concepts import Concepts, cluster
+from cbcl.method.search import Index, Search, in_blocks
+from cbcl.method.tuning import Lesson, Tuning, choose
+from cbcl.method.voting import block_votes, inverse
+
+
+class Evidence(NamedTuple):
+    """Why each of q vectors got its label: its n voters, the nearest first, all of shape (q, n)."""
+
+    labels: NDArray[Any]
+    distances: Float64s
+    weights: Float64s  # what each adds to its label's votes: 1 / distance, times 1 / N_y
+    centroids: Int64s  # rows of the index: all centroids, in the order of the classes
+
+
+class Options(NamedTuple):
+    """What is given, and what is left to be chosen (None)."""
+
+    radius: float | None = None
+    n_voters: int | None = None
+    max_centroids: int | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """The concepts of at least one class, in the order of their labels, and what to go on with."""
+
+    concepts: dict[Any, Concepts]
+    radius: float
+    n_voters: int
+
+    @cached_property
+    def classes(self) -> NDArray[Any]:
+        classes = np.array(list(self.concepts))
+        if classes.tolist() != list(self.concepts):  # such as integers that only a float could hold
+            classes = np.array(list(self.concepts), dtype=object)
+        return classes
+
+    @cached_property
+    def index(self) -> Index:
+        return Index([*self.concepts.values()])
+
+    def without(self, label: Hashable) -> Knowledge | None:
+        """What would be known had that label never been learned (unless room was made for it); None: nothing."""
+        if label not in self.concepts:
+            raise ValueError(f"{label!r} cannot be forgotten: the known labels are {list(self.concepts)}.")
+        rest = {known: concepts for known, concepts in self.concepts.items() if known != label}
+        return Knowledge(rest, self.radius, self.n_voters) if rest else None
+
+    def winners(self, matrix: Matrix) -> Int64s:
+        """The number of each vector's class: (q,)."""
+        winners = np.empty(len(matrix), dtype=np.int64)
+        for rows, found in in_blocks(matrix, self.index, self.n_voters, _block_winners):
+            winners[rows] = found
+        return winners
+
+    def votes(self, matrix: Matrix) -> Float64s:
+        """Pred'(y) of equation 3: (q, t)."""
+        votes = np.empty((len(matrix), len(self.concepts)))
+        for rows, found in in_blocks(matrix, self.index, self.n_voters, block_votes):
+            votes[rows] = found
+        return votes
+
+    def evidence(self, matrix: Matrix) -> Evidence:
+        shape = (len(matrix), min(self.n_voters, len(self.index.owners)))
+        indices, distances = np.empty(shape, dtype=np.int64), np.empty(shape)
+        for rows, found in in_blocks(matrix, self.index, self.n_voters, Search.voters):
+            indices[rows], distances[rows] = found
+        owners = self.index.owners[indices]
+        weights = inverse(distances) * (1.0 / self.index.sizes[owners])
+        return Evidence(self.classes[owners], distances, weights, indices)
+
+
+def learn(before: Knowledge | None, matrix: Matrix, targets: NDArray[Any], options: Options) -> Knowledge:
+    """What is known after these vectors and their labels, on top of what was known before."""
+    radius, n_voters, limit, seed = options
+    if n_voters is None and limit is not None:
+        n_voters = 1  # what many voters gain among many centroids, they lose when the budget merges those
+    known = {} if before is None else before.concepts
+    lessons = _lessons(targets, known)
+    if radius is None or n_voters is None:
+        tuning = None if before is None else Tuning(before.radius, before.n_voters)
+        radius, n_voters = choose(matrix, [*lessons.values()], tuning, seed, radius=radius, n_voters=n_voters)
+    learned = {label: cluster(matrix, lesson.rows, radius, lesson.known) for label, lesson in lessons.items()}
+    everything = dict(sorted({**known, **learned}.items()))
+    if limit is not None:
+        new = {number for number, label in enumerate(everything) if label in learned}
+        everything = dict(zip(everything, reduce([*everything.values()], limit, new=new, seed=seed), strict=True))
+    return Knowledge(everything, radius, n_voters)
+
+
+def _block_winners(search: Search, block: Float32s) -> Int64s:
+    winners: Int64s = block_votes(search, block).argmax(axis=1)
+    return winners
+
+
+def _lessons(targets: NDArray[Any], known: dict[Any, Concepts]) -> dict[Any, Lesson]:
+    """The rows to learn, label by label, each in the order given; with what is known of that label."""
+    if targets.dtype.kind == "f" and (fractions := targets[targets != np.floor(targets)]).size:
+        # scikit-learn's own check also warns of many classes with few examples each, which is what this is for.
+        raise ValueError(f"Unknown label type: labels are names or whole numbers, but {fractions[0]} is neither.")
+    kinds = {isinstance(label, str): label for label in [*known, *dict.fromkeys(targets.tolist())]}
+    if len(kinds) > 1:
+        raise ValueError(f"labels must be of one kind, but {kinds[True]!r} is a string and {kinds[False]!r} is not.")
+    labels, codes = np.unique(targets, return_inverse=True)
+    rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
+    return {label: Lesson(some, known.get(label)) for label, some in zip(labels.tolist(), rows, strict=True)}

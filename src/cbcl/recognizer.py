@@ -1,0 +1,363 @@
+"""Recognizer: photos in, answers out, and everything that was learned in one file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbcl.album import Shown, select
+from cbcl.answer import Answer, answers
+from cbcl.errors import LabelError, MemoryFileError, PictureError
+from cbcl.memory.records import About, Settings, Stored, as_label
+from cbcl.memory.store import ChangedError, Memory, Step, View, Writing
+from cbcl.method.arrays import Float32s, as_count, as_radius
+from cbcl.method.certainty import Scale, Spread, spread_of
+from cbcl.method.concepts import join
+from cbcl.method.knowledge import Knowledge, Options, learn
+from cbcl.method.tuning import Tuning, tune
+from cbcl.sight import Broken, Given, Sight
+from cbcl.vision.extractor import Progress
+from cbcl.vision.pictures import name_of
+
+if TYPE_CHECKING:
+    from cbcl.method.classifier import CBCLClassifier
+
+TRIES = 10  # to read what others keep changing
+
+
+class Learned(NamedTuple):
+    """What became of the pictures that were given to be learned."""
+
+    pictures: dict[str, int]  # learned, label by label
+    problems: tuple[PictureError, ...]  # with those that could not be read
+
+
+class _Lesson(NamedTuple):
+    """Pictures to be learned, seen."""
+
+    matrix: Float32s
+    targets: NDArray[Any]  # their labels
+    sources: list[Any]
+    learned: Learned
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A view of the memory with all that is needed to answer."""
+
+    view: View
+    classes: dict[str, Stored]
+
+    @cached_property
+    def knowledge(self) -> Knowledge:
+        concepts = {label: stored.concepts for label, stored in self.classes.items()}
+        return Knowledge(concepts, self.view.settings.radius, self.view.settings.n_voters)
+
+    @cached_property
+    def scale(self) -> Scale:
+        return Scale.of(stored.spread for stored in self.classes.values())
+
+
+class Recognizer:
+    """Learns things from a few photos each and tells them apart; what it knows is in a file, safe after every call.
+
+    Parameters
+    ----------
+    path
+        The memory file, made by the first `learn`. Several processes may use it: each sees what the others learn.
+    backbone
+        What turns pictures into vectors: see `load_backbone`. None: the one that the memory was learned through, or
+        EfficientNet-Lite0 for a new memory.
+    private
+        Keep no thumbnails in a new memory, and no vectors of its pictures in the cache. A memory stays as it began.
+    max_centroids
+        The most centroids to keep, over all labels. None: as the memory has it, which is no limit at first.
+    radius, n_voters
+        As for `CBCLClassifier`: "auto" chooses them.
+    cache
+        Whether vectors are kept in the user's cache folder, so that a picture seen before costs nothing.
+
+    Examples
+    --------
+    >>> from cbcl import Recognizer, load_backbone
+    >>> letters = load_backbone(lambda words: [[w.count(c) for c in "abcdefgh"] for w in words], name="letters")
+    >>> things = Recognizer(folder / "words.cbcl", backbone=letters)
+    >>> things.learn("fruit", ["cabbage", "bag"]).pictures
+    {'fruit': 2}
+    >>> things.learn("music", ["deed", "feed"]).pictures
+    {'music': 2}
+    >>> things.recognize("fed").label
+    'music'
+    >>> things.rename("fruit", "greens")
+    >>> things.labels()
+    {'greens': 2, 'music': 2}
+    >>> things.undo().action
+    'rename'
+    >>> things.close()
+
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        backbone: Given | None = None,
+        *,
+        private: bool = False,
+        max_centroids: int | None = None,
+        radius: float | Literal["auto"] = "auto",
+        n_voters: int | Literal["auto"] = "auto",
+        cache: bool = True,
+    ) -> None:
+        self._private = private
+        self._options = Options(
+            radius=None if radius == "auto" else as_radius(radius),
+            n_voters=None if n_voters == "auto" else as_count(n_voters, "n_voters"),
+            max_centroids=None if max_centroids is None else as_count(max_centroids, "max_centroids"),
+        )
+        self._memory = Memory(Path(path))
+        self._sight = Sight(self._memory, backbone, private=private, cache=cache)
+        self._known: _Known | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file. What was learned is in it already."""
+        self._memory.close()
+        self._sight.close()
+        self._known = None
+
+    @property
+    def path(self) -> Path:
+        return self._memory.path
+
+    def labels(self) -> dict[str, int]:
+        """What is known, and from how many pictures."""
+        if not self._memory.exists():
+            return {}
+        return {label: stored.concepts.size for label, stored in self._current(empty=True).classes.items()}
+
+    def learn(
+        self, label: str, pictures: Any, *, broken: Broken = "raise", progress: Progress | None = None
+    ) -> Learned:
+        """Learn a label, or more of it, from pictures: a file, folder, pattern, bytes, array, or a list of these."""
+        return self.learn_many({label: pictures}, broken=broken, progress=progress)
+
+    def learn_many(
+        self, things: Mapping[str, Any], *, broken: Broken = "raise", progress: Progress | None = None
+    ) -> Learned:
+        """Learn several labels in one step: all of it is learned, or nothing.
+
+        A picture that cannot be read is raised; with broken="report" it is left out, and told of in what is returned.
+        """
+        lesson = self._see(things, broken, progress)
+        with self._step(lesson) as writing:
+            self._learn(lesson, writing)
+        return lesson.learned
+
+    def recognize(self, picture: Any) -> Answer:
+        """What a picture shows: a label or "unknown", how sure, what else it might be, and why."""
+        (answer,) = self.recognize_many([picture])
+        if isinstance(answer, PictureError):
+            raise answer
+        return answer
+
+    def recognize_many(
+        self, pictures: Any, *, broken: Broken = "raise", progress: Progress | None = None
+    ) -> list[Answer | PictureError]:
+        """An answer for each picture, in their order; with broken="report", the error in place of an answer."""
+        known = self._current()
+        sources = self._sight.sources(pictures)
+        found = self._sight.see(sources, broken=broken, progress=progress)
+        vectors = [result for result in found if not isinstance(result, PictureError)]
+        made = iter(answers(np.stack(vectors), known.knowledge, known.scale) if vectors else [])
+        return [
+            result
+            if isinstance(result, PictureError)
+            else self._illustrated(next(made), known.view)._replace(picture=name_of(sources[number], number))
+            for number, result in enumerate(found)
+        ]
+
+    def embed(self, pictures: Any, *, progress: Progress | None = None) -> Float32s:
+        """The vectors of pictures, one row each: what `as_estimator` takes."""
+        sources = self._sight.sources(pictures)
+        found = self._sight.see(sources, progress=progress)
+        return np.stack([result for result in found if not isinstance(result, PictureError)])
+
+    def forget(self, label: str, *, for_good: bool = False) -> None:
+        """Forget a label: the others are as if it had never been learned.
+
+        It can be undone, so the file still holds it; with `for_good` nothing of it remains, and neither this nor any
+        step before it can be undone.
+        """
+        with self._memory.writing() as writing:
+            _must_be_known(label, writing.view)
+            writing.begin("forget", {"label": label}, writing.view.settings)
+            writing.end(label)
+            if for_good:
+                writing.seal()
+        if for_good:
+            self._memory.checkpoint()
+
+    def rename(self, label: str, new: str) -> None:
+        """Call a label something else."""
+        new = as_label(new)
+        with self._memory.writing() as writing:
+            _must_be_known(label, writing.view)
+            if new in writing.view.classes:
+                raise LabelError(f"{new!r} is taken: to make {label!r} part of it, merge them.")
+            writing.begin("rename", {"label": label, "new": new}, writing.view.settings)
+            stored = self._memory.load(writing.view, [label])[label]
+            writing.put(new, stored, self._memory.thumbnails(writing.view, label))
+            writing.end(label)
+
+    def merge(self, label: str, into: str) -> None:
+        """Make one label part of another: they turned out to be the same."""
+        with self._memory.writing() as writing:
+            _must_be_known(label, writing.view)
+            _must_be_known(into, writing.view)
+            if label == into:
+                raise LabelError(f"{label!r} cannot be merged with itself: give two labels.")
+            writing.begin("merge", {"label": label, "into": into}, writing.view.settings)
+            both = self._memory.load(writing.view, [label, into])
+            joined = join(both[into].concepts, both[label].concepts, writing.view.settings.radius)
+            shown = [*self._shown(writing.view, into), *self._shown(writing.view, label)]
+            writing.put(into, Stored(joined, both[into].spread + both[label].spread), select(shown, joined))
+            writing.end(label)
+
+    def undo(self) -> Step:
+        """Take back the latest step that was not taken back yet, and say what it was: up to twenty steps."""
+        with self._memory.writing() as writing:
+            step = writing.undo()
+        if step is None:
+            raise LabelError(f"{self.path} has nothing to undo.")
+        return step
+
+    def history(self) -> list[Step]:
+        """What was done to the memory, the latest first."""
+        return self._memory.history()
+
+    def tune(self, things: Mapping[str, Any], *, broken: Broken = "raise", progress: Progress | None = None) -> Tuning:
+        """Choose the radius and the number of voters by cross-validation on these pictures, and go on with them.
+
+        Nothing of the pictures is learned. What is known already stays as it is: the radius is for what comes.
+        """
+        lesson = self._see(things, broken, progress)
+        chosen = tune([lesson.matrix[lesson.targets == label] for label in lesson.learned.pictures])
+        with self._step(lesson) as writing:
+            settings = Settings(*chosen, self._limit(writing.view))
+            writing.begin("tune", {"pictures": lesson.learned.pictures}, settings)
+        return chosen
+
+    def as_estimator(self) -> CBCLClassifier:
+        """What is known now, as a scikit-learn classifier of the vectors that `embed` gives: the same answers."""
+        from cbcl.method.classifier import CBCLClassifier  # which loads scikit-learn
+
+        known = self._current()
+        return CBCLClassifier.from_concepts(
+            known.knowledge.concepts,
+            radius=known.knowledge.radius,
+            n_voters=known.knowledge.n_voters,
+            max_centroids=known.view.settings.max_centroids,
+        )
+
+    def _current(self, *, empty: bool = False) -> _Known:
+        """All that is known at this moment."""
+        for _ in range(TRIES):
+            view = self._memory.view()
+            known = self._known
+            if known is None or known.view is not view:
+                try:
+                    self._known = known = _Known(view, self._memory.load(view))
+                except ChangedError:  # another process was faster: look again
+                    continue
+            if not (empty or known.classes):
+                raise MemoryFileError(f"{self.path} knows nothing: learn something first.")
+            return known
+        raise MemoryFileError(f"{self.path} is being changed all the time by another process: try again.")
+
+    def _limit(self, view: View) -> int | None:
+        return self._options.max_centroids or view.settings.max_centroids
+
+    def _see(self, things: Mapping[str, Any], broken: Broken, progress: Progress | None) -> _Lesson:
+        self._memory.check_writable()
+        labels: list[str] = []
+        sources: list[Any] = []
+        for label, pictures in things.items():
+            some = self._sight.sources(pictures)
+            labels += [as_label(label)] * len(some)
+            sources += some
+        if not sources:
+            raise PictureError("there is nothing to learn: give at least one picture.")
+        found = self._sight.see(sources, broken=broken, progress=progress)
+        problems = tuple(result for result in found if isinstance(result, PictureError))
+        good = [number for number, result in enumerate(found) if not isinstance(result, PictureError)]
+        if not good:
+            raise problems[0]
+        matrix = np.stack([result for result in found if not isinstance(result, PictureError)])
+        targets = np.array([labels[number] for number in good], dtype=object)
+        counts = {label: int(np.sum(targets == label)) for label in dict.fromkeys(targets)}
+        return _Lesson(matrix, targets, [sources[number] for number in good], Learned(counts, problems))
+
+    @contextmanager
+    def _step(self, lesson: _Lesson) -> Iterator[Writing]:
+        """A step on the memory, made if need be, if it was learned through the same backbone."""
+        backbone = self._sight.backbone()
+        about = About(backbone.name, backbone.fingerprint, lesson.matrix.shape[1], self._private, version("cbcl"))
+        with self._memory.writing(about, backbone.state) as writing:
+            self._sight.check(writing.view.about)
+            yield writing
+
+    def _learn(self, lesson: _Lesson, writing: Writing) -> None:
+        settings, limit = writing.view.settings, self._limit(writing.view)
+        touched = [label for label in lesson.learned.pictures if label in writing.view.classes]
+        # Without a limit, no other class is touched, and none is read: a memory of many is as fast as one of few.
+        known = self._memory.load(writing.view, touched if limit is None else None)
+        concepts = {label: stored.concepts for label, stored in known.items()}
+        before = Knowledge(concepts, settings.radius, settings.n_voters) if writing.view.classes else None
+        after = learn(before, lesson.matrix, lesson.targets, self._options._replace(max_centroids=limit))
+        writing.begin("learn", {"pictures": lesson.learned.pictures}, Settings(after.radius, after.n_voters, limit))
+        for label, learned in after.concepts.items():
+            if label in known and learned is known[label].concepts:
+                continue
+            rows = np.flatnonzero(lesson.targets == label)
+            spread = known[label].spread if label in known else Spread()
+            shown = self._shown(writing.view, label) if label in known else []
+            if self._sight.backbone().at_least is not None and not writing.view.about.private:
+                shown += [Shown(lesson.sources[row], lesson.matrix[row]) for row in rows]
+            writing.put(
+                label, Stored(learned, spread + spread_of(lesson.matrix[rows], learned)), select(shown, learned)
+            )
+
+    def _shown(self, view: View, label: str) -> list[Shown]:
+        return [Shown(thumbnail, thumbnail.vector) for thumbnail in self._memory.thumbnails(view, label)]
+
+    def _illustrated(self, answer: Answer, view: View) -> Answer:
+        reasons = (
+            reason._replace(
+                thumbnails=tuple(one.jpeg for one in self._memory.thumbnails(view, reason.label, reason.centroid))
+            )
+            for reason in answer.evidence
+        )
+        return answer._replace(evidence=tuple(reasons))
+
+
+def _must_be_known(label: str, view: View) -> None:
+    if label not in view.classes:
+        near = get_close_matches(label, view.classes, 3) or [*view.classes][:10]
+        more = f"; there are {', '.join(map(repr, near))}" if near else ""
+        raise LabelError(f"{label!r} is not known{more}.")

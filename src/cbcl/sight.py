@@ -1,0 +1,124 @@
+"""What a recognizer sees with: the backbone of its memory, the pictures meant by what was given, their vectors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from cbcl.errors import BackboneError, PictureError, WeightsError
+from cbcl.memory.records import About
+from cbcl.memory.store import Memory
+from cbcl.method.arrays import Float32s
+from cbcl.vision.backbones import DEFAULT, load_backbone, restore
+from cbcl.vision.backbones.backbone import Backbone, Fittable
+from cbcl.vision.cache import VectorCache
+from cbcl.vision.extractor import Progress, extract
+from cbcl.vision.pictures import find, load, name_of
+
+Given: TypeAlias = str | os.PathLike[str] | Callable[[Sequence[Any]], ArrayLike] | Backbone | Fittable
+Broken: TypeAlias = Literal["raise", "report"]  # what to do about a picture that cannot be read
+
+MOST_FITTED = 500  # pictures that a backbone is shown which must see some first
+
+
+class Sight:
+    """The backbone of a memory, chosen when it is first needed."""
+
+    def __init__(self, memory: Memory, given: Given | None, *, private: bool, cache: bool) -> None:
+        self._memory, self._private, self._cached = memory, private, cache
+        self._given = None if given is None else load_backbone(given)
+        self._backbone: Backbone | None = None
+        self._cache: VectorCache | None = None
+
+    def close(self) -> None:
+        if self._cache is not None:
+            self._cache.close()
+        self._cache = None
+
+    def sources(self, things: Any) -> list[Any]:
+        """What is meant by a file, a folder, a pattern, bytes, an array, or a list of these, one by one."""
+        takes_pictures = (self._given or self.backbone()).at_least is not None
+        return pictures_in(things) if takes_pictures else _things_in(things)
+
+    def backbone(self, sources: Sequence[Any] = ()) -> Backbone:
+        """The backbone; one that must see pictures first is shown these."""
+        if self._backbone is None:
+            self._backbone = self._chosen(sources)
+        return self._backbone
+
+    def see(
+        self, sources: Sequence[Any], *, broken: Broken = "raise", progress: Progress | None = None
+    ) -> list[Float32s | PictureError]:
+        """The vector of each source, in their order, or what is wrong with it."""
+        backbone, private = self.backbone(sources), self._private
+        if self._memory.exists():
+            about = self._memory.view().about
+            self.check(about)
+            private = about.private
+        cached = self._cached and not private and backbone.at_least is not None
+        if cached and self._cache is None:
+            self._cache = VectorCache(backbone.fingerprint)
+        found = extract(backbone, sources, cache=self._cache if cached else None, progress=progress)
+        if broken == "raise":
+            for result in found:
+                if isinstance(result, PictureError):
+                    raise result
+        return found
+
+    def check(self, about: About) -> None:
+        """Whether this is what a memory was learned through."""
+        backbone = self.backbone()
+        if backbone.fingerprint != about.fingerprint:
+            raise BackboneError(
+                f"{self._memory.path} was learned through {about.backbone} ({about.fingerprint[:8]}), not through "
+                f"{backbone.name} ({backbone.fingerprint[:8]}): open it with the backbone it was learned through."
+            )
+
+    def _chosen(self, sources: Sequence[Any]) -> Backbone:
+        if self._memory.exists():
+            about = self._memory.view().about
+            if self._given is None or (isinstance(self._given, Fittable) and self._given.name == about.backbone):
+                try:
+                    return restore(about.backbone, self._memory.backbone_state())
+                except WeightsError as error:
+                    raise BackboneError(f"{self._memory.path} was learned through {about.backbone}; {error}") from error
+        chosen = load_backbone(DEFAULT) if self._given is None else self._given
+        return chosen.fit(_loaded(sources, chosen.at_least)) if isinstance(chosen, Fittable) else chosen
+
+
+def _loaded(sources: Sequence[Any], at_least: int | None) -> list[Any]:
+    """Up to MOST_FITTED of the pictures, evenly over all, without those that cannot be read."""
+    step = max(1, len(sources) // MOST_FITTED)
+    found, problem = [], PictureError("there is nothing to learn: give at least one picture.")
+    for number, source in [*enumerate(sources)][::step]:
+        try:
+            found.append(load(source, name_of(source, number), at_least or 1))
+        except PictureError as error:
+            problem = error
+    if not found:
+        raise problem
+    return found
+
+
+def pictures_in(things: Any) -> list[Any]:
+    """Pictures one by one: files found, a stack of frames taken apart."""
+    if isinstance(things, str | os.PathLike):
+        return [*find([things])]
+    if isinstance(things, np.ndarray):
+        return [*things] if things.ndim == 4 else [things]
+    if isinstance(things, bytes | bytearray | memoryview):
+        return [bytes(things)]
+    if hasattr(things, "__iter__"):
+        return [picture for thing in things for picture in pictures_in(thing)]
+    return [things]
+
+
+def _things_in(things: Any) -> list[Any]:
+    if isinstance(things, str | bytes | Path) or not hasattr(things, "__iter__"):
+        return [things]
+    return [things] if isinstance(things, np.ndarray) and things.ndim == 1 else [*things]

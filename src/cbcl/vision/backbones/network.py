@@ -1,0 +1,136 @@
+"""A network in ONNX, run by ONNX Runtime: a model file, and beside it a description of what it wants.
+
+b pictures, s pixels a side, d features.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from PIL import Image
+
+from cbcl.errors import WeightsError
+from cbcl.vision.backbones.backbone import fingerprint
+from cbcl.vision.pictures import Floats
+from cbcl.vision.places import write_whole
+from cbcl.vision.preprocessing import Preprocessing
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+
+GPU_BATCH = 64
+
+
+@dataclass(frozen=True)
+class Network:
+    """A backbone of the general kind: pixels into a network, pooled features out."""
+
+    name: str
+    model: bytes
+    preprocessing: Preprocessing
+    weights: str  # SHA-256 of the file that the weights came from
+
+    state: ClassVar[bytes] = b""
+    threads: ClassVar[bool] = True
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return fingerprint(self.weights, self.preprocessing.description())
+
+    @property
+    def at_least(self) -> int:
+        return self.preprocessing.at_least
+
+    @property
+    def batch(self) -> int:
+        # On a processor, one thread a picture is as fast as any batch, and needs the least memory.
+        return 1 if self._session.get_providers()[0] == "CPUExecutionProvider" else GPU_BATCH
+
+    @cached_property
+    def _session(self) -> InferenceSession:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1  # the pictures are divided among threads, not the network
+        options.log_severity_level = 3
+        usable = [name for name in ("CUDAExecutionProvider",) if name in onnxruntime.get_available_providers()]
+        try:
+            session = onnxruntime.InferenceSession(self.model, options, providers=[*usable, "CPUExecutionProvider"])
+        except Exception as error:  # its errors have no common class but this
+            raise WeightsError(f"{self.name} is no network that ONNX Runtime can run: {_first_line(error)}") from error
+        inputs = session.get_inputs()
+        if len(inputs) != 1 or inputs[0].type != "tensor(float)" or len(inputs[0].shape) != 4:
+            raise WeightsError(
+                f"{self.name} must have one input of (pictures, 3, height, width) float32 numbers, but has "
+                f"{', '.join(f'{one.name}: {one.type} {one.shape}' for one in inputs)}."
+            )
+        return session
+
+    def vectors(self, things: Sequence[Image.Image]) -> Floats:
+        numbers = np.stack([self.preprocessing.numbers(self.preprocessing.pixels(picture)) for picture in things])
+        try:
+            (features,) = self._session.run([self._output], {self._input: numbers})
+        except WeightsError:
+            raise
+        except Exception as error:
+            raise WeightsError(f"{self.name} failed on pictures of {numbers.shape}: {_first_line(error)}") from error
+        pooled: Floats = features.mean(axis=(2, 3), dtype=np.float32) if features.ndim == 4 else features
+        if pooled.ndim != 2 or len(pooled) != len(things):
+            raise WeightsError(f"{self.name} gives {features.shape} for {len(things)} pictures, not one vector each.")
+        return pooled
+
+    @cached_property
+    def _input(self) -> str:
+        return str(self._session.get_inputs()[0].name)
+
+    @cached_property
+    def _output(self) -> str:
+        return str(self._session.get_outputs()[0].name)
+
+    def write(self, path: Path) -> None:
+        """As a model file and its description beside it; the description last, so that the pair is whole."""
+        about = self.preprocessing.description() | {"weights": self.weights, "model": sha256(self.model).hexdigest()}
+        write_whole(path, self.model)
+        write_whole(path.with_suffix(".json"), json.dumps(about, indent=1).encode())
+
+
+def read_network(path: Path, name: str) -> Network:
+    """A model file with its description beside it: `net.onnx` and `net.json`."""
+    model, about = _read(path), _about(path.with_suffix(".json"))
+    digest = sha256(model).hexdigest()
+    if about.pop("model", digest) != digest:
+        raise WeightsError(f"{path} is not the file that {path.with_suffix('.json').name} describes: import it anew.")
+    weights = str(about.pop("weights", digest))
+    about.pop("revision", None)
+    return Network(name, model, Preprocessing.described(about, str(path.with_suffix(".json"))), weights)
+
+
+def _about(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        raise WeightsError(
+            f"{path} is missing: it says how to prepare pictures, such as "
+            '{"size": 224, "mean": [127, 127, 127], "scale": [128, 128, 128]}.'
+        )
+    try:
+        about = json.loads(_read(path))
+    except ValueError:
+        raise WeightsError(f"{path} is not JSON.") from None
+    return about if isinstance(about, dict) else {}
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise WeightsError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,84 @@
+"""Residual networks: torchvision's ResNet-18, 34 and 50, and the builder they share with Keras'.
+
+Pictures are RGB between 0 and 1, minus (0.485, 0.456, 0.406), divided by (0.229, 0.224, 0.225).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+from numpy.typing import NDArray
+
+from cbcl.vision.graph import Filters, Graph, Maps, Weights, fold
+
+EPS = 1e-5  # of the batch norms
+
+
+class Place(NamedTuple):
+    """Where a convolution is: part 0, 1, ... of a block, or its shortcut. The stem is stage 0."""
+
+    stage: int
+    block: int = 0
+    part: int = 0
+    is_shortcut: bool = False
+
+
+class Design(NamedTuple):
+    """What tells one residual network from another."""
+
+    name: str
+    blocks: tuple[int, int, int, int]  # in each stage
+    kernels: tuple[int, ...]  # of a block's convolutions; three make a bottleneck, whose last is four times as wide
+    strided: int  # which of them has the stride
+
+
+Layer: TypeAlias = Callable[[Place, tuple[int, int, int, int]], Filters]  # the weights of that shape at that place
+
+DESIGNS = {
+    18: Design("ResNet-18", (2, 2, 2, 2), (3, 3), strided=0),
+    34: Design("ResNet-34", (3, 4, 6, 3), (3, 3), strided=0),
+    50: Design("ResNet-50", (3, 4, 6, 3), (1, 3, 1), strided=1),
+}
+
+
+def build(tensors: Mapping[str, NDArray[Any]], depth: int, *, size: int = 224) -> bytes:
+    """The ONNX model of torchvision's ResNet of depth 18, 34 (512 features) or 50 (2048), without its classifier."""
+    weights = Weights(tensors, f"torchvision's {DESIGNS[depth].name}")
+
+    def layer(place: Place, shape: tuple[int, int, int, int]) -> Filters:
+        prefix = f"layer{place.stage}.{place.block}." if place.stage else ""
+        conv, norm = f"conv{place.part + 1}", f"bn{place.part + 1}"
+        if place.is_shortcut:
+            conv, norm = "downsample.0", "downsample.1"
+        weight = weights.take(f"{prefix}{conv}.weight", *shape)
+        return fold(weight, weights.take_torch_norm(f"{prefix}{norm}", shape[0]), EPS)
+
+    model = residual(DESIGNS[depth], layer, size)
+    weights.nothing_left("fc.", ".num_batches_tracked")
+    return model
+
+
+def residual(design: Design, layer: Layer, size: int) -> bytes:
+    """The ONNX model of a residual network; the vectors are the means of its last maps."""
+    graph = Graph(design.name, size)
+    x = graph.relu(graph.conv(graph.pictures, layer(Place(0), (64, 3, 7, 7)), stride=2, padding=(3, 3)))
+    x = graph.max_pool(x, 3, stride=2, padding=(1, 1))
+    for stage, repeats in enumerate(design.blocks, start=1):
+        for block in range(repeats):
+            stride = 2 if stage > 1 and block == 0 else 1
+            x = _block(graph, design, layer, x, Place(stage, block), stride)
+    return graph.finish(x)
+
+
+def _block(graph: Graph, design: Design, layer: Layer, x: Maps, place: Place, stride: int) -> Maps:
+    width = 32 << place.stage
+    y = x
+    for part, kernel in enumerate(design.kernels):
+        out = 4 * width if part == 2 else width
+        filters = layer(place._replace(part=part), (out, y.channels, kernel, kernel))
+        y = graph.relu(y) if part else y
+        y = graph.conv(y, filters, stride=stride if part == design.strided else 1, padding=(kernel // 2, kernel // 2))
+    if (x.channels, x.size) != (y.channels, y.size):
+        x = graph.conv(x, layer(place._replace(is_shortcut=True), (y.channels, x.channels, 1, 1)), stride=stride)
+    return graph.relu(graph.add(y, x))

