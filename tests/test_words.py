@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from PIL import Image
 from skimage import data
 from threadpoolctl import threadpool_limits
@@ -19,8 +21,8 @@ from cbcl.vision.backbones.words import HEADER, MAGIC, UnfittedWords, VisualWord
 
 @cache
 def photographs() -> list[Image.Image]:
-    photos = [data.astronaut(), data.coffee(), data.chelsea(), data.rocket(), data.camera(), data.coins()]
-    return [Image.fromarray(photo).convert("RGB") for photo in photos]
+    names = ("astronaut", "coffee", "chelsea", "rocket", "camera", "coins")
+    return [Image.fromarray(getattr(data, name)()).convert("RGB") for name in names]
 
 
 @cache
@@ -28,7 +30,7 @@ def fitted() -> VisualWords:
     return UnfittedWords(60).fit(photographs())
 
 
-def state(codebook: np.ndarray[tuple[int, int], np.dtype[np.float32]], version: int = 1) -> bytes:
+def state(codebook: NDArray[Any], version: int = 1) -> bytes:
     return HEADER.pack(MAGIC, version, codebook.shape[1], len(codebook)) + codebook.astype("<f4").tobytes()
 
 
@@ -85,7 +87,7 @@ def test_the_nearest_word_is_found_exactly() -> None:
 def test_descriptors_are_whole_numbers_small_enough_for_exact_sums() -> None:
     rng = np.random.default_rng(0)
     noise = Image.fromarray(rng.integers(0, 256, (200, 300, 3), dtype=np.uint8))
-    stripes = Image.fromarray(np.tile(np.uint8([0, 0, 0, 0, 255, 255, 255, 255]), (256, 32)))
+    stripes = Image.fromarray(np.tile(np.repeat(np.array([0, 255], dtype=np.uint8), 4), (256, 32)))
     for picture in [*photographs(), noise, stripes]:
         found = descriptors(picture)
         assert found.dtype == np.float32
@@ -103,8 +105,8 @@ def test_a_picture_of_any_size_has_a_vector(size: tuple[int, int]) -> None:
 
 
 def test_words_tell_textures_apart_wherever_they_are() -> None:
-    textures = [Image.fromarray(texture) for texture in (data.brick(), data.grass(), data.gravel())]
-    halves = [texture.crop(box) for box in ((0, 0, 256, 512), (256, 0, 512, 512)) for texture in textures]
+    textures = [Image.fromarray(getattr(data, name)()) for name in ("brick", "gravel", "hubble_deep_field")]
+    halves = [texture.crop((left, 0, left + 256, 512)) for left in (0, 256) for texture in textures]
     vectors = UnfittedWords(100).fit(halves[:3]).vectors(halves)
     np.testing.assert_array_equal((vectors[3:] @ vectors[:3].T).argmax(axis=1), [0, 1, 2])
 
@@ -158,7 +160,7 @@ ONES = np.ones((3, 128), dtype=np.float32)
         (state(ONES, version=2), "of version 2, but this cbcl reads version 1"),
         (state(ONES)[:-1], "do not hold 3 words of 128 numbers"),
         (state(ONES) + b"\0", "do not hold 3 words of 128 numbers"),
-        (state(ONES[:, :64]), "do not hold 3 words of 64 numbers"),
+        (state(ONES[:, :64]), "each has 64 numbers, not 128"),
         (state(ONES[:0]), "do not hold 0 words of 128 numbers"),
         (state(ONES * np.float32(np.nan)), "not all their numbers are whole and from 0 to 255"),
         (state(ONES * np.float32(np.inf)), "not all their numbers are whole"),

@@ -33,3 +33,8 @@ class BackboneError(CBCLError):
 
 class LabelError(CBCLError, ValueError):
     """A label is not known, is taken, or cannot be one."""
+
+
+def first_line(error: BaseException) -> str:
+    """What another library says, short enough to be part of a sentence."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -29,12 +29,15 @@ def check(path: Path) -> list[Finding]:
             if connection is None:
                 raise MemoryFileError(f"there is no memory at {path}.")
             with closing(connection):
-                return [*_pages(connection), *_rows(connection, path)]
+                return [*_pages(connection, path), *_rows(connection, path)]
     except MemoryFileError as error:
         return [Finding(str(error), "restore a copy of the file, or learn anew into another.")]
 
 
-def _pages(connection: sqlite3.Connection) -> Iterator[Finding]:
+def _pages(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
+    (size,) = connection.execute("PRAGMA page_size").fetchone()
+    if path.stat().st_size % size:
+        yield Finding("the file is cut off in the middle of a page", "restore a copy of the file.")
     for (said,) in connection.execute("PRAGMA integrity_check(10)"):
         if said != "ok":
             yield Finding(f"the file's structure is damaged: {said}", "`cbcl export` what can be read, then import it.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -106,6 +107,8 @@ def explained(path: Path) -> Iterator[None]:
     """What SQLite says, as one of our errors."""
     try:
         yield
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:  # text that cbcl did not write
+        raise MemoryFileError(_MEANINGS["malformed"].format(path=path)) from error
     except sqlite3.Error as error:
         said = str(error)
         for words, meaning in _MEANINGS.items():

@@ -63,9 +63,9 @@ def _by_name(name: str) -> Backbone | Fittable:
     if name == UnfittedWords.name:
         return UnfittedWords()
     if name.startswith("timm/"):
-        from cbcl.vision.backbones.torchy import load_timm
+        from cbcl.vision.backbones.pytorch import load_timm
 
-        return load_timm(name.removeprefix("timm/"))
+        return load_timm(name)
     if name.endswith(".onnx"):
         return read_network(Path(name), name)
     known = [*RECIPES, UnfittedWords.name, IDENTITY.name]

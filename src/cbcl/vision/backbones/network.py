@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from PIL import Image
 
-from cbcl.errors import WeightsError
+from cbcl.errors import WeightsError, first_line
 from cbcl.vision.backbones.backbone import fingerprint
 from cbcl.vision.pictures import Floats
 from cbcl.vision.places import write_whole
@@ -64,7 +64,7 @@ class Network:
         try:
             session = onnxruntime.InferenceSession(self.model, options, providers=[*usable, "CPUExecutionProvider"])
         except Exception as error:  # its errors have no common class but this
-            raise WeightsError(f"{self.name} is no network that ONNX Runtime can run: {_first_line(error)}") from error
+            raise WeightsError(f"{self.name} is no network that ONNX Runtime can run: {first_line(error)}.") from error
         inputs = session.get_inputs()
         if len(inputs) != 1 or inputs[0].type != "tensor(float)" or len(inputs[0].shape) != 4:
             raise WeightsError(
@@ -80,7 +80,7 @@ class Network:
         except WeightsError:
             raise
         except Exception as error:
-            raise WeightsError(f"{self.name} failed on pictures of {numbers.shape}: {_first_line(error)}") from error
+            raise WeightsError(f"{self.name} failed on pictures of {numbers.shape}: {first_line(error)}.") from error
         pooled: Floats = features.mean(axis=(2, 3), dtype=np.float32) if features.ndim == 4 else features
         if pooled.ndim != 2 or len(pooled) != len(things):
             raise WeightsError(f"{self.name} gives {features.shape} for {len(things)} pictures, not one vector each.")
@@ -130,7 +130,3 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise WeightsError(f"{path} cannot be read: {error.strerror or error}.") from error
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -25,10 +25,11 @@ NAME = "visual-words"
 REVISION = 1  # of the descriptors: one more whenever they change
 
 SIDES = (256, 181, 128)  # the picture's longer side, in pixels
-STEP = 4  # pixels between neighbours on the grid
-BIN = 8  # pixels from one histogram to the next
+STEP = 8  # pixels between neighbours on the grid
+BIN = 16  # pixels from one histogram to the next
 BINS = 4  # histograms a side
 DIRECTIONS = 8
+NUMBERS = BINS * BINS * DIRECTIONS  # in a descriptor
 SMALLEST = (BINS + 1) * BIN  # pixels a side that one descriptor covers: the histograms overlap
 FAINT = 64.0  # the length under which a descriptor stays short: noise is not to look like a pattern
 PEAK = 0.2  # of a descriptor of length 1: one strong edge is not to be all that counts
@@ -72,7 +73,9 @@ class VisualWords:
         _, version, d, k = HEADER.unpack_from(state)
         if version != VERSION:
             raise WeightsError(f"the visual words are of version {version}, but this cbcl reads version {VERSION}.")
-        if d != BINS * BINS * DIRECTIONS or k == 0 or len(state) != HEADER.size + 4 * d * k:
+        if d != NUMBERS:
+            raise WeightsError(f"the visual words are broken: each has {d} numbers, not {NUMBERS}.")
+        if k == 0 or len(state) != HEADER.size + 4 * d * k:
             raise WeightsError(f"the visual words are broken: {len(state)} bytes do not hold {k} words of {d} numbers.")
         codebook = np.frombuffer(state, dtype="<f4", offset=HEADER.size).astype(np.float32).reshape(k, d)
         # NaN and infinities fail here, too. What passes is small enough for `nearest` to be exact.
@@ -159,7 +162,7 @@ def _descriptors(grey: Floats) -> Floats:
     apart = BIN // STEP
     across = (BINS - 1) * apart + 1
     patches = sliding_window_view(cells, (across, across), axis=(0, 1))[..., ::apart, ::apart]
-    raw = patches.reshape(-1, DIRECTIONS * BINS * BINS)
+    raw = patches.reshape(-1, NUMBERS)
     even = np.minimum(raw / np.maximum(_lengths(raw), FAINT), PEAK)
     whole: Floats = np.rint(even * (LENGTH / np.maximum(_lengths(even), 0.5)))  # which leaves the faint ones short
     return whole

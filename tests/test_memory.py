@@ -1,0 +1,305 @@
+"""The memory file: safe to open, whole whatever happens, and as docs/memory-format.md says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cbcl import MemoryFileError, Recognizer
+from cbcl.memory.check import check
+from cbcl.memory.exchange import export, import_
+from cbcl.memory.schema import APPLICATION_ID, VERSION
+from cbcl.memory.store import Memory
+
+
+def some(count: int, seed: int = 0) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(seed).normal(size=(count, 8)).astype(np.float32)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "things.cbcl"
+    with Recognizer(path, "identity") as recognizer:
+        recognizer.learn("cup", some(3))
+        recognizer.learn("key", some(3, seed=1))
+    return path
+
+
+def raw(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def refused(path: Path) -> str:
+    """The one sentence that opening it gives, from every side."""
+    with Recognizer(path, "identity") as recognizer:
+        with pytest.raises(MemoryFileError) as reading:
+            recognizer.recognize(some(1)[0])
+        before = path.read_bytes()
+        with pytest.raises(MemoryFileError):
+            recognizer.learn("pen", some(2))
+        assert path.read_bytes() == before
+    assert check(path) != []
+    return str(reading.value)
+
+
+def test_it_is_one_sqlite_file_that_says_what_it_is(path: Path) -> None:
+    assert [file.name for file in path.parent.iterdir()] == ["things.cbcl"]
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert path.read_bytes()[68:72] == b"CBCL"
+
+
+def test_the_documented_way_to_read_it_without_cbcl_works(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute("SELECT label, centroids, counts FROM classes WHERE until IS NULL ORDER BY label")
+        read = {label: (np.frombuffer(c, "<f4"), np.frombuffer(n, "<i8")) for label, c, n in rows}
+    assert list(read) == ["cup", "key"]
+    np.testing.assert_allclose(read["cup"][0], some(3).mean(axis=0), rtol=1e-5)
+    assert read["cup"][1].tolist() == [3]
+
+
+def test_a_memory_of_a_newer_version_is_not_touched(path: Path) -> None:
+    raw(path, f"PRAGMA user_version = {VERSION + 1}")
+    assert "newer cbcl" in refused(path)
+
+
+def test_another_programs_database_is_not_touched(tmp_path: Path) -> None:
+    raw(tmp_path / "a.db", "CREATE TABLE t (x)")
+    assert "another program's database" in refused(tmp_path / "a.db")
+
+
+def test_a_file_that_is_no_database_is_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(b"\xff\xd8\xff" + bytes(5000))
+    assert "not a memory of cbcl" in refused(tmp_path / "a.jpg")
+
+
+def test_a_folder_is_no_memory(tmp_path: Path) -> None:
+    with Recognizer(tmp_path, "identity") as recognizer, pytest.raises(MemoryFileError, match="is a folder"):
+        recognizer.learn("cup", some(2))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TRIGGER evil AFTER INSERT ON steps BEGIN DELETE FROM classes; END",
+        "CREATE VIEW evil AS SELECT load_extension('evil')",
+        "CREATE TABLE more (x)",
+        "DROP INDEX known",
+    ],
+)
+def test_tables_that_cbcl_did_not_make_are_not_trusted(path: Path, statement: str) -> None:
+    raw(path, statement)
+    assert "cbcl did not make" in refused(path)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE classes SET centroids = zeroblob(length(centroids)) WHERE label = 'cup'",
+        "UPDATE classes SET counts = x'ffffffffffffffff' WHERE label = 'cup'",
+        "UPDATE classes SET label = 'cap' WHERE label = 'cup'",
+        "UPDATE classes SET centroids = substr(centroids, 1, 8) WHERE label = 'cup'",
+    ],
+)
+def test_a_damaged_class_is_found_told_and_can_be_forgotten(path: Path, statement: str) -> None:
+    raw(path, statement)
+    label = "cap" if "cap" in statement else "cup"
+    (finding,) = check(path)
+    assert label in finding.problem
+    assert "forget" in finding.advice
+    with Recognizer(path, "identity") as recognizer:
+        with pytest.raises(MemoryFileError, match=f"'{label}' is damaged"):
+            recognizer.recognize(some(1)[0])
+        recognizer.forget(label, for_good=True)
+        assert recognizer.labels() == {"key": 3}
+    assert check(path) == []
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("centroids", np.full((1, 8), np.nan, "<f4")),
+        ("counts", np.array([0], "<i8")),
+        ("counts", np.array([3, 3], "<i8")),
+    ],
+)
+def test_numbers_that_cannot_be_are_refused_even_with_the_right_checksum(path: Path, column: str, value: Any) -> None:
+    from cbcl.memory.records import checksum
+
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(f"UPDATE classes SET {column} = ? WHERE label = 'cup'", (value.tobytes(),))
+        row = connection.execute("SELECT centroids, counts, spread FROM classes WHERE label = 'cup'").fetchone()
+        connection.execute("UPDATE classes SET checksum = ? WHERE label = 'cup'", (checksum("cup", *row),))
+    with Recognizer(path, "identity") as recognizer, pytest.raises(MemoryFileError, match="not written by cbcl"):
+        recognizer.recognize(some(1)[0])
+
+
+def test_what_it_says_about_itself_is_checked(path: Path) -> None:
+    raw(path, "UPDATE memory SET value = x'7b7d' WHERE name = 'about'")
+    assert "damaged" in refused(path)
+
+
+def test_a_file_with_random_damage_opens_or_says_so(path: Path) -> None:
+    rng = np.random.default_rng(0)
+    whole = path.read_bytes()
+    told = 0
+    for _ in range(60):
+        data = bytearray(whole)
+        for place in rng.integers(0, len(data), 20):
+            data[place] = rng.integers(256)
+        path.write_bytes(data)
+        for extra in path.parent.glob("things.cbcl-*"):
+            extra.unlink()
+        try:
+            with Recognizer(path, "identity") as recognizer:
+                recognizer.recognize(some(1)[0])
+                recognizer.history()
+        except MemoryFileError:
+            told += 1
+            assert check(path) != []
+    assert told > 10
+
+
+def test_a_file_cut_off_opens_or_says_so(path: Path) -> None:
+    whole = path.read_bytes()
+    for length in range(1, len(whole), 1777):
+        path.write_bytes(whole[:length])
+        assert check(path) != []
+        with Recognizer(path, "identity") as recognizer, suppress(MemoryFileError):
+            recognizer.recognize(some(1)[0])
+
+
+def test_an_empty_file_is_a_new_memory(tmp_path: Path) -> None:
+    (tmp_path / "new.cbcl").touch()
+    with Recognizer(tmp_path / "new.cbcl", "identity") as recognizer:
+        assert recognizer.labels() == {}
+        recognizer.learn("cup", some(2))
+        assert recognizer.labels() == {"cup": 2}
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with (
+        Recognizer(tmp_path / "no" / "a.cbcl", "identity") as recognizer,
+        pytest.raises(MemoryFileError, match="missing"),
+    ):
+        recognizer.learn("cup", some(2))
+
+
+FULL = """
+import resource, signal, sys
+import numpy as np
+from cbcl import Recognizer, MemoryFileError
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # then writing beyond the limit fails, as on a full disk
+with Recognizer(sys.argv[1], "identity", radius=0.0) as recognizer:
+    before = recognizer.labels()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+    try:
+        recognizer.learn("huge", np.random.default_rng(0).normal(size=(10_000, 8)))
+    except MemoryFileError as error:
+        print(error)
+    assert recognizer.labels() == before
+    assert recognizer.recognize(np.ones(8, np.float32)).ranking
+"""
+
+
+def test_on_a_full_disk_nothing_is_lost(path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", FULL, str(path)], capture_output=True, text=True, check=True)
+    assert "Nothing was changed" in done.stdout
+    with Recognizer(path, "identity") as recognizer:
+        assert recognizer.labels() == {"cup": 3, "key": 3}
+        recognizer.learn("pen", some(2))
+    assert check(path) == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0 and not shutil.which("setpriv"), reason="root may write anything")
+def test_a_read_only_memory_can_be_asked_but_not_taught(path: Path) -> None:
+    path.chmod(0o444)
+    path.parent.chmod(0o555)
+    code = """
+import sys
+import numpy as np
+from cbcl import Recognizer, MemoryFileError
+with Recognizer(sys.argv[1], "identity") as recognizer:
+    print(recognizer.recognize(np.ones(8, np.float32)).ranking[0].label)
+    try:
+        recognizer.learn("pen", np.ones((2, 8), np.float32))
+    except MemoryFileError as error:
+        print(error)
+"""
+    for folder in [path.parent, *path.parent.parents][1:-1]:
+        if os.access(folder, os.W_OK):
+            folder.chmod(folder.stat().st_mode | 0o055)
+    user = ["setpriv", "--reuid=65534", "--clear-groups"] if os.geteuid() == 0 else []
+    try:
+        done = subprocess.run(
+            [*user, sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False
+        )
+    finally:
+        path.parent.chmod(0o755)
+    label, *told = done.stdout.splitlines() or [done.stderr]
+    assert label in ("cup", "key")
+    assert "read-only" in told[0]
+    assert check(path) == []
+
+
+def test_an_exported_memory_comes_back_the_same(path: Path, tmp_path: Path) -> None:
+    with closing(Memory(path)) as memory, closing(Memory(tmp_path / "copy.cbcl")) as copy:
+        files = export(memory, tmp_path / "out.safetensors")
+        assert [file.name for file in files] == ["out.safetensors", "out.json"]
+        import_(files[0], copy)
+        ours, theirs = memory.load(memory.view()), copy.load(copy.view())
+        assert list(ours) == list(theirs)
+        for label, stored in ours.items():
+            assert stored.concepts.centroids.tobytes() == theirs[label].concepts.centroids.tobytes()
+            assert stored.concepts.counts.tolist() == theirs[label].concepts.counts.tolist()
+            assert stored.spread == theirs[label].spread
+        assert memory.view()[:2] == copy.view()[:2]
+        with pytest.raises(MemoryFileError, match="there already"):
+            import_(files[0], copy)
+        with pytest.raises(MemoryFileError, match="cannot be written"):
+            export(memory, files[0])
+
+
+def test_two_hundred_kills_lose_nothing(tmp_path: Path) -> None:
+    script = Path(__file__).parent / "kills.py"
+    command = [sys.executable, str(script), str(tmp_path / "a.cbcl"), "200", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"200 kills, \d{3,} calls acknowledged, none lost, \d+ done .*; check clean\n", done.stdout)
+
+
+SPOIL: dict[str, Callable[[bytes], bytes]] = {
+    "cut": lambda data: data[: len(data) // 2],
+    "empty": lambda data: data[:0],
+    "other": lambda data: data.replace(b"8", b"9"),
+    "list": lambda data: b"[1]" + data[:0],
+}
+
+
+@pytest.mark.parametrize("which", ["out.safetensors", "out.json"])
+@pytest.mark.parametrize("how", SPOIL)
+def test_a_spoiled_export_is_not_imported(path: Path, tmp_path: Path, which: str, how: str) -> None:
+    with closing(Memory(path)) as memory, closing(Memory(tmp_path / "copy.cbcl")) as copy:
+        export(memory, tmp_path / "out.safetensors")
+        file = tmp_path / which
+        file.write_bytes(SPOIL[how](file.read_bytes()))
+        if which == "out.safetensors" and how == "other":
+            pytest.skip("other numbers are numbers")
+        with pytest.raises(MemoryFileError):
+            import_(tmp_path / "out.safetensors", copy)
+        assert not copy.path.exists()
