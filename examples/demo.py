@@ -1,8 +1,8 @@
 """Ten things, learned two at a time from three photos each, and then asked for among things never taught.
 
-Run it with `make demo`. The photographs come inside scikit-image and scikit-learn; nothing is downloaded. The photos are
-views made from them: other parts, turned, mirrored, lighter, blurred, compressed. Views of one photograph overlap, so
-this shows what it is like to use cbcl and is no benchmark: those are in results/.
+Run it with `make demo`. The photographs come inside scikit-image and scikit-learn: nothing is downloaded. The photos
+are views made from them: other parts, turned, mirrored, lighter, blurred, compressed. Views of one photograph overlap,
+so this shows what it is like to use cbcl and is no benchmark: for those, see results/.
 
 What it makes is left in a folder to look at: photos/, things.cbcl (the memory) and page.html (every answer, and why).
 """
@@ -26,6 +26,7 @@ from rich.console import Console
 from rich.progress import track
 
 from cbcl import Answer, Concepts, Recognizer
+from cbcl.answer import Reason
 
 TAUGHT = {
     "cat": "skimage/data/chelsea.png",
@@ -67,6 +68,7 @@ class Score(NamedTuple):
 
 
 TITLES = ("learned", "things", "right", "1st guess", "unknown", "refused", "centroids")
+WIDTHS = (-21, 6, 6, 9, 7, 7, 9)  # of the columns; the first is flush left
 LEGEND = (
     "right, 1st guess, refused: of the views of things taught so far; a refused one is not right\n"
     f"unknown: of {ASKED * len(NEVER_TAUGHT)} views of things never taught: {', '.join(NEVER_TAUGHT)}"
@@ -92,7 +94,8 @@ def main(folder: Path | None = None) -> None:
     with Recognizer(place / "things.cbcl") as things:
         for new in track(increments, "learning", console=screen, transient=True, disable=not screen.is_terminal):
             things.learn_many({name: place / "photos" / name / "taught-*.jpg" for name in new})
-            answers = ask(things, [*things.labels(), *NEVER_TAUGHT], place / "photos")
+            known = [name for name in TAUGHT if name in things.labels()]
+            answers = ask(things, [*known, *NEVER_TAUGHT], place / "photos")
             scores.append(score(new, answers, things.as_estimator().n_centroids_))
             print(line_of(cells_of(scores[-1])))
         before = things.as_estimator().concepts_
@@ -143,9 +146,7 @@ def save_view(image: Image.Image, rng: np.random.Generator, path: Path) -> None:
     if rng.random() < 0.5:
         corners = corners[::-1]  # mirrored
     width, height = (size * rng.uniform(200, 400) / size.max()).round().astype(int).tolist()
-    view = image.transform(
-        (width, height), Image.Transform.QUAD, corners.ravel().tolist(), Image.Resampling.BICUBIC
-    )
+    view = image.transform((width, height), Image.Transform.QUAD, corners.ravel().tolist(), Image.Resampling.BICUBIC)
     view = ImageEnhance.Brightness(view).enhance(rng.uniform(0.6, 1.4))
     view = ImageEnhance.Contrast(view).enhance(rng.uniform(0.75, 1.25))
     view = ImageEnhance.Color(view).enhance(rng.uniform(0.6, 1.3))
@@ -176,7 +177,9 @@ def cells_of(row: Score) -> list[str]:
 
 
 def line_of(cells: Sequence[str]) -> str:
-    return f"{cells[0]:<20}" + "".join(f"  {cell:>{len(title)}}" for cell, title in zip(cells[1:], TITLES[1:]))
+    return "  ".join(
+        f"{cell:{'<' if width < 0 else '>'}{abs(width)}}" for cell, width in zip(cells, WIDTHS, strict=True)
+    )
 
 
 def all_same(some: dict[str, Concepts], others: dict[str, Concepts]) -> bool:
@@ -186,3 +189,129 @@ def all_same(some: dict[str, Concepts], others: dict[str, Concepts]) -> bool:
         and concepts.counts.tobytes() == others[name].counts.tobytes()
         for name, concepts in some.items()
     )
+
+
+def page_of(scores: Sequence[Score], answers: Answers, photos: Path) -> str:
+    """One page with every answer and its reasons, complete in itself: page.html with its blanks filled in."""
+    last, never = scores[-1], ASKED * len(NEVER_TAUGHT)
+    numbers = {
+        f"of {ASKED * last.things} views of things taught were given their name": last.right,
+        "of them had it as the first guess": last.first,
+        "of them were called unknown": last.refused,
+        f"of {never} views of things never taught were called unknown": last.unknown,
+    }
+    return Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8")).substitute(
+        things=last.things,
+        shots=SHOTS,
+        at_a_time=AT_A_TIME,
+        asked=ASKED,
+        never=escape(", ".join(NEVER_TAUGHT)),
+        seed=SEED,
+        numbers="\n".join(f"<div><dt>{escape(what)}</dt><dd>{share:.1%}</dd></div>" for what, share in numbers.items()),
+        titles="".join(f'<th scope="col">{escape(title)}</th>' for title in TITLES),
+        steps="\n".join(step_of(row) for row in scores),
+        contents="\n".join(entry_of(name, some) for name, some in answers.items()),
+        sections="\n".join(section_of(name, some, photos / name) for name, some in answers.items()),
+    )
+
+
+def step_of(row: Score) -> str:
+    learned, *cells = map(escape, cells_of(row))
+    return f'<tr><th scope="row">{learned}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
+
+
+def entry_of(name: str, answers: Sequence[Answer]) -> str:
+    return f'<li class="{kind_of(name)}"><a href="#{anchor_of(name)}">{escape(name)} <span>{tally_of(name, answers)}</span></a></li>'
+
+
+def section_of(name: str, answers: Sequence[Answer], photos: Path) -> str:
+    """All answers about one thing, beside what it was taught from."""
+    taught = "".join(picture_of(path, f"{name}, taught") for path in sorted(photos.glob("taught-*")))
+    shown = f'<figure class="taught"><figcaption>taught from</figcaption>{taught}</figure>' if name in TAUGHT else ""
+    wanted = "called by their name" if name in TAUGHT else "called unknown, as they should be"
+    cards = "\n".join(card_of(name, answer) for answer in answers)
+    return f"""<section id="{anchor_of(name)}" class="{kind_of(name)}">
+<div class="top"><div><h2>{escape(name)}{"" if name in TAUGHT else ", never taught"}</h2>
+<p>{tally_of(name, answers)} {wanted}</p></div>{shown}</div>
+<ul class="answers">
+{cards}
+</ul>
+</section>"""
+
+
+def card_of(name: str, answer: Answer) -> str:
+    """One view, what was said about it, and why."""
+    kind, verdict = verdict_of(name, answer)
+    guesses = "\n".join(
+        f'<tr><th scope="row">{escape(guess.label)}</th>'
+        f"<td>{guess.confidence:.1%}</td><td>{guess.distance:.1f}</td></tr>"
+        for guess in answer.ranking[:3]
+    )
+    sure = f"{answer.confidence:.1%} sure" if answer.label else f"else it would be: {answer.ranking[0].label}"
+    return f"""<li class="card {kind}">
+<div class="picture">{picture_of(Path(answer.picture), f"{name}, a view asked about")}</div>
+<div class="said">
+<p class="verdict">{escape(verdict)}</p>
+<p class="label">{escape(answer.label or "unknown")}</p>
+<p class="sure">{escape(sure)}</p>
+<table class="ranking">
+<thead><tr><th scope="col">ranking</th><th scope="col">sure</th><th scope="col">distance</th></tr></thead>
+<tbody>
+{guesses}
+</tbody>
+</table>
+</div>
+<div class="why">
+<p>strangeness {answer.strangeness:.2f}: {"too strange" if answer.strangeness > 1 else "near enough"}</p>
+<div class="strange"><i style="width: {min(100.0, 40 * answer.strangeness):.1f}%"></i><b></b></div>
+{"".join(map(reason_of, answer.evidence))}
+</div>
+</li>"""
+
+
+def reason_of(reason: Reason) -> str:
+    thumbnails = "".join(image_of(jpeg, f"{reason.label}, as learned") for jpeg in reason.thumbnails)
+    return f"""<div class="reason"><div class="thumbs">{thumbnails}</div>
+<p>nearest: <strong>{escape(reason.label)}</strong><br>
+{reason.pictures} photos, distance {reason.distance:.1f}</p></div>"""
+
+
+def verdict_of(name: str, answer: Answer) -> tuple[str, str]:
+    """How an answer is marked: its class on the page, and in words."""
+    if answer.label == (name if name in TAUGHT else None):
+        return "right", "✓ right"
+    if answer.label is not None:
+        return "wrong", "✗ wrong"
+    guessed = "right" if answer.ranking[0].label == name else "wrong"
+    return "refused", f"? refused, guess {guessed}"
+
+
+def tally_of(name: str, answers: Sequence[Answer]) -> str:
+    right = sum(verdict_of(name, answer)[0] == "right" for answer in answers)
+    return f"{right} of {len(answers)}"
+
+
+def kind_of(name: str) -> str:
+    return "known" if name in TAUGHT else "never"
+
+
+def anchor_of(name: str) -> str:
+    return name.replace(" ", "-")
+
+
+def picture_of(path: Path, words: str) -> str:
+    """A photo, made small enough to be written into a page."""
+    small, file = Image.open(path), io.BytesIO()
+    small.thumbnail((272, 272), Image.Resampling.LANCZOS)
+    small.save(file, "JPEG", quality=70)
+    return image_of(file.getvalue(), words)
+
+
+def image_of(jpeg: bytes, words: str) -> str:
+    return f'<img src="data:image/jpeg;base64,{b64encode(jpeg).decode()}" alt="{escape(words)}">'
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=Path, help="where to work (default: a new temporary folder)")
+    main(parser.parse_args().folder)

@@ -283,6 +283,8 @@ def test_two_hundred_kills_lose_nothing(tmp_path: Path) -> None:
     assert re.fullmatch(r"200 kills, \d{3,} calls acknowledged, none lost, \d+ done .*; check clean\n", done.stdout)
 
 
+OTHER_NUMBERS = ("out.safetensors", "other")  # which are numbers, too
+
 SPOIL: dict[str, Callable[[bytes], bytes]] = {
     "cut": lambda data: data[: len(data) // 2],
     "empty": lambda data: data[:0],
@@ -291,15 +293,15 @@ SPOIL: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("which", ["out.safetensors", "out.json"])
-@pytest.mark.parametrize("how", SPOIL)
+@pytest.mark.parametrize(
+    ("which", "how"),
+    [(which, how) for which in ("out.safetensors", "out.json") for how in SPOIL if (which, how) != OTHER_NUMBERS],
+)
 def test_a_spoiled_export_is_not_imported(path: Path, tmp_path: Path, which: str, how: str) -> None:
     with closing(Memory(path)) as memory, closing(Memory(tmp_path / "copy.cbcl")) as copy:
         export(memory, tmp_path / "out.safetensors")
         file = tmp_path / which
         file.write_bytes(SPOIL[how](file.read_bytes()))
-        if which == "out.safetensors" and how == "other":
-            pytest.skip("other numbers are numbers")
         with pytest.raises(MemoryFileError):
             import_(tmp_path / "out.safetensors", copy)
         assert not copy.path.exists()

@@ -55,7 +55,8 @@ class TorchNetwork:
 
         numbers = np.stack([self.preprocessing.numbers(self.preprocessing.pixels(picture)) for picture in things])
         try:
-            with torch.inference_mode():
+            # Without TF32, which is PyTorch's default for convolutions on a GPU: vectors must be a processor's, too.
+            with torch.inference_mode(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
                 features = self.module(torch.from_numpy(numbers).to(self.device))
         except RuntimeError as error:
             raise WeightsError(f"{self.name} failed on pictures of {numbers.shape}: {_first_line(error)}.") from error

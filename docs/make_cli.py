@@ -1,0 +1,35 @@
+"""docs/cli.md, made from what every command says of itself: `python docs/make_cli.py` after changing one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from cbcl.cli import main
+
+HEAD = """# The command line
+
+Made from `--help` by `python docs/make_cli.py`; a test says whether it is current.
+
+Exit codes: 0, all was done; 1, something was wrong with a picture, a memory or a network, in one sentence on standard
+error (pictures that can be read are learned or answered all the same, unless `--strict`); 2, wrong usage. On a terminal
+there are tables, colours and a progress bar; in a pipe, lines with tabs. Ctrl-C leaves a whole memory.
+"""
+
+
+def sections(command: click.Command, name: str, parent: click.Context | None = None) -> Iterator[str]:
+    context = command.make_context(name.split()[-1], ["--help"], parent, resilient_parsing=True, terminal_width=100)
+    yield f"## {name}\n\n```text\n{command.get_help(context)}\n```\n"
+    if isinstance(command, click.Group):
+        for each, sub in sorted(command.commands.items()):
+            yield from sections(sub, f"{name} {each}", context)
+
+
+def reference() -> str:
+    return "\n".join([HEAD, *sections(main, "cbcl")])
+
+
+if __name__ == "__main__":
+    Path(__file__).with_name("cli.md").write_text(reference())
