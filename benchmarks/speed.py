@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -25,6 +23,7 @@ os.environ.setdefault("OPENBLAS_CORETYPE", "SkylakeX" if "avx512f" in Path("/pro
 import faiss
 import numpy as np
 import sklearn
+from contest import line, medians, record
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_info
@@ -71,23 +70,6 @@ def plain_loop(vectors: Floats, radius: float) -> list[Floats]:
     return centroids
 
 
-def timed(contestant: Callable[[], object], calls: int) -> float:
-    start = time.perf_counter()
-    for _ in range(calls):
-        contestant()
-    return (time.perf_counter() - start) / calls
-
-
-def medians(contestants: Mapping[str, Callable[[], object]], repetitions: int) -> dict[str, float]:
-    """Seconds a call, the contestants taking turns of about 50 ms so that a busy machine is busy for all."""
-    seconds: dict[str, list[float]] = {name: [] for name in contestants}
-    turns = {name: max(1, round(0.05 / timed(contestant, 2))) for name, contestant in contestants.items()}
-    for _ in range(repetitions):
-        for name, contestant in contestants.items():
-            seconds[name].append(timed(contestant, turns[name]))
-    return {name: float(np.median(times)) for name, times in seconds.items()}
-
-
 def radius_for(vectors: Floats, centroids: int) -> float:
     """A radius that gives about so many centroids, by bisection."""
     low, high = 0.0, float(np.linalg.norm(vectors.max(axis=0) - vectors.min(axis=0)))
@@ -95,12 +77,6 @@ def radius_for(vectors: Floats, centroids: int) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if len(agg_var(vectors, middle).counts) > centroids else (low, middle)
     return high
-
-
-def line(work: str, seconds: dict[str, float], ratio: float, target: str, met: bool) -> dict[str, object]:
-    times = ", ".join(f"{name} {1e3 * value:.4g} ms" for name, value in seconds.items())
-    print(f"{work:<58} {ratio:7.2f} x  (wanted {target}: {'yes' if met else 'NO'})   {times}", flush=True)
-    return {"work": work, "ratio": ratio, "target": target, "met": met, "seconds": seconds}
 
 
 def learn_small() -> list[dict[str, object]]:
@@ -199,21 +175,13 @@ print(peak() - before, learner.n_centroids_, learner.centroids_.nbytes / 2**20)
 def main() -> None:
     print(__doc__)
     results = [*learn_small(), *learn_large(), *predict(), *memory()]
-    git = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
-    cpu = [row.split(":")[1].strip() for row in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in row]
-    record = {
-        "commit": git.stdout.strip(),
-        "machine": f"{cpu[0]}, {os.cpu_count()} cores, {platform.system()}",
-        "kernel": KERNEL.__name__,  # type: ignore[attr-defined]
-        "blas": [
-            f"{info['prefix']} {info['architecture']} x {info['num_threads']}"
-            for info in threadpool_info()
-            if info["user_api"] == "blas"
-        ],
-        "versions": {module.__name__: module.__version__ for module in (cbcl, np, sklearn, faiss)},
-        "results": results,
-    }
-    print(json.dumps(record))
+    blas = [
+        f"{info['prefix']} {info['architecture']} x {info['num_threads']}"
+        for info in threadpool_info()
+        if info["user_api"] == "blas"
+    ]
+    kernel = KERNEL.__name__  # type: ignore[attr-defined]
+    print(json.dumps(record([cbcl, np, sklearn, faiss], results, kernel=kernel, blas=blas)))
 
 
 if __name__ == "__main__":

@@ -18,14 +18,14 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 from tempfile import mkdtemp
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from PIL import Image, ImageEnhance, ImageFilter
 from rich.console import Console
 from rich.progress import track
 
-from cbcl import Answer, Concepts, Recognizer
+from cbcl import Answer, Recognizer
 from cbcl.answer import Reason
 
 TAUGHT = {
@@ -52,6 +52,7 @@ SHOTS = 3  # views to learn a thing from
 ASKED = 6  # other views of it to ask about
 SEED = 0
 
+Step = TypeVar("Step")
 Answers: TypeAlias = dict[str, list[Answer]]  # to the views of each thing
 
 
@@ -68,11 +69,11 @@ class Score(NamedTuple):
 
 
 TITLES = ("learned", "things", "right", "1st guess", "unknown", "refused", "centroids")
-WIDTHS = (-21, 6, 6, 9, 7, 7, 9)  # of the columns; the first is flush left
-LEGEND = (
-    "right, 1st guess, refused: of the views of things taught so far; a refused one is not right\n"
-    f"unknown: of {ASKED * len(NEVER_TAUGHT)} views of things never taught: {', '.join(NEVER_TAUGHT)}"
-)
+WIDTHS = (-21, 6, 6, 9, 7, 7, 9)  # of their columns; the first is flush left
+LEGEND = f"""\
+{len(TAUGHT)} things, {SHOTS} photos of each to learn from, {ASKED} other views of each to ask about
+right, 1st guess, refused: of the views of things taught so far; a refused one is not right
+unknown: of {ASKED * len(NEVER_TAUGHT)} views of things never taught: {", ".join(NEVER_TAUGHT)}"""
 
 
 def main(folder: Path | None = None) -> None:
@@ -80,38 +81,51 @@ def main(folder: Path | None = None) -> None:
     place = (folder or Path(mkdtemp(prefix="cbcl-"))) / "demo"
     if place.exists():
         raise SystemExit(f"{place} is there already: give another folder.")
-    screen = Console(stderr=True)
-
-    names = [*TAUGHT, *NEVER_TAUGHT]
-    for name in track(names, "making photos", console=screen, transient=True, disable=not screen.is_terminal):
-        make_photos(name, place / "photos" / name)
-
-    print(f"{len(TAUGHT)} things, {SHOTS} photos of each to learn from, {ASKED} other views of each to ask about")
-    print(LEGEND)
-    print(line_of(TITLES))
-    scores = []
-    increments = [[*TAUGHT][start : start + AT_A_TIME] for start in range(0, len(TAUGHT), AT_A_TIME)]
+    photos, page = place / "photos", place / "page.html"
+    for name in in_sight([*TAUGHT, *NEVER_TAUGHT], "making photos"):
+        make_photos(name, photos / name)
     with Recognizer(place / "things.cbcl") as things:
-        for new in track(increments, "learning", console=screen, transient=True, disable=not screen.is_terminal):
-            things.learn_many({name: place / "photos" / name / "taught-*.jpg" for name in new})
-            known = [name for name in TAUGHT if name in things.labels()]
-            answers = ask(things, [*known, *NEVER_TAUGHT], place / "photos")
-            scores.append(score(new, answers, things.as_estimator().n_centroids_))
-            print(line_of(cells_of(scores[-1])))
-        before = things.as_estimator().concepts_
-        last = [*TAUGHT][-1]
-        things.forget(last)
-        after = things.as_estimator().concepts_
-        refused = sum(answer.label is None for answer in ask(things, [last], place / "photos")[last])
-        print(f"forgot {last}: {refused} of its {ASKED} views are unknown now;", end=" ")
-        print(f"the other {len(after)} things are unchanged, bit for bit: {all_same(after, before)}")
-        things.undo()
-        print(f"took that back: all is as it was, bit for bit: {all_same(before, things.as_estimator().concepts_)}")
-
-    page = place / "page.html"
-    page.write_text(page_of(scores, answers, place / "photos"), encoding="utf-8")
+        scores, answers = learn_and_ask(things, photos)
+        forget_and_undo(things, photos)
+    page.write_text(page_of(scores, answers, photos), encoding="utf-8")
     print(f"photos and memory: {place}")
     print(f"every answer, and why: {page}")
+
+
+def learn_and_ask(things: Recognizer, photos: Path) -> tuple[list[Score], Answers]:
+    """Learn a few things at a time, each time asking about all so far: every score, and the answers in the end."""
+    print(LEGEND)
+    print(line_of(TITLES))
+    scores: list[Score] = []
+    answers: Answers = {}
+    names = [*TAUGHT]
+    for start in in_sight(range(0, len(names), AT_A_TIME), "learning"):
+        new = names[start : start + AT_A_TIME]
+        things.learn_many({name: sorted((photos / name).glob("taught-*")) for name in new})
+        answers = ask(things, [*names[: start + AT_A_TIME], *NEVER_TAUGHT], photos)
+        scores.append(score(new, answers, things.as_estimator().n_centroids_))
+        print(line_of(cells_of(scores[-1])))
+    return scores, answers
+
+
+def forget_and_undo(things: Recognizer, photos: Path) -> None:
+    """Forget the thing learned last, look at what that did to the others, and take it back."""
+    name = [*TAUGHT][-1]
+    before = bits_of(things)
+    things.forget(name)
+    unknown = sum(answer.label is None for answer in ask(things, [name], photos)[name])
+    others = {other: bits for other, bits in before.items() if other != name}
+    same = bits_of(things) == others
+    print(f"forgot {name}: {unknown} of its {ASKED} views are unknown;", end=" ")
+    print(f"every bit of the other {len(others)} as before: {same}")
+    things.undo()
+    print(f"undid that: every bit of all {len(before)} as before: {bits_of(things) == before}")
+
+
+def in_sight(steps: Sequence[Step], doing: str) -> Iterable[Step]:
+    """Steps, with a bar that shows how far they are, on a terminal."""
+    screen = Console()
+    return track(steps, doing, console=screen, transient=True, disable=not screen.is_terminal)
 
 
 def make_photos(name: str, folder: Path) -> None:
@@ -182,13 +196,10 @@ def line_of(cells: Sequence[str]) -> str:
     )
 
 
-def all_same(some: dict[str, Concepts], others: dict[str, Concepts]) -> bool:
-    """Whether every bit of some concepts is the same among others."""
-    return all(
-        concepts.centroids.tobytes() == others[name].centroids.tobytes()
-        and concepts.counts.tobytes() == others[name].counts.tobytes()
-        for name, concepts in some.items()
-    )
+def bits_of(things: Recognizer) -> dict[str, tuple[bytes, bytes]]:
+    """All that is known of each thing: its centroids, and how many photos stand behind each."""
+    concepts = things.as_estimator().concepts_
+    return {name: (known.centroids.tobytes(), known.counts.tobytes()) for name, known in concepts.items()}
 
 
 def page_of(scores: Sequence[Score], answers: Answers, photos: Path) -> str:
@@ -221,7 +232,8 @@ def step_of(row: Score) -> str:
 
 
 def entry_of(name: str, answers: Sequence[Answer]) -> str:
-    return f'<li class="{kind_of(name)}"><a href="#{anchor_of(name)}">{escape(name)} <span>{tally_of(name, answers)}</span></a></li>'
+    words = f"{escape(name)} <span>{tally_of(name, answers)}</span>"
+    return f'<li class="{kind_of(name)}"><a href="#{anchor_of(name)}">{words}</a></li>'
 
 
 def section_of(name: str, answers: Sequence[Answer], photos: Path) -> str:
@@ -247,7 +259,7 @@ def card_of(name: str, answer: Answer) -> str:
         f"<td>{guess.confidence:.1%}</td><td>{guess.distance:.1f}</td></tr>"
         for guess in answer.ranking[:3]
     )
-    sure = f"{answer.confidence:.1%} sure" if answer.label else f"else it would be: {answer.ranking[0].label}"
+    sure = f"{answer.confidence:.1%} sure" if answer.label else f"closest: {answer.ranking[0].label}"
     return f"""<li class="card {kind}">
 <div class="picture">{picture_of(Path(answer.picture), f"{name}, a view asked about")}</div>
 <div class="said">
@@ -255,7 +267,7 @@ def card_of(name: str, answer: Answer) -> str:
 <p class="label">{escape(answer.label or "unknown")}</p>
 <p class="sure">{escape(sure)}</p>
 <table class="ranking">
-<thead><tr><th scope="col">ranking</th><th scope="col">sure</th><th scope="col">distance</th></tr></thead>
+<thead><tr><th scope="col">ranking</th><th scope="col">sure</th><th scope="col">away</th></tr></thead>
 <tbody>
 {guesses}
 </tbody>
@@ -296,7 +308,7 @@ def kind_of(name: str) -> str:
 
 
 def anchor_of(name: str) -> str:
-    return name.replace(" ", "-")
+    return escape(name.replace(" ", "-"))
 
 
 def picture_of(path: Path, words: str) -> str:

@@ -139,6 +139,8 @@ def test_threads_and_batches_change_no_bit_of_a_vector(cores: int, monkeypatch: 
     one_by_one = np.concatenate([lite0.vectors([picture]) for picture in pictures])
     assert lite0.vectors(pictures).tobytes() == one_by_one.tobytes()
     assert np.array(extract(lite0, pictures)).tobytes() == one_by_one.tobytes()
+    alone = [vector for picture in pictures for vector in extract(lite0, [picture])]
+    assert np.array(alone).tobytes() == one_by_one.tobytes()
 
 
 def test_a_large_photo_gives_nearly_the_vector_of_its_full_decoding() -> None:

@@ -239,19 +239,17 @@ def test_labels_may_hold_slashes_and_emoji_and_composed_letters_are_one(tmp_path
         ):
             recognizer.learn(label, some("cup", 2))
         assert list(recognizer.labels()) == ["a/b\\c", "café", "🐱 'cat'; DROP TABLE classes"]
-        for label in ("", "  ", "two\nlines", "x" * 201, 7):
+        wrong: list[Any] = ["", "  ", "two\nlines", "x" * 201, 7]
+        for label in wrong:
             with pytest.raises(LabelError, match="cannot be a label"):
-                recognizer.learn(label, some("cup", 2))  # type: ignore[arg-type]
+                recognizer.learn(label, some("cup", 2))
 
 
 def test_what_is_not_known_is_told_with_what_is(things: Recognizer) -> None:
-    for call in (
-        lambda: things.forget("cups"),
-        lambda: things.rename("cups", "x"),
-        lambda: things.merge("cups", "key"),
-    ):
+    wrong = (("forget", "cups"), ("rename", "cups", "x"), ("merge", "cups", "key"), ("merge", "key", "cups"))
+    for action, *about in wrong:
         with pytest.raises(LabelError, match="'cups' is not known; there are 'cup'"):
-            call()
+            getattr(things, action)(*about)
     with pytest.raises(LabelError, match="is taken"):
         things.rename("cup", "key")
     with pytest.raises(LabelError, match="with itself"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -14,6 +15,7 @@ from cbcl.errors import BackboneError, PictureError, WeightsError
 from cbcl.memory.records import About
 from cbcl.memory.store import Memory
 from cbcl.method.arrays import Float32s
+from cbcl.method.threads import one_thread
 from cbcl.vision.backbones import DEFAULT, load_backbone, restore
 from cbcl.vision.backbones.backbone import Backbone, Fittable
 from cbcl.vision.cache import VectorCache
@@ -63,7 +65,8 @@ class Sight:
         cached = self._cached and not private and backbone.at_least is not None
         if cached and self._cache is None:
             self._cache = VectorCache(backbone.fingerprint)
-        found = extract(backbone, sources, cache=self._cache if cached else None, progress=progress)
+        with one_thread() if backbone.threads else nullcontext():  # a picture a thread is enough
+            found = extract(backbone, sources, cache=self._cache if cached else None, progress=progress)
         if broken == "raise":
             for result in found:
                 if isinstance(result, PictureError):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from cbcl.errors import PictureError
 from cbcl.vision.backbones.backbone import Backbone
+from cbcl.vision.backbones.network import Network
 from cbcl.vision.cache import VectorCache
 from cbcl.vision.pictures import Floats, load, name_of, read
 
@@ -51,6 +52,9 @@ def _results(backbone: Backbone, sources: Sequence[Any], cache: VectorCache | No
     parts = [
         range(start, min(start + backbone.batch, len(sources))) for start in range(0, len(sources), backbone.batch)
     ]
+
+    if len(parts) == 1 and isinstance(backbone, Network):
+        backbone = backbone.alone
 
     def work(part: range) -> list[Result]:
         return _part(backbone, [(sources[i], name_of(sources[i], i)) for i in part], cache)

@@ -164,7 +164,10 @@ class Graph:
         self._nodes.append(helper.make_node(kind, inputs, [name], **attributes))
         return name
 
-    def _tensor(self, name: str, values: Float64s | np.float64) -> str:
+    def _tensor(self, name: str, values: NDArray[Any] | np.generic) -> str:
         if name not in self._tensors:
-            self._tensors[name] = numpy_helper.from_array(np.asarray(values, dtype=np.float32), name)
+            array = np.asarray(values)
+            self._tensors[name] = numpy_helper.from_array(
+                array.astype(np.float32) if array.dtype == float else array, name
+            )
         return name

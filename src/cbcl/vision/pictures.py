@@ -137,12 +137,14 @@ def _decode(data: bytes, name: str, at_least: int) -> Image.Image:
             f"{name} is a HEIC photo, which cannot be read here: save it as JPEG "
             "(on an iPhone: Settings, Camera, Formats, Most Compatible)."
         )
-    if data[:2] == b"\xff\xd8" and data.count(b"\xff\xda") > MOST_SCANS:
-        raise PictureError(f"{name} is a JPEG of more than {MOST_SCANS} scans, which no camera makes: save it anew.")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about its size, which is checked here, and about odd metadata
             image = Image.open(_Timed(data), formats=_formats())
+            if image.info.get("progressive") and data.count(b"\xff\xda") > MOST_SCANS:
+                raise PictureError(
+                    f"{name} is a JPEG of more than {MOST_SCANS} scans: no camera makes such. Save it anew."
+                )
             image.draft("RGB", (at_least, at_least))
             width, height = image.size
             if width * height > MOST_PIXELS:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from cbcl.vision.backbones.int8 import Int8Graph
 from cbcl.vision.graph import Filters, Graph, Maps, Weights, fold, same_padding
 
 EPS = 1e-3  # of the batch norms
@@ -59,10 +60,14 @@ def stages(variant: Variant) -> Iterator[Stage]:
         yield stage._replace(channels=channels, repeats=repeats)
 
 
-def build(tensors: Mapping[str, NDArray[Any]], variant: str = "lite0") -> bytes:
-    """The ONNX model of "lite0", "lite1" or "lite2": the mean over the picture of what the head sees."""
+def build(tensors: Mapping[str, NDArray[Any]], variant: str = "lite0", *, int8: bool = False) -> bytes:
+    """The ONNX model of "lite0", "lite1" or "lite2": the mean over the picture of what the head sees.
+
+    In eight bits it is about twice as fast.
+    """
     weights = Weights(tensors, f"EfficientNet-{variant.capitalize()}")
-    graph = Graph(f"efficientnet-{variant}", VARIANTS[variant].size)
+    size = VARIANTS[variant].size
+    graph = Int8Graph(f"efficientnet-{variant}-int8", size) if int8 else Graph(f"efficientnet-{variant}", size)
     x = graph.pictures
     padding = same_padding(x.size, 3, 2)
     x = graph.relu6(graph.conv(x, _layer(weights, "_conv_stem", "_bn0", (STEM, 3, 3, 3)), stride=2, padding=padding))

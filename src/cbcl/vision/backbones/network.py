@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -36,6 +36,7 @@ class Network:
     model: bytes
     preprocessing: Preprocessing
     weights: str  # SHA-256 of the file that the weights came from
+    cores: int = 1  # that work on one picture
 
     state: ClassVar[bytes] = b""
     threads: ClassVar[bool] = True
@@ -54,11 +55,16 @@ class Network:
         return 1 if self._session.get_providers()[0] == "CPUExecutionProvider" else GPU_BATCH
 
     @cached_property
+    def alone(self) -> Network:
+        """The same on all cores: faster for one picture, slower for many, which are better divided among threads."""
+        return replace(self, cores=0)  # as many as there are
+
+    @cached_property
     def _session(self) -> InferenceSession:
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1  # the pictures are divided among threads, not the network
+        options.intra_op_num_threads = self.cores
         options.log_severity_level = 3
         usable = [name for name in ("CUDAExecutionProvider",) if name in onnxruntime.get_available_providers()]
         try:

