@@ -5,8 +5,9 @@
 FOLDER holds one folder a class. Some classes, drawn at random, are learned from a few photos each; then up to 30 other
 photos of each are asked about, and as many of classes that were not learned. Means over draws of: the share whose first
 guess is right; the share of known photos refused (called unknown); the share of unknown photos found (called so); how
-well the two are told apart at any limit (area under the curve, 0.5 is chance); and the calibration error of the
-confidence in the first guess (ten bins). Each run is appended to results/unknown.jsonl with its record.
+well the two are told apart at any limit (area under the curve, 0.5 is chance); and the calibration error (ten bins) of
+the confidence in the answer, "unknown" being right for a class that was not learned. Each run is appended to
+results/unknown.jsonl with its record.
 """
 
 from __future__ import annotations
@@ -67,7 +68,15 @@ def draw(vectors: NDArray[np.float32], labels: NDArray[Any], known: int, shots: 
                 [answer.strangeness for answer in [*of_known, *of_unknown]],
             )
         ),
-        "calibration_error": calibration_error(np.array([answer.confidence for answer in of_known]), right),
+        "calibration_error": calibration_error(
+            np.array([answer.confidence for answer in [*of_known, *of_unknown]]),
+            np.array(
+                [
+                    *(answer.label == label for answer, label in zip(of_known, labels[asked], strict=True)),
+                    *(answer.label is None for answer in of_unknown),
+                ]
+            ),
+        ),
     }
 
 
@@ -99,7 +108,7 @@ def main() -> None:
     )
     made = record(
         [cbcl, np, onnxruntime, PIL],
-        [means],
+        [dict(means)],
         about=args.about,
         backbone=f"{backbone.name} {backbone.fingerprint}",
         protocol={"known": args.known, "shots": args.shots, "seeds": args.draws, "asked": ASKED, "photos": len(files)},

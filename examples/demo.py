@@ -103,7 +103,7 @@ def learn_and_ask(things: Recognizer, photos: Path) -> tuple[list[Score], Answer
         new = names[start : start + AT_A_TIME]
         things.learn_many({name: sorted((photos / name).glob("taught-*")) for name in new})
         answers = ask(things, [*names[: start + AT_A_TIME], *NEVER_TAUGHT], photos)
-        scores.append(score(new, answers, things.as_estimator().n_centroids_))
+        centroids = sum(len(known.counts) for known in things.concepts().values())))
         print(line_of(cells_of(scores[-1])))
     return scores, answers
 
@@ -198,8 +198,7 @@ def line_of(cells: Sequence[str]) -> str:
 
 def bits_of(things: Recognizer) -> dict[str, tuple[bytes, bytes]]:
     """All that is known of each thing: its centroids, and how many photos stand behind each."""
-    concepts = things.as_estimator().concepts_
-    return {name: (known.centroids.tobytes(), known.counts.tobytes()) for name, known in concepts.items()}
+    return {name: (known.centroids.tobytes(), known.counts.tobytes()) for name, known in things.concepts().items()}
 
 
 def page_of(scores: Sequence[Score], answers: Answers, photos: Path) -> str:
@@ -259,7 +258,7 @@ def card_of(name: str, answer: Answer) -> str:
         f"<td>{guess.confidence:.1%}</td><td>{guess.distance:.1f}</td></tr>"
         for guess in answer.ranking[:3]
     )
-    sure = f"{answer.confidence:.1%} sure" if answer.label else f"closest: {answer.ranking[0].label}"
+    sure = f"{answer.confidence:.1%} sure{'' if answer.label else f'; closest: {answer.ranking[0].label}'}"
     return f"""<li class="card {kind}">
 <div class="picture">{picture_of(Path(answer.picture), f"{name}, a view asked about")}</div>
 <div class="said">

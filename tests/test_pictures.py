@@ -196,6 +196,9 @@ def test_folders_and_patterns_are_the_files_in_them_in_order(tmp_path: Path) -> 
         (tmp_path / name).touch()
     assert find([tmp_path]) == [tmp_path / name for name in ("a/1.jpg", "b/10.jpg", "b/2.jpg")]
     assert find([str(tmp_path / "*" / "1*.jpg")]) == [tmp_path / "a/1.jpg", tmp_path / "b/10.jpg"]
+    (tmp_path / "b").rename(tmp_path / "b[1]")
+    assert find([tmp_path / "b[1]" / "?.jpg"]) == [tmp_path / "b[1]/2.jpg"]
+    (tmp_path / "b[1]").rename(tmp_path / "b")
     assert [label for label, _ in find_labelled([tmp_path])] == ["a", "b", "b"]
     assert [label for label, _ in find_labelled([tmp_path / "a", tmp_path / "b"])] == ["a", "b", "b"]
 

@@ -28,6 +28,7 @@ from cbcl import (
 )
 from cbcl.memory.check import check
 from cbcl.memory.store import UNDOABLE
+from cbcl.method.certainty import familiarity
 
 RNG = np.random.default_rng(0)
 MEANS = {label: RNG.normal(size=16) * 3 for label in ("cup", "key", "pen", "owl")}
@@ -81,11 +82,11 @@ def test_photographs_learned_from_three_views_are_recognized_from_others(seen: R
 def test_an_answer_has_its_ranking_its_evidence_and_thumbnails(seen: Recognizer) -> None:
     answer = seen.recognize(views("coffee", 1, seed=2)[0])
     assert answer.ranking[0].label == "coffee"
-    assert answer.confidence == answer.ranking[0].confidence
+    assert answer.confidence == (answer.ranking[0].confidence if answer.label else 1 - familiarity(answer.strangeness))
     assert [guess.confidence for guess in answer.ranking] == sorted(
         (guess.confidence for guess in answer.ranking), reverse=True
     )
-    assert sum(guess.confidence for guess in answer.ranking) == pytest.approx(1.0)
+    assert sum(guess.confidence for guess in answer.ranking) == pytest.approx(familiarity(answer.strangeness))
     (reason,) = answer.evidence
     assert (reason.label, reason.pictures, len(reason.thumbnails)) == ("coffee", 3, 3)
     assert max(Image.open(io.BytesIO(reason.thumbnails[0])).size) == 128

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cbcl.method.arrays import Float32s, Float64s
-from cbcl.method.certainty import Scale, confidences
+from cbcl.method.arrays import Float32s, Float64s, Int64s
+from cbcl.method.certainty import Scale, confidences, familiarity
 from cbcl.method.knowledge import Knowledge
 from cbcl.method.search import MANY_VOTERS, in_blocks, nearest
 
@@ -34,8 +34,9 @@ class Reason(NamedTuple):
 class Answer(NamedTuple):
     """What a picture shows.
 
-    `label` is None for "unknown": too far from everything that was learned, which is when `strangeness` is above 1. The
-    confidence is that of the first guess among the labels known.
+    `label` is None for "unknown": too far from everything that was learned, which is when `strangeness` is above 1.
+    `confidence` is how sure that answer is, be it a label or "unknown". The confidences in the ranking leave room for
+    "none of these", so they need not add up to 1.
     """
 
     label: str | None
@@ -67,40 +68,40 @@ def answers(matrix: Float32s, knowledge: Knowledge, scale: Scale) -> list[Answer
     """An answer for each vector, without thumbnails: the first guess is what the vote says, bit for bit.
 
     The others follow by votes, then by distance; the confidences are those of `cbcl.method.certainty`, the largest for
-    the first guess, over the classes of the nearest 64 centroids.
+    the first guess, over the classes of the nearest 64 centroids, times the chance that it is any of them.
     """
-    n = min(MANY_VOTERS, len(knowledge.index.owners))
+    n = min(max(MANY_VOTERS, knowledge.n_voters), len(knowledge.index.owners))
     indices, distances = np.empty((len(matrix), n), dtype=np.int64), np.empty((len(matrix), n))
     for rows, found in in_blocks(matrix, knowledge.index, n, nearest):
         indices[rows], distances[rows] = found
-    votes = knowledge.votes(matrix)
-    winners = votes.argmax(axis=1)
-    evidence = knowledge.evidence(matrix)
-    lengths = [float(np.linalg.norm(vector.astype(np.float64))) for vector in matrix]
+    votes, evidence = knowledge.votes(matrix), knowledge.evidence(matrix)
     made = []
-    for row, length in enumerate(lengths):
-        order = _guesses(indices[row], distances[row], votes[row], int(winners[row]), length, knowledge, scale)
-        reasons = tuple(
-            _reason(knowledge, int(centroid), float(distance), float(weight))
-            for centroid, distance, weight in zip(
-                evidence.centroids[row], evidence.distances[row], evidence.weights[row], strict=True
-            )
-        )
-        apart = distances[row, 0] / length if length > 0.0 else float(distances[row, 0] > 0.0)
-        strangeness = float(apart / scale.limit)
-        label = None if strangeness > 1.0 else order[0].label
-        made.append(Answer(label, order[0].confidence, order[:MOST_GUESSES], reasons, strangeness))
+    for row, vector in enumerate(matrix):
+        length = float(np.linalg.norm(vector.astype(np.float64)))
+        strangeness = float(distances[row, 0]) / (length or 1.0) / scale.limit
+        known = familiarity(strangeness)
+        ranking = _ranking(indices[row], distances[row], votes[row], knowledge, scale, length, known)
+        voters = zip(evidence.centroids[row], evidence.distances[row], evidence.weights[row], strict=True)
+        reasons = tuple(_reason(knowledge, int(voter), float(apart), float(weight)) for voter, apart, weight in voters)
+        label, sure = (None, 1.0 - known) if strangeness > 1.0 else (ranking[0].label, ranking[0].confidence)
+        made.append(Answer(label, sure, ranking[:MOST_GUESSES], reasons, strangeness))
     return made
 
 
-def _guesses(
-    indices: Any, distances: Float64s, votes: Float64s, winner: int, length: float, knowledge: Knowledge, scale: Scale
+def _ranking(
+    indices: Int64s,
+    distances: Float64s,
+    votes: Float64s,
+    knowledge: Knowledge,
+    scale: Scale,
+    length: float,
+    known: float,
 ) -> tuple[Guess, ...]:
     owners = knowledge.index.owners[indices]
-    numbers, firsts = np.unique(owners, return_index=True)
-    firsts.sort()
+    firsts = np.sort(np.unique(owners, return_index=True)[1])
     numbers, apart = owners[firsts], distances[firsts]  # the classes near, the nearest first
-    shares = confidences(apart, length, scale)
+    shares = known * confidences(apart, length, scale)
+    winner = votes.argmax()  # the first among equals, as for the estimator
     order = sorted(range(len(numbers)), key=lambda i: (numbers[i] != winner, -votes[numbers[i]], apart[i]))
     labels = [*knowledge.concepts]
     return tuple(

@@ -11,19 +11,20 @@ from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cbcl.album import Shown, select
-from cbcl.answer import Answer, answers
+from cbcl.answer import Answer
+from cbcl.answer import answers as answers_to
 from cbcl.errors import LabelError, MemoryFileError, PictureError
 from cbcl.memory.records import About, Settings, Stored, as_label
 from cbcl.memory.store import ChangedError, Memory, Step, View, Writing
 from cbcl.method.arrays import Float32s, as_count, as_radius
 from cbcl.method.certainty import Scale, Spread, spread_of
-from cbcl.method.concepts import join
+from cbcl.method.concepts import Concepts, join
 from cbcl.method.knowledge import Knowledge, Options, learn
 from cbcl.method.tuning import Tuning, tune
 from cbcl.sight import Broken, Given, Sight
@@ -146,10 +147,14 @@ class Recognizer:
         return self._memory.path
 
     def labels(self) -> dict[str, int]:
-        """What is known, and from how many pictures."""
+        """What is known, and from how many pictures, in the order of the labels."""
+        return {label: concepts.size for label, concepts in self.concepts().items()}
+
+    def concepts(self) -> dict[str, Concepts]:
+        """The centroids of each label, and how many pictures stand behind each."""
         if not self._memory.exists():
             return {}
-        return {label: stored.concepts.size for label, stored in self._current(empty=True).classes.items()}
+        return {label: stored.concepts for label, stored in self._current(empty=True).classes.items()}
 
     def learn(
         self, label: str, pictures: Any, *, broken: Broken = "raise", progress: Progress | None = None
@@ -171,20 +176,30 @@ class Recognizer:
 
     def recognize(self, picture: Any) -> Answer:
         """What a picture shows: a label or "unknown", how sure, what else it might be, and why."""
-        (answer,) = self.recognize_many([picture])
-        if isinstance(answer, PictureError):
-            raise answer
-        return answer
+        answers = self.recognize_many([picture])
+        if len(answers) != 1:
+            raise PictureError(f"that is {len(answers)} pictures, not one: ask with recognize_many.")
+        return answers[0]
+
+    @overload
+    def recognize_many(
+        self, pictures: Any, *, broken: Literal["raise"] = "raise", progress: Progress | None = None
+    ) -> list[Answer]: ...
+
+    @overload
+    def recognize_many(
+        self, pictures: Any, *, broken: Broken, progress: Progress | None = None
+    ) -> list[Answer] | list[Answer | PictureError]: ...
 
     def recognize_many(
         self, pictures: Any, *, broken: Broken = "raise", progress: Progress | None = None
-    ) -> list[Answer | PictureError]:
+    ) -> list[Answer] | list[Answer | PictureError]:
         """An answer for each picture, in their order; with broken="report", the error in place of an answer."""
         known = self._current()
         sources = self._sight.sources(pictures)
         found = self._sight.see(sources, broken=broken, progress=progress)
         vectors = [result for result in found if not isinstance(result, PictureError)]
-        made = iter(answers(np.stack(vectors), known.knowledge, known.scale) if vectors else [])
+        made = iter(answers_to(np.stack(vectors), known.knowledge, known.scale) if vectors else [])
         return [
             result
             if isinstance(result, PictureError)

@@ -18,8 +18,9 @@ from cbcl.method.arrays import Float32s, Float64s
 from cbcl.method.concepts import Concepts
 from cbcl.method.search import ROWS, Index, Search
 
-REFUSED = 1.28  # standard deviations above the mean distance: one in ten of a normal distribution lies beyond
+REFUSED = 1.2816  # standard deviations above the mean, beyond which one in ten lies, if all were known exactly
 SHARPNESS = 30.0  # how fast confidence falls with distance, in units of the mean distance
+DOUBT = 20.0  # how fast a thing gets stranger around the limit, in units of the limit
 
 
 @dataclass(frozen=True)
@@ -66,18 +67,42 @@ class Scale(NamedTuple):
     def of(cls, spreads: Iterable[Spread]) -> Scale:
         """From all classes together: with a few pictures each, none has enough to say by itself.
 
-        With fewer than five distances in all there is nothing to go by: then nothing is too far.
+        The limit is what one more distance stays below nine times in ten, as far as n distances can tell. With fewer
+        than three there is nothing to go by: then nothing is too far.
         """
         whole = sum(spreads, Spread())
-        if whole.n < 5 or whole.total <= 0.0:
+        if whole.n < 3 or whole.total <= 0.0:
             return cls(whole.total / whole.n if whole.total > 0.0 else 1.0, math.inf)
         mean = whole.total / whole.n
         variance = max(0.0, whole.squares - whole.n * mean * mean) / (whole.n - 1)
-        return cls(mean, mean + REFUSED * math.sqrt(variance))
+        return cls(mean, mean + _student(whole.n - 1) * math.sqrt(variance * (1.0 + 1.0 / whole.n)))
+
+
+def _student(freedom: int) -> float:
+    """Student's t for REFUSED, by its expansion about the normal distribution (scipy's would take long to load).
+
+    >>> [round(_student(freedom), 2) for freedom in (2, 5, 30)]
+    [1.88, 1.48, 1.31]
+    """
+    z, u = REFUSED, 1.0 / freedom
+    first, second = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96
+    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
+    return z + u * (first + u * (second + u * third))
+
+
+def familiarity(strangeness: float) -> float:
+    """The chance that a thing is one of those known, by its distance in units of the limit; half of it at the limit.
+
+    >>> round(familiarity(0.8), 2), familiarity(1.0), round(familiarity(1.2), 2)
+    (0.98, 0.5, 0.02)
+    """
+    return 1.0 / (1.0 + math.exp(min(DOUBT * (strangeness - 1.0), 700.0)))
 
 
 def confidences(distances: Float64s, length: float, scale: Scale) -> Float64s:
     """A share for each class, by the relative distance of its nearest centroid: (t,) to (t,), the nearest first.
+
+    The shares are of a thing that is one of those known; both constants were set by what photos show (docs/method.md).
 
     >>> confidences(np.array([1.0, 1.1, 2.0]), 2.0, Scale(usual=0.5, limit=1.0)).round(3).tolist()
     [0.953, 0.047, 0.0]

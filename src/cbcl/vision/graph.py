@@ -166,8 +166,6 @@ class Graph:
 
     def _tensor(self, name: str, values: NDArray[Any] | np.generic) -> str:
         if name not in self._tensors:
-            array = np.asarray(values)
-            self._tensors[name] = numpy_helper.from_array(
-                array.astype(np.float32) if array.dtype == float else array, name
-            )
+            dtype = np.float32 if values.dtype == np.float64 else values.dtype
+            self._tensors[name] = numpy_helper.from_array(np.asarray(values, dtype=dtype), name)
         return name

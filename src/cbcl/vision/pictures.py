@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator
 from functools import cache
-from glob import glob, has_magic
+from glob import has_magic
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -52,7 +52,8 @@ def find(sources: Iterable[str | os.PathLike[str]]) -> list[Path]:
         elif path.exists():
             found.append(path)
         elif has_magic(str(source)):
-            matches = sorted(glob(str(source), recursive=True))  # noqa: PTH207 (absolute patterns, too)
+            there = next((folder for folder in path.parents if folder.is_dir()), Path())
+            matches = sorted(there.glob(str(path.relative_to(there))))
             if not matches:
                 raise PictureError(f"nothing matches {source}.")
             found += find(matches)
