@@ -103,7 +103,8 @@ def learn_and_ask(things: Recognizer, photos: Path) -> tuple[list[Score], Answer
         new = names[start : start + AT_A_TIME]
         things.learn_many({name: sorted((photos / name).glob("taught-*")) for name in new})
         answers = ask(things, [*names[: start + AT_A_TIME], *NEVER_TAUGHT], photos)
-        centroids = sum(len(known.counts) for known in things.concepts().values())))
+        centroids = sum(len(known.counts) for known in things.concepts().values())
+        scores.append(score(new, answers, centroids))
         print(line_of(cells_of(scores[-1])))
     return scores, answers
 
