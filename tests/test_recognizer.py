@@ -346,6 +346,17 @@ def test_too_far_from_everything_is_unknown(tmp_path: Path) -> None:
     assert all(isinstance(answer, Answer) and (answer.label is None) == (answer.strangeness > 1) for answer in strange)
 
 
+def test_pictures_that_are_all_alike_do_not_make_everything_else_unknown(tmp_path: Path) -> None:
+    with vectors_only(tmp_path / "a.cbcl") as recognizer:
+        for label in ("cup", "key", "pen"):
+            burst = some(label, 1) + 0.01 * some(label, 5, seed=3)
+            recognizer.learn(label, burst)
+        known = [recognizer.recognize(some(label, 1, seed=seed)[0]) for label in ("cup", "key") for seed in range(1, 9)]
+        strange = recognizer.recognize_many(some("owl", 10))
+    assert np.mean([answer.label is None for answer in known]) < 0.5
+    assert all(answer.label is None for answer in strange)
+
+
 def test_without_evidence_nothing_is_unknown(tmp_path: Path) -> None:
     with vectors_only(tmp_path / "a.cbcl") as recognizer:
         for label in ("cup", "key"):

@@ -67,7 +67,7 @@ class _Known:
 
     @cached_property
     def scale(self) -> Scale:
-        return Scale.of(stored.spread for stored in self.classes.values())
+        return Scale.of((stored.spread for stored in self.classes.values()), self.knowledge.index)
 
 
 class Recognizer:

@@ -67,9 +67,11 @@ def _connection(path: Path, how: str) -> sqlite3.Connection:
 
 def _checked(connection: sqlite3.Connection, path: Path, *, create: bool) -> sqlite3.Connection | None:
     try:
+        connection.execute("BEGIN")  # all from one moment: another process may be making it
         kind = connection.execute("PRAGMA application_id").fetchone()[0]
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         schema = _schema(connection)
+        connection.execute("COMMIT")
         if not schema and kind == version == 0:  # nothing yet, or stopped before the first step
             if not create:
                 connection.close()

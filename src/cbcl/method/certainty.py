@@ -16,10 +16,11 @@ import numpy as np
 from cbcl.method._fallback import norms_squared
 from cbcl.method.arrays import Float32s, Float64s
 from cbcl.method.concepts import Concepts
-from cbcl.method.search import ROWS, Index, Search
+from cbcl.method.search import MANY_VOTERS, ROWS, Index, Search
 
 REFUSED = 1.2816  # standard deviations above the mean, beyond which one in ten lies, if all were known exactly
 SHARPNESS = 30.0  # how fast confidence falls with distance, in units of the mean distance
+MOST_LOOKED_AT = 256  # centroids, to find out how far classes are apart
 DOUBT = 20.0  # how fast a thing gets stranger around the limit, in units of the limit
 
 
@@ -64,18 +65,36 @@ class Scale(NamedTuple):
     limit: float
 
     @classmethod
-    def of(cls, spreads: Iterable[Spread]) -> Scale:
+    def of(cls, spreads: Iterable[Spread], index: Index) -> Scale:
         """From all classes together: with a few pictures each, none has enough to say by itself.
 
-        The limit is what one more distance stays below nine times in ten, as far as n distances can tell. With fewer
-        than three there is nothing to go by: then nothing is too far.
+        The limit is what one more distance stays below nine times in ten, as far as n distances can tell; but no less
+        than half way to another class, since pictures that are all alike say nothing about others of the same thing.
+        With fewer than three distances there is nothing to go by: then nothing is too far.
         """
         whole = sum(spreads, Spread())
         if whole.n < 3 or whole.total <= 0.0:
             return cls(whole.total / whole.n if whole.total > 0.0 else 1.0, math.inf)
         mean = whole.total / whole.n
         variance = max(0.0, whole.squares - whole.n * mean * mean) / (whole.n - 1)
-        return cls(mean, mean + _student(whole.n - 1) * math.sqrt(variance * (1.0 + 1.0 / whole.n)))
+        limit = mean + _student(whole.n - 1) * math.sqrt(variance * (1.0 + 1.0 / whole.n))
+        return cls(mean, max(limit, half_way(index)))
+
+
+def half_way(index: Index) -> float:
+    """Half the relative distance from a centroid to the nearest of another class, on average over some of them."""
+    m = len(index.owners)
+    some = np.arange(0, m, max(1, m // MOST_LOOKED_AT))
+    search = Search(index, MANY_VOTERS)
+    found = search.nearest(index.centroids[some], search.n)
+    others = index.owners[found.indices] != index.owners[some][:, np.newaxis]
+    seen = others.any(axis=1)  # the others have more centroids of their own class around them than were looked at
+    lengths = np.sqrt(norms_squared(index.centroids[some]))
+    seen &= lengths > 0.0
+    if not seen.any():
+        return 0.0
+    nearest = np.take_along_axis(found.distances, others.argmax(axis=1)[:, np.newaxis], axis=1)[:, 0]
+    return float(0.5 * np.mean(nearest[seen] / lengths[seen]))
 
 
 def _student(freedom: int) -> float:
