@@ -104,7 +104,8 @@ def learn(
         known = recognizer.labels()
     screen.table(["learned", "photos", "in all"], [(name, n, known[name]) for name, n in learned.pictures.items()])
     seconds = perf_counter() - begun
-    screen.say(f"{sum(learned.pictures.values())} photos in {seconds:.1f} s; {memory} knows {_things(len(known))}.")
+    photos_learned = _many(sum(learned.pictures.values()), "photo")
+    screen.say(f"{photos_learned} in {seconds:.1f} s; {memory} knows {_many(len(known), 'thing')}.")
     screen.problems(learned.problems)
 
 
@@ -147,8 +148,8 @@ def recognize(
     shown = as_json_lines() if as_json else as_csv_lines() if as_csv else as_table(why=why)
     with (
         Recognizer(memory, backbone, cache=not no_cache) as recognizer,
-        screen.progress("looking") as progress,
         shown as write,
+        screen.progress("looking", beside_output=as_json or as_csv) as progress,
     ):
         files = find(photos)
         problems = []
@@ -186,7 +187,7 @@ def show(memory: Path, history: bool) -> None:
     about, settings = view.about, view.settings
     limit = f", at most {settings.max_centroids}" if settings.max_centroids else ""
     screen.say(
-        f"{_things(len(rows))}, {sum(row[2] for row in rows)} centroids{limit}; seen through {about.backbone} "
+        f"{_many(len(rows), 'thing')}, {sum(row[2] for row in rows)} centroids{limit}; seen through {about.backbone} "
         f"({about.dimension} numbers); radius {settings.radius:g}, {settings.n_voters} voting"
         f"{'; private' if about.private else ''}."
     )
@@ -271,7 +272,7 @@ def check(memory: Path, quiet: bool) -> None:
     findings = findings_in(memory)
     screen.table(["problem", "what to do"], findings)
     if findings:
-        raise click.ClickException(f"{memory}: {len(findings)} problem{'s' if len(findings) > 1 else ''}.")
+        raise click.ClickException(f"{memory}: {_many(len(findings), 'problem')}.")
     screen.say(f"{memory} is sound.")
 
 
@@ -311,7 +312,7 @@ def import_(memory: Path, file: Path, quiet: bool) -> None:
     with closing(Memory(memory)) as opened:
         read(file.with_suffix(".safetensors"), opened)
         known = opened.view().classes
-    Screen(quiet=quiet).say(f"{memory} knows {_things(len(known))}.")
+    Screen(quiet=quiet).say(f"{memory} knows {_many(len(known), 'thing')}.")
 
 
 @main.command()
@@ -448,8 +449,8 @@ def _broken(strict: bool) -> Broken:
     return "raise" if strict else "report"
 
 
-def _things(count: int) -> str:
-    return f"{count} thing{'' if count == 1 else 's'}"
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _told(step: Step) -> str:

