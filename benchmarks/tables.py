@@ -1,4 +1,4 @@
-"""The README's tables, made from the records in results/: `python benchmarks/tables.py`."""
+"""The tables of docs/results.md, made from the records in results/."""
 
 from __future__ import annotations
 
@@ -11,13 +11,21 @@ RESULTS = Path(__file__).parent.parent / "results"
 
 
 def speed() -> str:
-    runs = [json.loads(line)["results"] for line in (RESULTS / "speed.jsonl").read_text().splitlines()]
+    return ratios("speed.jsonl")
+
+
+def seeing() -> str:
+    return ratios("seeing.jsonl")
+
+
+def ratios(name: str) -> str:
+    runs = [json.loads(line)["results"] for line in (RESULTS / name).read_text().splitlines()]
     rows = [f"| work | median of {len(runs)} runs | least to most | wanted |", "|---|---|---|---|"]
     for same in zip(*runs, strict=True):
         if "ratio" in same[0]:
-            ratios = [result["ratio"] for result in same]
-            spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
-            rows.append(f"| {same[0]['work']} | {np.median(ratios):.2f} | {spread} | {same[0]['target']} |")
+            found = [result["ratio"] for result in same]
+            spread = f"{min(found):.2f} to {max(found):.2f}"
+            rows.append(f"| {same[0]['work']} | {np.median(found):.2f} | {spread} | {same[0]['target']} |")
     return "\n".join(rows)
 
 
@@ -42,3 +50,19 @@ def accuracy() -> str:
 
 if __name__ == "__main__":
     print(speed(), accuracy(), sep="\n\n")
+
+
+def unknown() -> str:
+    rows = [
+        "| data | backbone | known | photos each | first guess right | known refused | unknown found | area |"
+        " calibration error |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for line in (RESULTS / "unknown.jsonl").read_text().splitlines():
+        record = json.loads(line)
+        found, how = record["results"][0], record["protocol"]
+        shares = " | ".join(f"{100 * found[name]:.1f}" for name in ("right", "refused", "found"))
+        last = f"{found['area']:.3f} | {found['calibration_error']:.3f}"
+        about = f"{record['about']} | {record['backbone'].split()[0]}"
+        rows.append(f"| {about} | {how['known']} | {how['shots']} | {shares} | {last} |")
+    return "\n".join(rows)

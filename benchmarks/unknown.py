@@ -89,13 +89,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--leave-out", default="")
+    parser.add_argument("--backbone", default="efficientnet-lite0")
     parser.add_argument("--known", type=int, default=10)
     parser.add_argument("--shots", type=int, default=5)
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--about", help="the data set's name", required=True)
     args = parser.parse_args()
     files = [(label, path) for label, path in find_labelled([args.folder]) if label != args.leave_out]
-    with tempfile.TemporaryDirectory() as folder, Recognizer(Path(folder, "m.cbcl")) as recognizer, Progress() as bar:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Recognizer(Path(folder, "m.cbcl"), args.backbone) as recognizer,
+        Progress() as bar,
+    ):
         task = bar.add_task("looking", total=len(files))
         vectors = recognizer.embed(
             [path for _, path in files], progress=lambda done, _: bar.update(task, completed=done)
