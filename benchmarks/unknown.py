@@ -63,12 +63,8 @@ def draw(vectors: NDArray[np.float32], labels: NDArray[Any], known: int, shots: 
         "right": float(right.mean()),
         "refused": _refused(of_known),
         "found": _refused(of_unknown),
-        "area": float(
-            roc_auc_score(
-                [0] * len(of_known) + [1] * len(of_unknown),
-                [answer.strangeness for answer in [*of_known, *of_unknown]],
-            )
-        ),
+        "area": _area([answer.strangeness for answer in of_known], [answer.strangeness for answer in of_unknown]),
+        "area_by_distance_alone": _area(*([one.evidence[0].distance for one in of] for of in (of_known, of_unknown))),
         "calibration_error": calibration_error(
             np.array([answer.confidence for answer in [*of_known, *of_unknown]]),
             np.array(
@@ -79,6 +75,10 @@ def draw(vectors: NDArray[np.float32], labels: NDArray[Any], known: int, shots: 
             ),
         ),
     }
+
+
+def _area(known: list[float], unknown: list[float]) -> float:
+    return float(roc_auc_score([0] * len(known) + [1] * len(unknown), [*known, *unknown]))
 
 
 def _refused(some: list[Answer]) -> float:
@@ -110,7 +110,8 @@ def main() -> None:
     draws = [draw(vectors, labels, args.known, args.shots, seed) for seed in range(args.draws)]
     means = {name: float(np.mean([one[name] for one in draws])) for name in draws[0]}
     print(
-        f"{args.about}: {args.known} known, {args.shots} shots: " + ", ".join(f"{k} {v:.3f}" for k, v in means.items())
+        f"{args.about}, {args.backbone}: {args.known} known, {args.shots} shots: "
+        + ", ".join(f"{k} {v:.3f}" for k, v in means.items())
     )
     made = record(
         [cbcl, np, onnxruntime, PIL],
