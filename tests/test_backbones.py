@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import http.server
 import json
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from hashlib import sha256
@@ -150,6 +153,20 @@ def test_without_a_place_to_keep_it_a_network_is_built_all_the_same(home: Path) 
     home.mkdir()
     (home / "cache").touch()  # a file where the folder should be
     assert network("efficientnet-lite0").fingerprint == FINGERPRINT
+
+
+def test_seeing_writes_nothing_but_to_its_own_place_and_reports_to_nobody(tmp_path: Path) -> None:
+    code = """
+from PIL import Image
+from cbcl import load_backbone
+load_backbone().vectors([Image.new("RGB", (300, 200))])
+"""
+    places = {"HOME": str(tmp_path / "user"), "CBCL_HOME": str(tmp_path / "own")}
+    with_own = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "ORT_"))} | places
+    (tmp_path / "user").mkdir()
+    subprocess.run([sys.executable, "-c", code], env=with_own, check=True)
+    assert [*(tmp_path / "user").rglob("*")] == []
+    assert sorted(path.suffix for path in (tmp_path / "own").rglob("*.*")) == [".json", ".onnx"]
 
 
 def test_what_is_not_here_is_told_with_the_way_to_get_it(home: Path) -> None:

@@ -6,6 +6,7 @@ b pictures, s pixels a side, d features.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -61,6 +62,8 @@ class Network:
 
     @cached_property
     def _session(self) -> InferenceSession:
+        # Else it writes an identifier of this machine to the user's cache when imported, and sends reports to its makers.
+        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
