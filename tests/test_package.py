@@ -54,6 +54,7 @@ ORDER = [
     "cbcl.memory.check",
     "cbcl.memory.exchange",
     "cbcl.album",
+    "cbcl.lesson",
     "cbcl.answer",
     "cbcl.sight",
     "cbcl.recognizer",

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cbcl.album import Shown, select
+from cbcl.album import select
 from cbcl.answer import Answer
 from cbcl.answer import answers as answers_to
 from cbcl.errors import LabelError, MemoryFileError, PictureError
+from cbcl.lesson import Learned, Lesson, basis, limit, plan, shown
 from cbcl.memory.records import About, Settings, Stored, as_label
 from cbcl.memory.store import ChangedError, Memory, Step, View, Writing
 from cbcl.method.arrays import Float32s, as_count, as_radius
-from cbcl.method.certainty import Scale, Spread, spread_of
+from cbcl.method.certainty import Scale
 from cbcl.method.concepts import Concepts, join
-from cbcl.method.knowledge import Knowledge, Options, learn
+from cbcl.method.knowledge import Knowledge, Options
 from cbcl.method.tuning import Tuning, tune
 from cbcl.sight import Broken, Given, Sight
 from cbcl.vision.extractor import Progress
@@ -35,22 +35,6 @@ if TYPE_CHECKING:
     from cbcl.method.classifier import CBCLClassifier
 
 TRIES = 10  # to read what others keep changing
-
-
-class Learned(NamedTuple):
-    """What became of the pictures that were given to be learned."""
-
-    pictures: dict[str, int]  # learned, label by label
-    problems: tuple[PictureError, ...]  # with those that could not be read
-
-
-class _Lesson(NamedTuple):
-    """Pictures to be learned, seen."""
-
-    matrix: Float32s
-    targets: NDArray[Any]  # their labels
-    sources: list[Any]
-    learned: Learned
 
 
 @dataclass(frozen=True)
@@ -170,8 +154,15 @@ class Recognizer:
         A picture that cannot be read is raised; with broken="report" it is left out, and told of in what is returned.
         """
         lesson = self._see(things, broken, progress)
+        made = None
+        with suppress(ChangedError):
+            made = plan(lesson, self._view(lesson), self._memory, self._options)
         with self._step(lesson) as writing:
-            self._learn(lesson, writing)
+            if made is None or made.basis != basis(lesson, writing.view, self._options):  # others were faster
+                made = plan(lesson, writing.view, self._memory, self._options)
+            writing.begin("learn", {"pictures": lesson.learned.pictures}, made.settings)
+            for label, stored, thumbnails in made.classes:
+                writing.put(label, stored, thumbnails)
         return lesson.learned
 
     def recognize(self, picture: Any) -> Answer:
@@ -250,8 +241,8 @@ class Recognizer:
             writing.begin("merge", {"label": label, "into": into}, writing.view.settings)
             both = self._memory.load(writing.view, [label, into])
             joined = join(both[into].concepts, both[label].concepts, writing.view.settings.radius)
-            shown = [*self._shown(writing.view, into), *self._shown(writing.view, label)]
-            writing.put(into, Stored(joined, both[into].spread + both[label].spread), select(shown, joined))
+            pictures = [picture for one in (into, label) for picture in shown(self._memory, writing.view, one)]
+            writing.put(into, Stored(joined, both[into].spread + both[label].spread), select(pictures, joined))
             writing.end(label)
 
     def undo(self) -> Step:
@@ -274,7 +265,7 @@ class Recognizer:
         lesson = self._see(things, broken, progress)
         chosen = tune([lesson.matrix[lesson.targets == label] for label in lesson.learned.pictures])
         with self._step(lesson) as writing:
-            settings = Settings(*chosen, self._limit(writing.view))
+            settings = Settings(*chosen, limit(writing.view, self._options))
             writing.begin("tune", {"pictures": lesson.learned.pictures}, settings)
         return chosen
 
@@ -305,10 +296,7 @@ class Recognizer:
             return known
         raise MemoryFileError(f"{self.path} is being changed all the time by another process: try again.")
 
-    def _limit(self, view: View) -> int | None:
-        return self._options.max_centroids or view.settings.max_centroids
-
-    def _see(self, things: Mapping[str, Any], broken: Broken, progress: Progress | None) -> _Lesson:
+    def _see(self, things: Mapping[str, Any], broken: Broken, progress: Progress | None) -> Lesson:
         self._memory.check_writable()
         labels: list[str] = []
         sources: list[Any] = []
@@ -326,40 +314,23 @@ class Recognizer:
         matrix = np.stack([result for result in found if not isinstance(result, PictureError)])
         targets = np.array([labels[number] for number in good], dtype=object)
         counts = {label: int(np.sum(targets == label)) for label in dict.fromkeys(targets)}
-        return _Lesson(matrix, targets, [sources[number] for number in good], Learned(counts, problems))
+        pictures = None if self._sight.backbone().at_least is None else [sources[number] for number in good]
+        return Lesson(matrix, targets, pictures, Learned(counts, problems))
+
+    def _about(self, lesson: Lesson) -> About:
+        backbone = self._sight.backbone()
+        return About(backbone.name, backbone.fingerprint, lesson.matrix.shape[1], self._private, version("cbcl"))
+
+    def _view(self, lesson: Lesson) -> View:
+        """The memory now, or as it would begin."""
+        return self._memory.view() if self._memory.exists() else View(self._about(lesson), Settings(), {})
 
     @contextmanager
-    def _step(self, lesson: _Lesson) -> Iterator[Writing]:
+    def _step(self, lesson: Lesson) -> Iterator[Writing]:
         """A step on the memory, made if need be, if it was learned through the same backbone."""
-        backbone = self._sight.backbone()
-        about = About(backbone.name, backbone.fingerprint, lesson.matrix.shape[1], self._private, version("cbcl"))
-        with self._memory.writing(about, backbone.state) as writing:
+        with self._memory.writing(self._about(lesson), self._sight.backbone().state) as writing:
             self._sight.check(writing.view.about)
             yield writing
-
-    def _learn(self, lesson: _Lesson, writing: Writing) -> None:
-        settings, limit = writing.view.settings, self._limit(writing.view)
-        touched = [label for label in lesson.learned.pictures if label in writing.view.classes]
-        # Without a limit, no other class is touched, and none is read: a memory of many is as fast as one of few.
-        known = self._memory.load(writing.view, touched if limit is None else None)
-        concepts = {label: stored.concepts for label, stored in known.items()}
-        before = Knowledge(concepts, settings.radius, settings.n_voters) if writing.view.classes else None
-        after = learn(before, lesson.matrix, lesson.targets, self._options._replace(max_centroids=limit))
-        writing.begin("learn", {"pictures": lesson.learned.pictures}, Settings(after.radius, after.n_voters, limit))
-        for label, learned in after.concepts.items():
-            if label in known and learned is known[label].concepts:
-                continue
-            rows = np.flatnonzero(lesson.targets == label)
-            spread = known[label].spread if label in known else Spread()
-            shown = self._shown(writing.view, label) if label in known else []
-            if self._sight.backbone().at_least is not None and not writing.view.about.private:
-                shown += [Shown(lesson.sources[row], lesson.matrix[row]) for row in rows]
-            writing.put(
-                label, Stored(learned, spread + spread_of(lesson.matrix[rows], learned)), select(shown, learned)
-            )
-
-    def _shown(self, view: View, label: str) -> list[Shown]:
-        return [Shown(thumbnail, thumbnail.vector) for thumbnail in self._memory.thumbnails(view, label)]
 
     def _illustrated(self, answer: Answer, view: View) -> Answer:
         reasons = (

@@ -62,7 +62,7 @@ class Network:
 
     @cached_property
     def _session(self) -> InferenceSession:
-        # Else it writes an identifier of this machine to the user's cache when imported, and sends reports to its makers.
+        # Else, when imported, it writes an identifier of the machine to the user's cache, and reports to its makers.
         os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
         import onnxruntime
 

@@ -1,0 +1,79 @@
+"""What is to be learned, seen but not yet written: everything that can be worked out before others are kept waiting."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbcl.album import Shown, select
+from cbcl.errors import PictureError
+from cbcl.memory.records import Settings, Stored, Thumbnail
+from cbcl.memory.store import Memory, View
+from cbcl.method.arrays import Float32s
+from cbcl.method.certainty import Spread, spread_of
+from cbcl.method.knowledge import Knowledge, Options, learn
+
+
+class Learned(NamedTuple):
+    """What became of the pictures that were given to be learned."""
+
+    pictures: dict[str, int]  # learned, label by label
+    problems: tuple[PictureError, ...]  # with those that could not be read
+
+
+class Lesson(NamedTuple):
+    """Pictures to be learned."""
+
+    matrix: Float32s  # their vectors
+    targets: NDArray[Any]  # their labels
+    sources: list[Any] | None  # to make thumbnails of; None: these are no pictures
+    learned: Learned
+
+
+class Plan(NamedTuple):
+    """What is to be written, worked out on a basis that must still hold then."""
+
+    basis: tuple[object, ...]
+    settings: Settings
+    classes: list[tuple[str, Stored, list[Thumbnail]]]
+
+
+def limit(view: View, options: Options) -> int | None:
+    """The most centroids to keep: as given, or as the memory has it."""
+    return options.max_centroids or view.settings.max_centroids
+
+
+def basis(lesson: Lesson, view: View, options: Options) -> tuple[object, ...]:
+    """All of a memory that a plan depends on."""
+    some = {label: view.classes.get(label) for label in lesson.learned.pictures}
+    return view.settings, bool(view.classes), view.about.private, view.classes if limit(view, options) else some
+
+
+def plan(lesson: Lesson, view: View, memory: Memory, options: Options) -> Plan:
+    """The classes as they are after the lesson, those that it changes."""
+    most = limit(view, options)
+    touched = [label for label in lesson.learned.pictures if label in view.classes]
+    # Without a limit, no other class is touched, and none is read: a memory of many is as fast as one of few.
+    known = memory.load(view, touched if most is None else None)
+    concepts = {label: stored.concepts for label, stored in known.items()}
+    before = Knowledge(concepts, view.settings.radius, view.settings.n_voters) if view.classes else None
+    after = learn(before, lesson.matrix, lesson.targets, options._replace(max_centroids=most))
+    changed = []
+    for label, learned in after.concepts.items():
+        if label in known and learned is known[label].concepts:
+            continue
+        rows = np.flatnonzero(lesson.targets == label)
+        spread = known[label].spread if label in known else Spread()
+        pictures = shown(memory, view, label) if label in known else []
+        if lesson.sources is not None and not view.about.private:
+            pictures += [Shown(lesson.sources[row], lesson.matrix[row]) for row in rows]
+        stored = Stored(learned, spread + spread_of(lesson.matrix[rows], learned))
+        changed.append((label, stored, select(pictures, learned)))
+    return Plan(basis(lesson, view, options), Settings(after.radius, after.n_voters, most), changed)
+
+
+def shown(memory: Memory, view: View, label: str) -> list[Shown]:
+    """The pictures that are kept of a label."""
+    return [Shown(thumbnail, thumbnail.vector) for thumbnail in memory.thumbnails(view, label)]
