@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # before any test imports ONNX Runtime: see backbones/network.py
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -78,9 +78,9 @@ def agg_var(vectors: ArrayLike, radius: float, known: Concepts | None = None) ->
 def join(these: Concepts, those: Concepts, radius: float) -> Concepts:
     """Two classes that turn out to be one: those centroids learned on top of these, each with its weight.
 
-    >>> cups = agg_var([[0.0], [1.0]], radius=math.inf)
-    >>> mugs = agg_var([[5.0]], radius=math.inf)
-    >>> joined = join(cups, mugs, radius=math.inf)
+    >>> cups = agg_var([[0.0], [1.0]], radius=np.inf)
+    >>> mugs = agg_var([[5.0]], radius=np.inf)
+    >>> joined = join(cups, mugs, radius=np.inf)
     >>> joined.centroids.tolist(), joined.counts.tolist()
     ([[2.0]], [3])
     """
