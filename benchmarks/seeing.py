@@ -175,7 +175,7 @@ def fill(path: Path, recognizer: Recognizer, count: int, like: Numbers, rng: np.
         for number in range(count):
             vectors = (like * rng.uniform(0.5, 1.5, (5, len(like)))).astype(np.float32)
             concepts = cbcl.agg_var(vectors, np.inf)
-            writing.put(f"thing {number}", Stored(concepts, spread_of(vectors, concepts)), [])
+            writing.put(f"thing {number}", Stored(concepts, spread_of(vectors, np.inf)), [])
     memory.close()
 
 

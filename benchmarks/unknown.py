@@ -52,10 +52,7 @@ def draw(vectors: NDArray[np.float32], labels: NDArray[Any], known: int, shots: 
     strange = rng.permutation(np.concatenate([rows[label] for label in classes[known:]]))[: len(asked)]
 
     knowledge = learn(None, vectors[learned], labels[learned], Options())
-    spreads = [
-        spread_of(vectors[learned][labels[learned] == label], concepts)
-        for label, concepts in knowledge.concepts.items()
-    ]
+    spreads = [spread_of(vectors[learned][labels[learned] == label], knowledge.radius) for label in knowledge.concepts]
     scale = Scale.of(spreads, knowledge.index)
     of_known, of_unknown = (answers(vectors[some], knowledge, scale) for some in (asked, strange))
     right = np.array([answer.ranking[0].label for answer in of_known]) == labels[asked]

@@ -110,6 +110,19 @@ def test_csv_has_a_row_a_photo(memory: Path, photos: Path) -> None:
     assert [row["ranking"].split(" ")[0] for row in rows] == [Path(row["photo"]).parent.name for row in rows]
 
 
+def test_evidence_can_be_had_as_json(memory: Path, photos: Path) -> None:
+    (line,) = said("recognize", memory, "--json", "--why", photos / "coffee" / "0.jpg").splitlines()
+    (reason,) = json.loads(line)["evidence"]
+    assert (reason["label"], reason["photos"]) == ("coffee", 3)
+
+
+def test_one_missing_photo_does_not_keep_the_others_from_an_answer(memory: Path, photos: Path) -> None:
+    result = run("recognize", memory, "--json", photos / "coffee" / "0.jpg", "nowhere.jpg")
+    assert result.exit_code == 1
+    assert len(result.stdout.splitlines()) == 1
+    assert "left out: nowhere.jpg does not exist." in result.output
+
+
 def test_an_unknown_label_is_null(memory: Path, tmp_path: Path) -> None:
     (tmp_path / "noise.png").write_bytes(encoded(views("rocket", 1)[0] * 0, "PNG"))
     (line,) = said("recognize", memory, "--json", tmp_path / "noise.png").splitlines()
@@ -179,9 +192,16 @@ def bad(memory: Path, photos: Path, tmp_path: Path) -> dict[str, tuple[list[Any]
         "newer": (["show", newer], "newer cbcl"),
         "not a memory": (["show", text], "is not a memory of cbcl"),
         "not a folder": (["learn", memory, photos / "coffee" / "0.jpg"], "is no folder"),
-        "wrong backbone": (["recognize", memory, "--backbone", "identity", photos], "not through identity"),
+        "wrong backbone": (["recognize", memory, "--backbone", "visual-words", photos], "not through visual-words"),
+        "vectors wanted": (["recognize", memory, "--backbone", "identity", photos], "not through identity"),
         "unknown backbone": (["learn", memory, "--backbone", "lite", photos], "there is no backbone 'lite'"),
         "nothing to undo": (["undo", tmp_path / "none.cbcl"], "there is no memory at"),
+        "too small a limit": (["learn", memory, photos, "--max-centroids", "1"], "max_centroids=1 cannot hold"),
+        "no radius": (["learn", memory, photos, "--radius", "nan"], "is no distance"),
+        "long name": (["show", tmp_path / ("x" * 300)], "cannot be opened"),
+        "no place to export": (["export", memory, tmp_path / "no" / "x" / ("y" * 300)], "cannot be written"),
+        "private too late": (["learn", memory, photos, "--private"], "not begun as a private memory"),
+        "called unknown": (["rename", memory, "coffee", "unknown"], "cannot be a label"),
         "import over": (["import", memory, tmp_path / "x"], "there already"),
     }
 
@@ -207,6 +227,7 @@ def test_wrong_usage_exits_2() -> None:
     ):
         assert run(*words).exit_code == 2
     assert run("recognize", "a", "b", "--json", "--csv").exit_code == 2
+    assert run("recognize", "a", "b", "--why", "--csv").exit_code == 2
 
 
 def test_broken_pictures_are_left_out_and_told_or_fatal(memory: Path, photos: Path, tmp_path: Path) -> None:
@@ -236,6 +257,7 @@ def test_completion_and_version() -> None:
     for shell in ("bash", "zsh", "fish"):
         assert "_CBCL_COMPLETE" in said("completion", shell)
     assert said("version").count(".") == 2
+    assert said("--version") == said("version")
 
 
 def on_terminal(*words: object) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 import struct
 import zlib
 from pathlib import Path
@@ -208,11 +210,67 @@ def test_a_folder_that_cannot_be_learned_from_says_why(tmp_path: Path) -> None:
     for call in (lambda: find([tmp_path / "empty"]), lambda: find_labelled([tmp_path / "empty"])):
         with pytest.raises(PictureError, match="empty folder"):
             call()
+    assert find([tmp_path / "nowhere.jpg"]) == [tmp_path / "nowhere.jpg"]
     with pytest.raises(PictureError, match="does not exist"):
-        find([tmp_path / "nowhere.jpg"])
+        load(tmp_path / "nowhere.jpg", "nowhere.jpg", 8)
+    with pytest.raises(PictureError, match="is no pattern"):
+        find([tmp_path / "**x"])
     with pytest.raises(PictureError, match="nothing matches"):
         find([str(tmp_path / "*.gif")])
     (tmp_path / "empty" / "1.jpg").touch()
     (tmp_path / "loose.jpg").touch()
     with pytest.raises(PictureError, match=r"loose\.jpg lies beside folders"):
         find_labelled([tmp_path])
+
+
+def test_links_to_folders_are_followed_once(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "1.jpg").touch()
+    (tmp_path / "photos" / "ant").mkdir(parents=True)
+    (tmp_path / "photos" / "ant" / "2.jpg").touch()
+    (tmp_path / "photos" / "cup").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "photos" / "ant" / "back").symlink_to(tmp_path / "photos")
+    assert [(label, path.name) for label, path in find_labelled([tmp_path / "photos"])] == [
+        ("ant", "2.jpg"),
+        ("cup", "1.jpg"),
+    ]
+
+
+def test_what_is_no_file_keeps_nobody_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jpg")
+    for name in ("pipe.jpg", "."):
+        with pytest.raises(PictureError, match="is not a file"):
+            load(tmp_path / name, name, 8)
+    with pytest.raises(PictureError, match="cannot be read"):
+        load(tmp_path / ("x" * 300), "x", 8)
+
+
+@pytest.mark.parametrize("thing", [None, 5, [[1, 2], [3, 4]]])
+def test_what_is_no_picture_at_all_is_told(thing: Any) -> None:
+    with pytest.raises(PictureError, match="is of type"):
+        load(thing, "picture 1", 8)
+
+
+def test_pillow_pictures_that_are_broken_are_told() -> None:
+    cut = Image.open(io.BytesIO(encoded(photo("coffee"))[:9000]))
+    with pytest.raises(PictureError, match="picture 1 is broken"):
+        load(cut, "picture 1", 8)
+    with pytest.raises(PictureError, match="no pixels"):
+        load(Image.new("RGB", (0, 0)), "picture 1", 8)
+
+
+def test_numbers_may_miss_by_rounding_and_have_any_byte_order() -> None:
+    array = np.asarray(FLAG) / 250.0 * 1.0000001 - 1e-9
+    assert corners(load(array, "frame", 32)) == UPRIGHT
+    assert corners(load((np.asarray(FLAG).astype(np.uint16) * 257).astype(">u2"), "frame", 32)) == UPRIGHT
+
+
+def test_a_transparent_colour_is_white() -> None:
+    data = encoded(Image.new("RGB", (20, 20), (0, 0, 0)), "PNG", transparency=(0, 0, 0))
+    assert np.asarray(load(data, "clear", 10)).min() == 255
+
+
+def test_a_float_picture_out_of_range_is_told_by_its_name() -> None:
+    data = encoded(Image.fromarray(np.full((9, 9), -3.0, np.float32)), "TIFF")
+    with pytest.raises(PictureError, match=r"scan\.tif holds fractions"):
+        load(data, "scan.tif", 8)

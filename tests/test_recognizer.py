@@ -24,6 +24,7 @@ from cbcl import (
     MemoryFileError,
     PictureError,
     Recognizer,
+    album,
     load_backbone,
 )
 from cbcl.memory.check import check
@@ -139,6 +140,18 @@ def test_learning_in_two_goes_is_learning_in_one(tmp_path: Path) -> None:
         assert contents(one) == contents(two)
 
 
+def test_answers_do_not_depend_on_how_often_learning_was_interrupted(tmp_path: Path) -> None:
+    with vectors_only(tmp_path / "a.cbcl", radius=6.0) as one, vectors_only(tmp_path / "b.cbcl", radius=6.0) as many:
+        one.learn_many({label: some(label, 6) for label in MEANS})
+        for turn in range(6):
+            for label in sorted(MEANS, reverse=True):
+                many.learn(label, some(label, 6)[turn])
+        asked = np.concatenate([some(label, 9, seed=1) * scale for label in MEANS for scale in (1.0, 0.3)])
+        assert [answer[:5] for answer in one.recognize_many(asked)] == [
+            answer[:5] for answer in many.recognize_many(asked)
+        ]
+
+
 def test_a_forgotten_class_was_never_there(things: Recognizer) -> None:
     before = contents(things)
     things.learn("owl", some("owl", 5))
@@ -204,21 +217,25 @@ def test_twenty_steps_can_be_undone_and_the_rest_is_not_kept(tmp_path: Path) -> 
         raw.close()
         for _ in range(UNDOABLE):
             recognizer.undo()
-        with pytest.raises(LabelError, match="nothing to undo"):
+        with pytest.raises(MemoryFileError, match="nothing to undo"):
             recognizer.undo()
         assert recognizer.labels() == {"cup": 10}
 
 
 def test_what_is_forgotten_for_good_is_nowhere_in_the_file(tmp_path: Path) -> None:
+    def everything() -> bytes:
+        return b"".join(file.read_bytes() for file in tmp_path.iterdir())
+
     with vectors_only(tmp_path / "a.cbcl") as recognizer:
         recognizer.learn("cup", some("cup", 5))
         recognizer.learn("secret", some("key", 5))
-        trace = contents(recognizer)["secret"][0][:32]
+        traces = [contents(recognizer)["secret"][0][:32], b"secret", b"hidden"]
         recognizer.rename("secret", "hidden")
-        assert trace in b"".join(file.read_bytes() for file in tmp_path.iterdir())
-        recognizer.forget("hidden", for_good=True)
-        assert trace not in b"".join(file.read_bytes() for file in tmp_path.iterdir())
-        with pytest.raises(LabelError, match="nothing to undo"):
+        assert all(trace in everything() for trace in traces)
+        recognizer.forget("hidden")
+        recognizer.forget("hidden", for_good=True)  # though it is forgotten already
+        assert not any(trace in everything() for trace in traces)
+        with pytest.raises(MemoryFileError, match="nothing to undo"):
             recognizer.undo()
         assert recognizer.labels() == {"cup": 5}
 
@@ -240,7 +257,7 @@ def test_labels_may_hold_slashes_and_emoji_and_composed_letters_are_one(tmp_path
         ):
             recognizer.learn(label, some("cup", 2))
         assert list(recognizer.labels()) == ["a/b\\c", "café", "🐱 'cat'; DROP TABLE classes"]
-        wrong: list[Any] = ["", "  ", "two\nlines", "x" * 201, 7]
+        wrong: list[Any] = ["", "  ", "two\nlines", "x" * 201, 7, "\u200b", "a\u2028b", "a\u202eb", "Unknown"]
         for label in wrong:
             with pytest.raises(LabelError, match="cannot be a label"):
                 recognizer.learn(label, some("cup", 2))
@@ -435,3 +452,70 @@ def test_text_is_learned_through_a_function(tmp_path: Path) -> None:
         words.learn("e", "bedeheve")
         answer = words.recognize("ananas")
         assert (answer.ranking[0].label, answer.evidence[0].thumbnails) == ("a", ())
+
+
+def test_vectors_of_another_length_change_nothing(things: Recognizer) -> None:
+    before = contents(things)
+    short = [[1.0, 2.0, 3.0]]
+    calls = (
+        ("learn", "cup", short),
+        ("learn", "new", short),
+        ("recognize", short[0]),
+        ("tune", {"a": short, "b": short}),
+    )
+    for action, *about in calls:
+        with pytest.raises(BackboneError, match=r"vectors of 3 numbers, but .* of 16"):
+            getattr(things, action)(*about)
+    assert contents(things) == before
+    with pytest.raises(PictureError, match="identity takes vectors"):
+        things.learn("cup", ["a.jpg"])
+    with pytest.raises(ValueError, match="NaN"):
+        things.learn("cup", [[np.nan] * 16])
+    assert contents(things) == before
+
+
+def test_the_memory_itself_is_never_read_as_a_photo(tmp_path: Path) -> None:
+    folders(tmp_path / "photos", NAMES[:2])
+    with Recognizer(tmp_path / "photos" / "own.cbcl") as recognizer:
+        recognizer.learn("first", tmp_path / "photos")
+        assert recognizer.labels() == {"first": 6}
+        assert len(recognizer.recognize_many(tmp_path / "photos")) == 6
+
+
+def test_a_memory_that_was_not_begun_private_cannot_become_so(tmp_path: Path) -> None:
+    photos = folders(tmp_path / "photos", NAMES[:1])
+    with Recognizer(tmp_path / "a.cbcl") as recognizer:
+        recognizer.learn("x", photos)
+    with (
+        Recognizer(tmp_path / "a.cbcl", private=True) as recognizer,
+        pytest.raises(BackboneError, match="not begun as"),
+    ):
+        recognizer.learn("secret", photos)
+
+
+def test_tuning_does_not_touch_the_limit(tmp_path: Path) -> None:
+    with vectors_only(tmp_path / "a.cbcl", radius=0.0) as recognizer:
+        recognizer.learn("cup", some("cup", 9))
+    with vectors_only(tmp_path / "a.cbcl", max_centroids=3) as recognizer:
+        recognizer.tune({label: some(label, 5) for label in MEANS})
+        assert recognizer._memory.view().settings.max_centroids is None
+
+
+def test_a_photo_that_is_gone_when_its_thumbnail_is_made_is_learned_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    photos = folders(tmp_path / "photos", NAMES[:1])
+
+    def gone(source: Path) -> bytes:
+        raise PictureError(f"{source} does not exist.")
+
+    monkeypatch.setattr(album, "thumbnail_of", gone)
+    with Recognizer(tmp_path / "a.cbcl") as recognizer:
+        assert recognizer.learn("x", photos).pictures == {"x": 3}
+        assert recognizer.recognize(photos / NAMES[0] / "0.jpg").evidence[0].thumbnails == ()
+
+
+def test_labels_are_found_in_any_form_of_unicode(things: Recognizer) -> None:
+    things.learn("caf\N{LATIN SMALL LETTER E WITH ACUTE}", some("owl", 2))
+    things.rename("cafe\N{COMBINING ACUTE ACCENT}", "bar")
+    assert "bar" in things.labels()

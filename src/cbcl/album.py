@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image
 
+from cbcl.errors import PictureError
 from cbcl.memory.records import Thumbnail
 from cbcl.method.arrays import Float32s
 from cbcl.method.concepts import Concepts
 from cbcl.method.search import Index, in_blocks, nearest
-from cbcl.vision.pictures import load
+from cbcl.vision.pictures import load, name_of
 
 SIDE = 128  # pixels
 QUALITY = 80  # of the JPEG
@@ -39,17 +41,19 @@ def select(shown: Sequence[Shown], concepts: Concepts) -> list[Thumbnail]:
     taken = np.zeros(len(concepts.counts), dtype=np.int64)
     for i in np.argsort(distances, kind="stable"):
         centroid = int(centroids[i])
-        if taken[centroid] < PER_CENTROID:
-            taken[centroid] += 1
-            picture = shown[i].picture
+        if taken[centroid] == PER_CENTROID:
+            continue
+        picture = shown[i].picture
+        with suppress(PictureError):  # a file that is gone already has been seen all the same
             jpeg = picture.jpeg if isinstance(picture, Thumbnail) else thumbnail_of(picture)
             kept.append(Thumbnail(centroid, jpeg, shown[i].vector))
+            taken[centroid] += 1
     return kept
 
 
 def thumbnail_of(source: Any) -> bytes:
     """A small JPEG of a picture, without what a camera writes about it."""
-    picture = load(source, "picture", SIDE).copy()
+    picture = load(source, name_of(source, 0), SIDE).copy()
     picture.thumbnail((SIDE, SIDE), Image.Resampling.BICUBIC)
     file = io.BytesIO()
     picture.save(file, "JPEG", quality=QUALITY, exif=b"", icc_profile=None)

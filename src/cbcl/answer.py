@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s
-from cbcl.method.certainty import Scale, confidences, familiarity
+from cbcl.method.certainty import Scale, confidences, familiarity, shrinkage
 from cbcl.method.knowledge import Knowledge
 from cbcl.method.search import MANY_VOTERS, in_blocks, nearest
 
@@ -25,7 +25,7 @@ class Reason(NamedTuple):
 
     label: str
     distance: float
-    weight: float  # what its vote counted
+    weight: float  # of its vote; those of one label at distance 0 count once together
     pictures: int  # that stand behind it
     thumbnails: tuple[bytes, ...]  # JPEG, of those nearest to it; none where the memory is private
     centroid: int  # its number among those of its label
@@ -47,7 +47,7 @@ class Answer(NamedTuple):
     picture: str = ""  # its name, if it has one
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: photo, label (None: unknown), confidence and ranking."""
+        """For JSON: photo, label (None: unknown), confidence, strangeness and ranking."""
         ranking = [
             {"label": guess.label, "confidence": _short(guess.confidence), "distance": _short(guess.distance)}
             for guess in self.ranking
@@ -78,7 +78,8 @@ def answers(matrix: Float32s, knowledge: Knowledge, scale: Scale) -> list[Answer
     made = []
     for row, vector in enumerate(matrix):
         length = float(np.linalg.norm(vector.astype(np.float64)))
-        strangeness = float(distances[row, 0]) / (length or 1.0) / scale.limit
+        behind = int(knowledge.index.counts[indices[row, 0]])
+        strangeness = float(distances[row, 0]) / (length or 1.0) * shrinkage(behind) / scale.limit
         known = familiarity(strangeness)
         ranking = _ranking(indices[row], distances[row], votes[row], knowledge, scale, length, known)
         voters = zip(evidence.centroids[row], evidence.distances[row], evidence.weights[row], strict=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cbcl import __version__
-from cbcl.errors import CBCLError
+from cbcl.errors import CBCLError, MemoryFileError
 from cbcl.screen import Screen, as_csv_lines, as_json_lines, as_table
 
 if TYPE_CHECKING:
@@ -27,7 +27,9 @@ class Shell(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except CBCLError as error:
+        except BrokenPipeError:  # such as that of `| head`, which click knows
+            raise
+        except (CBCLError, ValueError, OSError) as error:
             raise click.ClickException(str(error)) from error
         except KeyboardInterrupt:
             raise click.ClickException("stopped. The memory is as it was after the last step that was done.") from None
@@ -44,6 +46,7 @@ NO_CACHE = click.option("--no-cache", is_flag=True, help="Neither use nor keep v
 
 
 @click.group(cls=Shell, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, message="%(version)s")
 def main() -> None:
     """Teach a machine new things from a few photos each, one after another, without forgetting.
 
@@ -102,7 +105,9 @@ def learn(
     ):
         learned = recognizer.learn_many(things, broken=_broken(strict), progress=progress)
         known = recognizer.labels()
-    screen.table(["learned", "photos", "in all"], [(name, n, known[name]) for name, n in learned.pictures.items()])
+    screen.table(
+        ["learned", "photos", "in all"], [(name, n, known.get(name, 0)) for name, n in learned.pictures.items()]
+    )
     seconds = perf_counter() - begun
     photos_learned = _many(sum(learned.pictures.values()), "photo")
     screen.say(f"{photos_learned} in {seconds:.1f} s; {memory} knows {_many(len(known), 'thing')}.")
@@ -114,7 +119,7 @@ def learn(
 @click.argument("photos", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a photo and line.")
 @click.option("--csv", "as_csv", is_flag=True, help="Comma-separated values, with a header.")
-@click.option("--why", is_flag=True, help="Show the evidence, too.")
+@click.option("--why", is_flag=True, help="Show the evidence, too (not with --csv).")
 @BACKBONE
 @STRICT
 @NO_CACHE
@@ -133,7 +138,7 @@ def recognize(
     """Say what photos show.
 
     PHOTOS are files, folders or patterns. "unknown" means: too far from all that was learned. The confidence says how
-    clearly the first guess leads among what is known.
+    sure the answer is, be it a label or "unknown".
 
     \b
     cbcl recognize things.cbcl new.jpg
@@ -142,10 +147,10 @@ def recognize(
     from cbcl.recognizer import Recognizer
     from cbcl.vision.pictures import find
 
-    if as_json and as_csv:
-        raise click.UsageError("give --json or --csv, not both.")
+    if as_csv and (as_json or why):
+        raise click.UsageError("give --csv alone, without --json and --why.")
     screen = Screen(quiet=quiet)
-    shown = as_json_lines() if as_json else as_csv_lines() if as_csv else as_table(why=why)
+    shown = as_json_lines(why=why) if as_json else as_csv_lines() if as_csv else as_table(why=why)
     with (
         Recognizer(memory, backbone, cache=not no_cache) as recognizer,
         shown as write,
@@ -187,9 +192,9 @@ def show(memory: Path, history: bool) -> None:
     about, settings = view.about, view.settings
     limit = f", at most {settings.max_centroids}" if settings.max_centroids else ""
     screen.say(
-        f"{_many(len(rows), 'thing')}, {sum(row[2] for row in rows)} centroids{limit}; seen through {about.backbone} "
-        f"({about.dimension} numbers); radius {settings.radius:g}, {settings.n_voters} voting"
-        f"{'; private' if about.private else ''}."
+        f"{_many(len(rows), 'thing')}, {_many(sum(row[2] for row in rows), 'centroid')}{limit}; "
+        f"seen through {about.backbone} ({about.dimension} numbers); radius {settings.radius:g}, "
+        f"{settings.n_voters} voting{'; private' if about.private else ''}."
     )
 
 
@@ -197,11 +202,15 @@ def show(memory: Path, history: bool) -> None:
 @MEMORY
 @click.argument("label")
 @click.option(
-    "--for-good", is_flag=True, help="Leave nothing of it in the file; nothing before this can be undone then."
+    "--for-good",
+    is_flag=True,
+    help="Leave nothing of it in the file, not even its name; nothing before can be undone then.",
 )
 @QUIET
 def forget(memory: Path, label: str, for_good: bool, quiet: bool) -> None:
     """Forget a label; all others are as if it had never been learned.
+
+    Only room that they made for it, where there is a limit on centroids, is not given back.
 
     \b
     cbcl forget things.cbcl cup
@@ -292,8 +301,10 @@ def export(memory: Path, file: Path, quiet: bool) -> None:
     from cbcl.memory.store import Memory
 
     with closing(Memory(memory)) as opened:
-        files = written(opened, file.with_suffix(".safetensors"))
-    Screen(quiet=quiet).say(f"wrote {' and '.join(map(str, files))}.")
+        files, left_out = written(opened, _safetensors(file))
+    screen = Screen(quiet=quiet)
+    screen.say(f"wrote {' and '.join(map(str, files))}.")
+    screen.problems([MemoryFileError(f"{label}, which is damaged.") for label in left_out])
 
 
 @main.command("import")
@@ -310,7 +321,7 @@ def import_(memory: Path, file: Path, quiet: bool) -> None:
     from cbcl.memory.store import Memory
 
     with closing(Memory(memory)) as opened:
-        read(file.with_suffix(".safetensors"), opened)
+        read(_safetensors(file), opened)
         known = opened.view().classes
     Screen(quiet=quiet).say(f"{memory} knows {_many(len(known), 'thing')}.")
 
@@ -434,6 +445,10 @@ def _open(memory: Path) -> Recognizer:
     from cbcl.recognizer import Recognizer
 
     return Recognizer(memory)
+
+
+def _safetensors(file: Path) -> Path:
+    return file if file.suffix == ".safetensors" else file.with_name(f"{file.name}.safetensors")
 
 
 def _by_label(folders: tuple[Path, ...]) -> dict[str, list[Path]]:

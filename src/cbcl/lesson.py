@@ -69,7 +69,7 @@ def plan(lesson: Lesson, view: View, memory: Memory, options: Options) -> Plan:
         pictures = shown(memory, view, label) if label in known else []
         if lesson.sources is not None and not view.about.private:
             pictures += [Shown(lesson.sources[row], lesson.matrix[row]) for row in rows]
-        stored = Stored(learned, spread + spread_of(lesson.matrix[rows], learned))
+        stored = Stored(learned, spread + spread_of(lesson.matrix[rows], after.radius, concepts.get(label)))
         changed.append((label, stored, select(pictures, learned)))
     return Plan(basis(lesson, view, options), Settings(after.radius, after.n_voters, most), changed)
 

@@ -19,7 +19,7 @@ from cbcl.album import select
 from cbcl.answer import Answer
 from cbcl.answer import answers as answers_to
 from cbcl.errors import LabelError, MemoryFileError, PictureError
-from cbcl.lesson import Learned, Lesson, basis, limit, plan, shown
+from cbcl.lesson import Learned, Lesson, basis, plan, shown
 from cbcl.memory.records import About, Settings, Stored, as_label
 from cbcl.memory.store import ChangedError, Memory, Step, View, Writing
 from cbcl.method.arrays import Float32s, as_count, as_radius
@@ -69,7 +69,7 @@ class Recognizer:
     max_centroids
         The most centroids to keep, over all labels. None: as the memory has it, which is no limit at first.
     radius, n_voters
-        As for `CBCLClassifier`: "auto" chooses them.
+        As for `CBCLClassifier`: "auto" chooses them. What is given holds from the next `learn` on.
     cache
         Whether vectors are kept in the user's cache folder, so that a picture seen before costs nothing.
 
@@ -201,19 +201,24 @@ class Recognizer:
     def embed(self, pictures: Any, *, progress: Progress | None = None) -> Float32s:
         """The vectors of pictures, one row each: what `as_estimator` takes."""
         sources = self._sight.sources(pictures)
+        if not sources:
+            raise PictureError("there is nothing to look at: give at least one picture.")
         found = self._sight.see(sources, progress=progress)
         return np.stack([result for result in found if not isinstance(result, PictureError)])
 
     def forget(self, label: str, *, for_good: bool = False) -> None:
-        """Forget a label: the others are as if it had never been learned.
+        """Forget a label: the others are as if it had never been learned (but for room that they made for it).
 
-        It can be undone, so the file still holds it; with `for_good` nothing of it remains, and neither this nor any
-        step before it can be undone.
+        It can be undone, so the file still holds it; with `for_good` nothing of it remains, not even its name, and
+        neither this nor any step before it can be undone. A label that was forgotten before can be, for good.
         """
+        label = as_label(label)
         with self._memory.writing() as writing:
-            _must_be_known(label, writing.view)
-            writing.begin("forget", {"label": label}, writing.view.settings)
-            writing.end(label)
+            if not (for_good and writing.remembers(label)):
+                _must_be_known(label, writing.view)
+            writing.begin("forget", {} if for_good else {"label": label}, writing.view.settings)
+            if label in writing.view.classes:
+                writing.end(label)
             if for_good:
                 writing.seal()
         if for_good:
@@ -221,7 +226,7 @@ class Recognizer:
 
     def rename(self, label: str, new: str) -> None:
         """Call a label something else."""
-        new = as_label(new)
+        label, new = as_label(label), as_label(new)
         with self._memory.writing() as writing:
             _must_be_known(label, writing.view)
             if new in writing.view.classes:
@@ -233,6 +238,7 @@ class Recognizer:
 
     def merge(self, label: str, into: str) -> None:
         """Make one label part of another: they turned out to be the same."""
+        label, into = as_label(label), as_label(into)
         with self._memory.writing() as writing:
             _must_be_known(label, writing.view)
             _must_be_known(into, writing.view)
@@ -250,7 +256,7 @@ class Recognizer:
         with self._memory.writing() as writing:
             step = writing.undo()
         if step is None:
-            raise LabelError(f"{self.path} has nothing to undo.")
+            raise MemoryFileError(f"{self.path} has nothing to undo.")
         return step
 
     def history(self) -> list[Step]:
@@ -265,7 +271,7 @@ class Recognizer:
         lesson = self._see(things, broken, progress)
         chosen = tune([lesson.matrix[lesson.targets == label] for label in lesson.learned.pictures])
         with self._step(lesson) as writing:
-            settings = Settings(*chosen, limit(writing.view, self._options))
+            settings = writing.view.settings._replace(radius=chosen.radius, n_voters=chosen.n_voters)
             writing.begin("tune", {"pictures": lesson.learned.pictures}, settings)
         return chosen
 
@@ -329,7 +335,7 @@ class Recognizer:
     def _step(self, lesson: Lesson) -> Iterator[Writing]:
         """A step on the memory, made if need be, if it was learned through the same backbone."""
         with self._memory.writing(self._about(lesson), self._sight.backbone().state) as writing:
-            self._sight.check(writing.view.about)
+            self._sight.check(writing.view.about, lesson.matrix.shape[1])
             yield writing
 
     def _illustrated(self, answer: Answer, view: View) -> Answer:

@@ -107,12 +107,18 @@ def _reasons(answer: Answer, why: bool) -> list[str]:
 
 
 @contextmanager
-def as_json_lines() -> Iterator[Write]:
-    """One object a photo: photo, label (null: unknown), confidence, strangeness, ranking."""
+def as_json_lines(*, why: bool) -> Iterator[Write]:
+    """One object a photo: photo, label (null: unknown), confidence, strangeness, ranking; and evidence."""
 
     def write(answers: Sequence[Answer]) -> None:
         for answer in answers:
-            click.echo(json.dumps(answer.as_dict(), ensure_ascii=False))
+            told = answer.as_dict()
+            if why:
+                told["evidence"] = [
+                    {"label": one.label, "distance": one.distance, "weight": one.weight, "photos": one.pictures}
+                    for one in answer.evidence
+                ]
+            click.echo(json.dumps(told, ensure_ascii=False))
 
     yield write
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -45,7 +46,10 @@ class Sight:
     def sources(self, things: Any) -> list[Any]:
         """What is meant by a file, a folder, a pattern, bytes, an array, or a list of these, one by one."""
         takes_pictures = (self._given or self.backbone()).at_least is not None
-        return pictures_in(things) if takes_pictures else _things_in(things)
+        if not takes_pictures:
+            return _things_in(things)
+        own = self._memory.own_files()
+        return [picture for picture in pictures_in(things) if not (own and _identity(picture) in own)]
 
     def backbone(self, sources: Sequence[Any] = ()) -> Backbone:
         """The backbone; one that must see pictures first is shown these."""
@@ -57,25 +61,36 @@ class Sight:
         self, sources: Sequence[Any], *, broken: Broken = "raise", progress: Progress | None = None
     ) -> list[Float32s | PictureError]:
         """The vector of each source, in their order, or what is wrong with it."""
-        backbone, private = self.backbone(sources), self._private
-        if self._memory.exists():
-            about = self._memory.view().about
+        backbone = self.backbone(sources)
+        about = self._memory.view().about if self._memory.exists() else None
+        if about is not None:
             self.check(about)
-            private = about.private
+        private = self._private if about is None else about.private
         cached = self._cached and not private and backbone.at_least is not None
-        if cached and self._cache is None:
+        if cached and (self._cache is None or self._cache.process != os.getpid()):
             self._cache = VectorCache(backbone.fingerprint)
         with one_thread() if backbone.threads else nullcontext():  # a picture a thread is enough
             found = extract(backbone, sources, cache=self._cache if cached else None, progress=progress)
-        if broken == "raise":
-            for result in found:
-                if isinstance(result, PictureError):
+        for result in found:
+            if isinstance(result, PictureError):
+                if broken == "raise":
                     raise result
+            elif about is not None:
+                self.check(about, len(result))
         return found
 
-    def check(self, about: About) -> None:
-        """Whether this is what a memory was learned through."""
+    def check(self, about: About, dimension: int | None = None) -> None:
+        """Whether this is what a memory was learned through, and gives vectors of the same length."""
         backbone = self.backbone()
+        if dimension not in (None, about.dimension):
+            raise BackboneError(
+                f"{backbone.name} gives vectors of {dimension} numbers, but {self._memory.path} was learned from such "
+                f"of {about.dimension}."
+            )
+        if self._private and not about.private:
+            raise BackboneError(
+                f"{self._memory.path} was not begun as a private memory and cannot become one: begin a new one."
+            )
         if backbone.fingerprint != about.fingerprint:
             raise BackboneError(
                 f"{self._memory.path} was learned through {about.backbone} ({about.fingerprint[:8]}), not through "
@@ -86,6 +101,11 @@ class Sight:
         if self._memory.exists():
             about = self._memory.view().about
             if self._given is None or (isinstance(self._given, Fittable) and self._given.name == about.backbone):
+                if about.backbone.endswith(".onnx") or about.backbone.startswith("timm/"):
+                    # What a file says may not decide what else is opened or downloaded.
+                    raise BackboneError(
+                        f"{self._memory.path} was learned through {about.backbone}: give that backbone."
+                    )
                 try:
                     return restore(about.backbone, self._memory.backbone_state())
                 except WeightsError as error:
@@ -108,6 +128,16 @@ def _loaded(sources: Sequence[Any], at_least: int | None) -> list[Any]:
     return found
 
 
+def _identity(source: Any) -> tuple[int, int] | None:
+    if not isinstance(source, str | os.PathLike):
+        return None
+    try:
+        status = Path(source).stat()
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino
+
+
 def pictures_in(things: Any) -> list[Any]:
     """Pictures one by one: files found, a stack of frames taken apart."""
     if isinstance(things, str | os.PathLike):
@@ -116,6 +146,8 @@ def pictures_in(things: Any) -> list[Any]:
         return [*things] if things.ndim == 4 else [things]
     if isinstance(things, bytes | bytearray | memoryview):
         return [bytes(things)]
+    if isinstance(things, io.IOBase):
+        return [things.read()]
     if hasattr(things, "__iter__"):
         return [picture for thing in things for picture in pictures_in(thing)]
     return [things]

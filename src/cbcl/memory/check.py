@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from cbcl.errors import MemoryFileError
 from cbcl.memory.opening import connect, explained
-from cbcl.memory.records import About, read_about, read_stored, read_thumbnail
-from cbcl.memory.store import read_value
+from cbcl.memory.records import About, read_about, read_step, read_stored, read_thumbnail
+from cbcl.memory.store import STEP, read_value
 
 
 class Finding(NamedTuple):
@@ -22,16 +22,19 @@ class Finding(NamedTuple):
 
 
 def check(path: Path) -> list[Finding]:
-    """Everything that is wrong with a memory file; nothing, if it is sound. It reads every byte and changes none."""
+    """Everything that is wrong with a memory file; nothing, if it is sound.
+
+    Every byte is read, and none is changed, but that a step which a killed process had finished is put in its place.
+    """
     try:
         with explained(path):
-            connection = connect(path)
-            if connection is None:
+            opened = connect(path)
+            if opened is None:
                 raise MemoryFileError(f"there is no memory at {path}.")
-            with closing(connection):
-                return [*_pages(connection, path), *_rows(connection, path)]
+            with closing(opened.connection):
+                return [*_pages(opened.connection, path), *_rows(opened.connection, path)]
     except MemoryFileError as error:
-        return [Finding(str(error), "restore a copy of the file, or learn anew into another.")]
+        return [Finding(str(error), "if nothing else helps, restore a copy of the file, or learn anew into another.")]
 
 
 def _pages(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
@@ -46,6 +49,8 @@ def _pages(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
 def _rows(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
     about = read_about(read_value(connection, "about", path), path)
     read_value(connection, "backbone", path)
+    for row in connection.execute(f"SELECT {STEP} FROM steps"):
+        read_step(row, str(path))
     yield from _classes(connection, about)
     yield from _thumbnails(connection, about)
 
@@ -57,9 +62,9 @@ def _classes(connection: sqlite3.Connection, about: About) -> Iterator[Finding]:
         try:
             read_stored(tuple(row), label, about, known)
         except MemoryFileError as error:
-            problem = str(error).partition(":")[0]
             forget = f"`cbcl forget` {label!r} and learn it again; all others are unharmed."
-            yield Finding(problem, forget if until is None else "it is only there to be undone to: nothing to do.")
+            keep = "it cannot be undone to, and is unharmful: `cbcl forget --for-good` of any label takes it away."
+            yield Finding(str(error).partition(":")[0], forget if until is None else keep)
 
 
 def _thumbnails(connection: sqlite3.Connection, about: About) -> Iterator[Finding]:
@@ -70,7 +75,8 @@ def _thumbnails(connection: sqlite3.Connection, about: About) -> Iterator[Findin
     for label, centroid, jpeg, vector, checksum, m in rows:
         try:
             read_thumbnail((centroid, jpeg, vector, checksum), about, f"a thumbnail of {label!r}")
-        except MemoryFileError as error:
-            yield Finding(str(error).partition(":")[0], f"`cbcl forget` {label!r} and learn it again.")
-        if not 0 <= centroid < m:
-            yield Finding(f"a thumbnail of {label!r} belongs to no centroid", "it is never shown: nothing to do.")
+            sound = 0 <= centroid < m
+        except MemoryFileError:
+            sound = False
+        if not sound:
+            yield Finding(f"a thumbnail of {label!r} is damaged", f"`cbcl forget` {label!r} and learn it again.")

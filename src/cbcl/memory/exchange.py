@@ -9,26 +9,39 @@ import json
 from dataclasses import asdict
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cbcl.errors import MemoryFileError
-from cbcl.memory.records import About, Settings, Stored, as_label
+from cbcl.files import write_whole
+from cbcl.memory.records import About, Settings, Stored, as_label, as_settings, as_spread, read_about
 from cbcl.memory.store import Memory
-from cbcl.method.certainty import Spread
 from cbcl.method.concepts import Concepts, checked
 
 FORMAT = 1
 MOST_BYTES = 1 << 32
 
 
-def export(memory: Memory, path: Path) -> list[Path]:
+class Exported(NamedTuple):
+    """The files that were written, and the labels that could not be, since they are damaged."""
+
+    files: list[Path]
+    left_out: list[str]
+
+
+def export(memory: Memory, path: Path) -> Exported:
     """Write `path` (.safetensors) and the JSON file beside it; neither may be there."""
     from safetensors.numpy import save
 
     view = memory.view()
-    classes = memory.load(view)
+    classes: dict[str, Stored] = {}
+    left_out = []
+    for label in view.classes:
+        try:
+            classes |= memory.load(view, [label])
+        except MemoryFileError:
+            left_out.append(label)
     if not classes:
         raise MemoryFileError(f"{memory.path} knows nothing: there is nothing to export.")
     concepts = [stored.concepts for stored in classes.values()]
@@ -46,14 +59,20 @@ def export(memory: Memory, path: Path) -> list[Path]:
         "about": asdict(view.about),
         "settings": view.settings._asdict() | {"radius": "inf" if radius == inf else radius},  # JSON has no infinity
     }
-    files = {path: save(tensors), path.with_suffix(".json"): json.dumps(words, indent=1, ensure_ascii=False).encode()}
+    files = {path: save(tensors), _words(path): json.dumps(words, indent=1, ensure_ascii=False).encode()}
+    for file in files:
+        if file.exists():
+            raise MemoryFileError(f"{file} is there already: give another name.")
     for file, data in files.items():
         try:
-            with file.open("xb") as stream:
-                stream.write(data)
+            write_whole(file, data)
         except OSError as error:
             raise MemoryFileError(f"{file} cannot be written: {error.strerror or error}.") from error
-    return [*files]
+    return Exported([*files], left_out)
+
+
+def _words(path: Path) -> Path:
+    return path.with_suffix(".json")
 
 
 def import_(path: Path, memory: Memory) -> None:
@@ -78,23 +97,28 @@ def _read(path: Path) -> tuple[About, Settings, dict[str, Stored], bytes]:
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
-    words: dict[str, Any] = json.loads(_bytes(path.with_suffix(".json")))
+    words: dict[str, Any] = json.loads(_bytes(_words(path)))
     if words["format"] != FORMAT:
         raise ValueError(f"format {words['format']} is not {FORMAT}")
     try:
         tensors = load(_bytes(path))
     except SafetensorError as error:
         raise ValueError(str(error)) from error
-    about = About(**words["about"])
-    settings = Settings(**words["settings"] | {"radius": float(words["settings"]["radius"])})
+    about = read_about(json.dumps(words["about"]).encode(), _words(path))
+    given = words["settings"]
+    what = str(_words(path))
+    settings = as_settings(float(given["radius"]), given["n_voters"], given["max_centroids"], what)
+    labels = [as_label(label) for label in words["labels"]]
     owners = tensors["classes"]
     if tensors["centroids"].ndim != 2 or tensors["centroids"].shape[1] != about.dimension:
         raise ValueError(f"centroids of shape {tensors['centroids'].shape} do not have {about.dimension} features")
+    if len({*labels}) != len(labels) or {*owners.tolist()} != {*range(len(labels))}:
+        raise ValueError("the labels and the centroids do not belong together")
     classes = {}
-    for number, (label, spread) in enumerate(zip(words["labels"], words["spreads"], strict=True)):
-        rows = owners == number
-        concepts = checked(Concepts(tensors["centroids"][rows], tensors["counts"][rows]))
-        classes[as_label(label)] = Stored(concepts, Spread(**spread))
+    for number, (label, spread) in enumerate(zip(labels, words["spreads"], strict=True)):
+        concepts = checked(Concepts(tensors["centroids"][owners == number], tensors["counts"][owners == number]))
+        sums = as_spread(spread["n"], float(spread["total"]), float(spread["squares"]), what)
+        classes[label] = Stored(concepts, sums)
     return about, settings, classes, tensors["backbone"].tobytes()
 
 

@@ -3,35 +3,89 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
+import stat
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
 from cbcl.errors import MemoryFileError
 from cbcl.memory.schema import APPLICATION_ID, MIGRATIONS, VERSION
 
 PATIENCE = 60.0  # seconds to wait for another process to finish its step
 
+State: TypeAlias = tuple[int, ...]
 
-def connect(path: Path, *, create: bool = False) -> sqlite3.Connection | None:
-    """A connection to a checked memory; None where there is none yet (unless it is to be created)."""
-    if not path.exists() and not create:
+
+class Opened(NamedTuple):
+    """A connection to a checked memory."""
+
+    connection: sqlite3.Connection
+    file: tuple[int, int]  # which file it is, whatever its name comes to mean
+    frozen: State | None  # where nothing can be written, not even locks: the state that was opened, which may change
+
+
+def connect(path: Path, *, create: bool = False) -> Opened | None:
+    """A memory, checked; None where there is none yet (unless it is to be created)."""
+    status = _status(path)
+    if status is None and not create:
         return None
-    if path.is_dir():
-        raise MemoryFileError(f"{path} is a folder: a memory is a file, such as {path / 'things.cbcl'}.")
-    if create and not path.parent.is_dir():
+    if status is None and not path.parent.is_dir():
         raise MemoryFileError(f"{path.parent} does not exist: make that folder first.")
+    file = path.resolve()
     try:
-        connection = _connection(path, "mode=rwc" if create else "mode=rw")
-        return _checked(connection, path, create=create)
+        connection = _checked(_connection(file, "mode=rwc" if create else "mode=rw"), path, create=create)
+        frozen = None
     except sqlite3.OperationalError:
-        wal = path.with_name(path.name + "-wal")
-        if create or (wal.exists() and wal.stat().st_size):
+        if create or os.access(file.parent, os.W_OK) or wal_size(path):
             raise
-        # Where not even the lock file can be made, nobody can write: the file will stay as it is.
-        return _checked(_connection(path, "mode=ro&immutable=1"), path, create=False)
+        frozen = state_of(path)
+        connection = _checked(_connection(file, "mode=ro&immutable=1"), path, create=False)
+    return None if connection is None else Opened(connection, which(path), frozen)
+
+
+def _status(path: Path) -> os.stat_result | None:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise MemoryFileError(f"{path} cannot be opened: {getattr(error, 'strerror', None) or error}.") from error
+    if stat.S_ISDIR(status.st_mode):
+        raise MemoryFileError(f"{path} is a folder: a memory is a file, such as {path / 'things.cbcl'}.")
+    if not stat.S_ISREG(status.st_mode):
+        raise MemoryFileError(f"{path} is not a file that can be a memory.")
+    return status
+
+
+def which(path: Path) -> tuple[int, int]:
+    """Which file a path leads to; (0, 0): to none."""
+    status = _status(path)
+    return (0, 0) if status is None else (status.st_dev, status.st_ino)
+
+
+def state_of(path: Path) -> State:
+    """What changes when somebody writes to a memory that we cannot."""
+    status = path.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns, wal_size(path)
+
+
+def wal_size(path: Path) -> int:
+    file = path.resolve()
+    wal = file.with_name(f"{file.name}-wal")
+    return wal.stat().st_size if wal.exists() else 0
+
+
+def own_files(path: Path) -> set[tuple[int, int]]:
+    """The memory and what SQLite puts beside it.
+
+    Whoever closes one of these, however it was opened, gives up all locks on it that the process has.
+    """
+    file = path.resolve()
+    return {which(file.with_name(file.name + ending)) for ending in ("", "-wal", "-shm")} - {(0, 0)}
 
 
 def prepare(connection: sqlite3.Connection) -> bool:
@@ -45,9 +99,9 @@ def prepare(connection: sqlite3.Connection) -> bool:
     return version == 0
 
 
-def _connection(path: Path, how: str) -> sqlite3.Connection:
+def _connection(file: Path, how: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        f"{path.resolve().as_uri()}?{how}", uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False
+        f"{file.as_uri()}?{how}", uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False
     )
     try:
         for pragma in (
@@ -106,10 +160,10 @@ def _expected() -> set[tuple[str, ...]]:
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """What SQLite says, as one of our errors."""
+    """What SQLite and the system say, as one of our errors."""
     try:
         yield
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:  # text that cbcl did not write
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:  # text that cbcl did not write
         raise MemoryFileError(_MEANINGS["malformed"].format(path=path)) from error
     except sqlite3.Error as error:
         said = str(error)
@@ -117,6 +171,8 @@ def explained(path: Path) -> Iterator[None]:
             if words in said:
                 raise MemoryFileError(meaning.format(path=path)) from error
         raise MemoryFileError(f"{path} cannot be used: {said}.") from error
+    except OSError as error:
+        raise MemoryFileError(f"{path} cannot be opened: {getattr(error, 'strerror', None) or error}.") from error
 
 
 _MEANINGS = {
@@ -125,6 +181,6 @@ _MEANINGS = {
     "readonly": "{path} cannot be written: it, or its folder, is read-only.",
     "not a database": "{path} is not a memory of cbcl.",
     "malformed": "{path} is damaged: see `cbcl check {path}`.",
-    "unable to open": "{path} cannot be opened: is it, or its folder, yours to read and write?",
-    "disk I/O error": "{path} cannot be read or written: the disk has an error or no room. Nothing was changed.",
+    "unable to open": "{path} cannot be opened: is it, or its folder, yours to read and write, and is there room?",
+    "disk I/O error": "{path} cannot be read or written: the disk has an error, or no room.",
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from math import inf
@@ -24,6 +25,8 @@ from cbcl.method.concepts import Concepts
 FLOAT32 = np.dtype("<f4")
 INT64 = np.dtype("<i8")
 MOST_LETTERS = 200  # of a label
+MOST = 1 << 31  # of anything that is counted
+TURNS = {*"\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"}  # of the direction of writing
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,27 @@ class Settings(NamedTuple):
     max_centroids: int | None = None
 
 
+def as_settings(radius: object, n_voters: object, max_centroids: object, what: str) -> Settings:
+    """Settings that somebody else may have made."""
+    if (
+        not isinstance(radius, float)
+        or not radius >= 0.0
+        or type(n_voters) is not int
+        or not 0 < n_voters < MOST
+        or (max_centroids is not None and (type(max_centroids) is not int or not 0 < max_centroids < MOST))
+    ):
+        raise MemoryFileError(f"{what} goes on with impossible numbers: this was not written by cbcl.")
+    return Settings(radius, n_voters, max_centroids)
+
+
+def as_spread(n: object, total: object, squares: object, what: str) -> Spread:
+    """A spread that somebody else may have made."""
+    numbers = [number for number in (total, squares) if isinstance(number, float) and 0.0 <= number < inf]
+    if type(n) is not int or not 0 <= n < MOST or len(numbers) < 2:
+        raise MemoryFileError(f"{what} has impossible distances: this was not written by cbcl.")
+    return Spread(n, *numbers)
+
+
 class Stored(NamedTuple):
     """What is known of a class."""
 
@@ -70,8 +94,16 @@ def as_label(label: object) -> str:
     'café / key'
     """
     text = unicodedata.normalize("NFC", label).strip() if isinstance(label, str) else ""
-    if not text or len(text) > MOST_LETTERS or any(unicodedata.category(letter) in ("Cc", "Cs") for letter in text):
+    kinds = {unicodedata.category(letter) for letter in text}
+    if (
+        len(text) > MOST_LETTERS
+        or kinds & {"Cc", "Cs", "Zl", "Zp"}
+        or TURNS & set(text)
+        or not kinds - {"Cf", "Mn", "Zs"}
+    ):
         raise LabelError(f"{label!r} cannot be a label: give a text of 1 to {MOST_LETTERS} letters on one line.")
+    if text.casefold() == "unknown":
+        raise LabelError(f"{label!r} cannot be a label: it is what is answered when nothing fits.")
     return text
 
 
@@ -88,11 +120,12 @@ def checksum(*parts: bytes | str) -> bytes:
 def read_about(value: bytes, path: Path) -> About:
     try:
         about = About(**json.loads(value))
-        if not (
-            0 < about.dimension < 1 << 24 and isinstance(about.backbone, str) and isinstance(about.fingerprint, str)
-        ):
+        texts = (about.backbone, about.fingerprint, about.made)
+        if type(about.dimension) is not int or not 0 < about.dimension < 1 << 24 or type(about.private) is not bool:
             raise ValueError
-    except (TypeError, ValueError):
+        if not all(isinstance(text, str) for text in texts):
+            raise ValueError
+    except (TypeError, ValueError, RecursionError):
         raise MemoryFileError(f"{path} is damaged: what it says about itself makes no sense.") from None
     return about
 
@@ -121,16 +154,37 @@ def read_stored(row: tuple[Any, ...], label: str, about: About, what: str) -> St
     )
     if not np.isfinite(concepts.centroids).all() or concepts.counts.min() < 1:
         raise MemoryFileError(f"{what} holds impossible numbers: this file was not written by cbcl.")
-    return Stored(concepts, Spread(*unpack("<qdd", spread)))
+    n, total, squares = unpack("<qdd", spread)
+    return Stored(concepts, as_spread(n, total, squares, what))
+
+
+def write_step(time: str, action: str, about: Mapping[str, object], settings: Settings) -> tuple[Any, ...]:
+    """Time, action, about, the settings, checksum."""
+    text = json.dumps(about)
+    return time, action, text, *settings, _step_checksum(time, action, text, settings)
+
+
+def read_step(row: Sequence[Any], what: str) -> tuple[str, str, dict[str, Any], Settings]:
+    time, action, text, radius, n_voters, max_centroids, found = row
+    settings = as_settings(radius, n_voters, max_centroids, what)
+    about = json.loads(text)
+    if _step_checksum(time, action, text, settings) != found or not isinstance(about, dict):
+        raise MemoryFileError(f"{what} is damaged: its history is not what was written. Restore a copy of the file.")
+    return time, action, about, settings
+
+
+def _step_checksum(time: str, action: str, text: str, settings: Settings) -> bytes:
+    numbers = pack("<dqq", settings.radius, settings.n_voters, settings.max_centroids or 0)
+    return checksum(time, action, text, numbers)
 
 
 def write_thumbnail(thumbnail: Thumbnail) -> tuple[int, bytes, bytes, bytes]:
     vector = thumbnail.vector.astype(FLOAT32, copy=False).tobytes()
-    return thumbnail.centroid, thumbnail.jpeg, vector, checksum(thumbnail.jpeg, vector)
+    return thumbnail.centroid, thumbnail.jpeg, vector, checksum(str(thumbnail.centroid), thumbnail.jpeg, vector)
 
 
 def read_thumbnail(row: tuple[Any, ...], about: About, what: str) -> Thumbnail:
     centroid, jpeg, vector, found = row
-    if checksum(jpeg, vector) != found or len(vector) != about.dimension * FLOAT32.itemsize:
+    if checksum(str(centroid), jpeg, vector) != found or len(vector) != about.dimension * FLOAT32.itemsize:
         raise MemoryFileError(f"{what} is damaged: forget the class and learn it again, or restore a copy of the file.")
     return Thumbnail(centroid, jpeg, read_only(np.frombuffer(vector, FLOAT32).astype(np.float32, copy=False)))

@@ -20,6 +20,7 @@ MIGRATIONS = (
         radius REAL NOT NULL,
         n_voters INTEGER NOT NULL,
         max_centroids INTEGER,
+        checksum BLOB NOT NULL,
         undone INTEGER NOT NULL DEFAULT 0
     ) STRICT;
     CREATE TABLE classes (

@@ -7,18 +7,17 @@ need never be read again.
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
 from typing import Any, NamedTuple
 
 from cbcl.errors import MemoryFileError
-from cbcl.memory.opening import connect, explained, prepare
+from cbcl.memory.opening import PATIENCE, Opened, connect, explained, own_files, prepare, state_of, which
 from cbcl.memory.records import (
     About,
     Settings,
@@ -26,18 +25,27 @@ from cbcl.memory.records import (
     Thumbnail,
     checksum,
     read_about,
+    read_step,
     read_stored,
     read_thumbnail,
+    write_step,
     write_stored,
     write_thumbnail,
 )
 
 UNDOABLE = 20  # steps that can be taken back
 REMEMBERED = 1000  # steps that history tells of
+SHORT_PATIENCE = 5000  # milliseconds to wait for readers, when something is to be gone for good
+
+STEP = "time, action, about, radius, n_voters, max_centroids, checksum"
 
 
 class ChangedError(MemoryFileError):
     """What a view showed is gone already."""
+
+
+class GoneError(MemoryFileError):
+    """The file that was opened is no longer there."""
 
 
 class View(NamedTuple):
@@ -58,33 +66,40 @@ class Step(NamedTuple):
     undone: bool
 
 
+_ABANDONED: list[object] = []  # connections that must not even be closed: their file is another process's, or gone
+
+
 class Memory:
     """A memory file. Threads may share it, and read while one writes; so may processes, each with its own."""
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        self.path = Path(path).absolute()  # whatever the working folder comes to be
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
         self._reading, self._writing = RLock(), RLock()
-        self._reader: sqlite3.Connection | None = None
-        self._writer: sqlite3.Connection | None = None
+        self._reader: Opened | None = None
+        self._writer: Opened | None = None
         self._seen: tuple[int, View] | None = None  # and SQLite's number for it, which changes when the file does
         self._rows: dict[int, Stored] = {}
 
     def close(self) -> None:
-        with self._writing, self._reading, explained(self.path):
-            for connection in (self._writer, self._reader):
-                if connection is not None:
-                    connection.close()
+        with suppress(GoneError), self._access(self._writing), self._access(self._reading):
+            for opened in (self._writer, self._reader):
+                if opened is not None:
+                    opened.connection.close()
             self._reader = self._writer = self._seen = None
             self._rows = {}
 
     def exists(self) -> bool:
         """Whether anything was ever learned there."""
-        with self._reading, explained(self.path):
+        with self._access(self._reading):
             return self._opened() is not None
 
     def view(self) -> View:
         """What is there now, by whomever it was put there; the same object as long as nothing changes."""
-        with self._reading, explained(self.path):
+        with self._access(self._reading):
             connection = self._there()
             with _transaction(connection, "DEFERRED"):
                 version = connection.execute("PRAGMA data_version").fetchone()[0]
@@ -94,7 +109,7 @@ class Memory:
 
     def load(self, view: View, labels: Iterable[str] | None = None) -> dict[str, Stored]:
         """What is known of some labels (None: all) in a view."""
-        with self._reading, explained(self.path):
+        with self._access(self._reading):
             wanted = view.classes if labels is None else {label: view.classes[label] for label in labels}
             for label, row in wanted.items():
                 if row not in self._rows:
@@ -106,23 +121,37 @@ class Memory:
     def check_writable(self) -> None:
         """Fail early, before work is done that could not be kept."""
         self.exists()
-        place = self.path if self.path.exists() else self.path.parent
+        with explained(self.path):
+            place = self.path if which(self.path) != (0, 0) else self.path.parent
         if not os.access(place, os.W_OK):
             raise MemoryFileError(f"{self.path} cannot be written: {place} is missing or read-only.")
 
+    def own_files(self) -> set[tuple[int, int]]:
+        """The file and those beside it, by device and number, which must not be read as something else."""
+        with explained(self.path):
+            return own_files(self.path)
+
     def checkpoint(self) -> None:
         """Move all steps into the file itself, so that what was deleted is nowhere else."""
-        with self._writing, explained(self.path):
-            if self._writer is not None:
-                self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        with self._access(self._writing):
+            if self._writer is None:
+                return
+            self._writer.connection.execute(f"PRAGMA busy_timeout = {SHORT_PATIENCE}")
+            busy, *_ = self._writer.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            self._writer.connection.execute(f"PRAGMA busy_timeout = {round(1000 * PATIENCE)}")
+            if busy:
+                raise MemoryFileError(
+                    f"it is forgotten, but another process is reading {self.path}: until the last one closes the file, "
+                    "old pages stay on the disk."
+                )
 
     def backbone_state(self) -> bytes:
-        with self._reading, explained(self.path):
+        with self._access(self._reading):
             return read_value(self._there(), "backbone", self.path)
 
     def thumbnails(self, view: View, label: str, centroid: int | None = None) -> list[Thumbnail]:
         """The pictures kept for a centroid of a label (None: for all), the nearest first."""
-        with self._reading, explained(self.path):
+        with self._access(self._reading):
             rows = self._there().execute(
                 "SELECT centroid, jpeg, vector, checksum FROM thumbnails"
                 " WHERE class = ? AND ifnull(?, centroid) = centroid ORDER BY rowid",
@@ -132,11 +161,9 @@ class Memory:
 
     def history(self) -> list[Step]:
         """What was done, the latest first."""
-        with self._reading, explained(self.path):
-            rows = self._there().execute("SELECT step, time, action, about, undone FROM steps ORDER BY step DESC")
-            return [
-                Step(step, time, action, json.loads(about), undone > 0) for step, time, action, about, undone in rows
-            ]
+        with self._access(self._reading):
+            rows = self._there().execute(f"SELECT step, undone, {STEP} FROM steps ORDER BY step DESC").fetchall()
+            return [_step(step, undone, row, self.path) for step, undone, *row in rows]
 
     @contextmanager
     def writing(self, new: About | None = None, state: bytes = b"") -> Iterator[Writing]:
@@ -144,27 +171,49 @@ class Memory:
 
         Where there is no memory yet, one is made if `new` says of what kind.
         """
-        with self._writing, explained(self.path):
+        with self._access(self._writing):
             if self._writer is None:
-                if new is None:
-                    self._there()
                 self._writer = connect(self.path, create=new is not None)
             if self._writer is None:
                 raise self._missing()
-            with _transaction(self._writer, "IMMEDIATE"):
-                if new is not None and prepare(self._writer):
+            connection = self._writer.connection
+            with _transaction(connection, "IMMEDIATE"):
+                if new is not None and prepare(connection):
                     for name, value in (("about", new.as_json()), ("backbone", state)):
-                        self._writer.execute(
-                            "INSERT INTO memory VALUES (?, ?, ?)", (name, value, checksum(name, value))
-                        )
-                writing = Writing(self._writer, self._look(self._writer))
+                        connection.execute("INSERT INTO memory VALUES (?, ?, ?)", (name, value, checksum(name, value)))
+                writing = Writing(connection, self._look(connection), self.path)
                 yield writing
                 writing.sweep()
+            self._still_there()
+
+    @contextmanager
+    def _access(self, lock: RLock) -> Iterator[None]:
+        if os.getpid() != self._process:  # after a fork, the connections are the parent's, and the locks may be held
+            _ABANDONED.extend([self._reader, self._writer])
+            writes = lock is self._writing
+            self._begin()
+            lock = self._writing if writes else self._reading
+        with lock, explained(self.path):
+            self._still_there()
+            yield
+
+    def _still_there(self) -> None:
+        opened = self._reader or self._writer
+        if opened is not None and which(self.path) != opened.file:
+            _ABANDONED.extend([self._reader, self._writer])
+            self._reader = self._writer = self._seen = None
+            self._rows = {}
+            raise GoneError(
+                f"{self.path} was deleted or replaced while it was open: what was learned last may be lost."
+            )
 
     def _opened(self) -> sqlite3.Connection | None:
+        if self._reader is not None and self._reader.frozen not in (None, state_of(self.path)):
+            self._reader.connection.close()  # somebody who may write did
+            self._reader = self._seen = None
         if self._reader is None:
             self._reader = connect(self.path)
-        return self._reader
+        return self._reader and self._reader.connection
 
     def _there(self) -> sqlite3.Connection:
         connection = self._opened()
@@ -178,11 +227,11 @@ class Memory:
     def _look(self, connection: sqlite3.Connection) -> View:
         about = read_about(read_value(connection, "about", self.path), self.path)
         last = connection.execute(
-            "SELECT radius, n_voters, max_centroids FROM steps WHERE undone <= 0 AND action != 'undo'"
-            " ORDER BY step DESC LIMIT 1"
+            f"SELECT {STEP} FROM steps WHERE undone <= 0 AND action != 'undo' ORDER BY step DESC LIMIT 1"
         ).fetchone()
         rows = connection.execute("SELECT label, class FROM classes WHERE until IS NULL")
-        return View(about, Settings(*last) if last else Settings(), dict(sorted(rows.fetchall())))
+        settings = read_step(last, str(self.path))[3] if last else Settings()
+        return View(about, settings, dict(sorted(rows.fetchall())))
 
     def _stored(self, row: int, label: str, about: About) -> Stored:
         found = (
@@ -198,25 +247,30 @@ class Memory:
 class Writing:
     """A step in the making."""
 
-    def __init__(self, connection: sqlite3.Connection, view: View) -> None:
+    def __init__(self, connection: sqlite3.Connection, view: View, path: Path) -> None:
         self.view = view
         self.step = 0
-        self._connection = connection
+        self._connection, self._path = connection, path
 
     def begin(self, action: str, about: Mapping[str, object], settings: Settings) -> None:
         """Say what is being done, before it is done."""
         time = datetime.now(UTC).isoformat(timespec="milliseconds")
         added = self._connection.execute(
-            "INSERT INTO steps (time, action, about, radius, n_voters, max_centroids) VALUES (?, ?, ?, ?, ?, ?)",
-            (time, action, json.dumps(about), *settings),
+            f"INSERT INTO steps ({STEP}) VALUES (?, ?, ?, ?, ?, ?, ?)", write_step(time, action, about, settings)
         )
         self.step = added.lastrowid or 0
+
+    def remembers(self, label: str) -> bool:
+        """Whether a label was known in what can still be undone to."""
+        return self._connection.execute("SELECT 1 FROM classes WHERE label = ?", (label,)).fetchone() is not None
 
     def end(self, label: str) -> None:
         self._connection.execute("UPDATE classes SET until = ? WHERE class = ?", (self.step, self.view.classes[label]))
 
     def put(self, label: str, stored: Stored, thumbnails: Iterable[Thumbnail]) -> None:
         """A class as it is from now on, in place of what it was."""
+        if stored.concepts.centroids.shape[1] != self.view.about.dimension:
+            raise ValueError(f"{label!r} has vectors of another length than {self.view.about.dimension}.")
         if label in self.view.classes:
             self.end(label)
         added = self._connection.execute(
@@ -231,22 +285,31 @@ class Writing:
     def undo(self) -> Step | None:
         """Take back the latest step that is not taken back yet; None: there is none."""
         found = self._connection.execute(
-            "SELECT step, time, action, about FROM steps WHERE undone = 0 AND action != 'undo'"
-            " ORDER BY step DESC LIMIT 1"
+            f"SELECT step, undone, {STEP} FROM steps WHERE undone = 0 AND action != 'undo' ORDER BY step DESC LIMIT 1"
         ).fetchone()
         if found is None:
             return None
-        step, time, action, about = found
-        self.begin("undo", {"action": action, **json.loads(about)}, self.view.settings)
-        self._drop("since = ?", step)
-        self._connection.execute("UPDATE classes SET until = NULL WHERE until = ?", (step,))
-        self._connection.execute("UPDATE steps SET undone = ? WHERE step = ?", (self.step, step))
-        return Step(step, time, action, json.loads(about), True)
+        number, undone, *row = found
+        step = _step(number, undone, row, self._path)
+        columns = "label, centroids, counts, spread, checksum"
+        for label, *back in self._connection.execute(f"SELECT {columns} FROM classes WHERE until = ?", (step.step,)):
+            read_stored(tuple(back), label, self.view.about, f"{self._path}: what was known of {label!r}")
+        self.begin("undo", {"action": step.action, **step.about}, self.view.settings)
+        self._drop("since = ?", step.step)
+        self._connection.execute("UPDATE classes SET until = NULL WHERE until = ?", (step.step,))
+        self._connection.execute("UPDATE steps SET undone = ? WHERE step = ?", (self.step, step.step))
+        return step
 
     def seal(self) -> None:
-        """Leave nothing of what is no longer known: no step so far can be undone."""
+        """Leave nothing of what is no longer known, not even its name: no step so far can be undone."""
         self._drop("until <= ?", self.step)
-        self._connection.execute("UPDATE steps SET undone = -1 WHERE undone = 0")
+        for number, *row in self._connection.execute(f"SELECT step, {STEP} FROM steps").fetchall():
+            time, action, _, settings = read_step(row, str(self._path))
+            blank = write_step(time, action, {}, settings)
+            self._connection.execute(
+                "UPDATE steps SET about = ?, checksum = ?, undone = iif(undone = 0, -1, undone) WHERE step = ?",
+                (blank[2], blank[-1], number),
+            )
 
     def sweep(self) -> None:
         """Leave out what is too old to be undone or told."""
@@ -259,13 +322,22 @@ class Writing:
         if oldest is not None:
             self._drop("until < ?", oldest[0])
             self._connection.execute("UPDATE steps SET undone = -1 WHERE undone = 0 AND step < ?", oldest)
-        self._connection.execute("DELETE FROM steps WHERE step <= ?", (self.step - REMEMBERED,))
+        self._connection.execute(  # but what learning goes on with must stay
+            "DELETE FROM steps WHERE step <= ? AND undone != 0 AND step !="
+            " (SELECT max(step) FROM steps WHERE undone <= 0 AND action != 'undo')",
+            (self.step - REMEMBERED,),
+        )
 
     def _drop(self, which: str, step: int) -> None:
         self._connection.execute(
             f"DELETE FROM thumbnails WHERE class IN (SELECT class FROM classes WHERE {which})", (step,)
         )
         self._connection.execute(f"DELETE FROM classes WHERE {which}", (step,))
+
+
+def _step(number: int, undone: int, row: Sequence[Any], path: Path) -> Step:
+    time, action, about, _ = read_step(row, str(path))
+    return Step(number, time, action, about, undone > 0)
 
 
 def read_value(connection: sqlite3.Connection, name: str, path: Path) -> bytes:

@@ -1,7 +1,7 @@
 """How far is too far, and how sure is sure: both read off what was learned.
 
 A distance here is relative: divided by the length of the vector that is asked about, which sets what is unknown apart
-far better than the distance itself (docs/method.md has the figures). q vectors, m centroids, t classes.
+far better than the distance itself (docs/method.md has the figures). m centroids, t classes.
 """
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cbcl.method._fallback import norms_squared
+from cbcl.method._fallback import distances_between, norms_squared
 from cbcl.method.arrays import Float32s, Float64s
-from cbcl.method.concepts import Concepts
-from cbcl.method.search import MANY_VOTERS, ROWS, Index, Search
+from cbcl.method.concepts import Concepts, cluster
+from cbcl.method.search import MANY_VOTERS, Index, Search
 
 REFUSED = 1.2816  # standard deviations above the mean, beyond which one in ten lies, if all were known exactly
 SHARPNESS = 30.0  # how fast confidence falls with distance, in units of the mean distance
+MOST_MEASURED = 200  # vectors of a class, its first, whose distances are kept
 MOST_LOOKED_AT = 256  # centroids, to find out how far classes are apart
 DOUBT = 20.0  # how fast a thing gets stranger around the limit, in units of the limit
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Relative distances from vectors of a class to what was learned of it without them: their sums."""
+    """Relative distances from vectors of a class to what was known of it before each: their sums."""
 
     n: int = 0
     total: float = 0.0
@@ -36,26 +37,27 @@ class Spread:
         return Spread(self.n + other.n, self.total + other.total, self.squares + other.squares)
 
 
-def spread_of(vectors: Float32s, concepts: Concepts) -> Spread:
-    """How far these vectors would be from the concepts learned from them, had they not been among the learned.
+def spread_of(vectors: Float32s, radius: float, known: Concepts | None = None) -> Spread:
+    """How far each of these vectors is from what was known of its class before it came, one after another.
 
-    The mean of w vectors is too close to each of them: a new one would be sqrt((w + 1) / (w - 1)) times as far. A
-    vector that is a centroid by itself is measured to the next.
+    A mean of w vectors is itself off by a w-th part of their variance: the distance is divided by sqrt(1 + 1 / w).
+    Since every vector is measured against those before it, learning in two goes gives what learning in one gives.
     """
-    search = Search(Index([concepts]), 2)
-    lengths = np.sqrt(norms_squared(vectors))
-    spread = Spread()
-    for start in range(0, len(vectors), ROWS):
-        rows = slice(start, start + ROWS)
-        nearest = search.nearest(vectors[rows], search.n)
-        counts = concepts.counts[nearest.indices[:, 0]]
-        apart = nearest.distances[:, 0] * np.sqrt((counts + 1) / np.maximum(counts - 1, 1))
-        alone = counts == 1
-        apart[alone] = nearest.distances[alone, 1] if search.n == 2 else np.nan
-        known = np.isfinite(apart) & (lengths[rows] > 0.0)
-        relative = apart[known] / lengths[rows][known]
-        spread += Spread(len(relative), float(relative.sum()), float(np.square(relative).sum()))
+    spread, concepts = Spread(), known
+    for vector in vectors[: max(0, MOST_MEASURED - (known.size if known else 0))]:
+        length = math.sqrt(norms_squared(vector[np.newaxis])[0])
+        if concepts is not None and length > 0.0:
+            distances = distances_between(vector, concepts.centroids)
+            nearest = int(distances.argmin())
+            relative = float(distances[nearest]) / length * shrinkage(int(concepts.counts[nearest]))
+            spread += Spread(1, relative, relative * relative)
+        concepts = cluster(vector[np.newaxis], None, radius, concepts)
     return spread
+
+
+def shrinkage(count: int) -> float:
+    """By how much a distance to a mean of so many vectors is too long, compared to one to the true mean."""
+    return 1.0 / math.sqrt(1.0 + 1.0 / count)
 
 
 class Scale(NamedTuple):

@@ -27,7 +27,7 @@ class Evidence(NamedTuple):
 
     labels: NDArray[Any]
     distances: Float64s
-    weights: Float64s  # what each adds to its label's votes: 1 / distance, times 1 / N_y
+    weights: Float64s  # of their votes: 1 / distance, times 1 / N_y; those of one label at distance 0 count once
     centroids: Int64s  # rows of the index: all centroids, in the order of the classes
 
 

@@ -6,8 +6,10 @@ cache that cannot be used is not used.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from zlib import crc32
@@ -26,11 +28,13 @@ class VectorCache:
     def __init__(self, fingerprint: str, path: Path | None = None) -> None:
         self.fingerprint = bytes.fromhex(fingerprint)
         self.path = path or cache_folder() / "vectors.sqlite"
+        self.process = os.getpid()  # another, after a fork, needs its own
         self._lock = Lock()
         self._connection = self._opened()
 
     def _opened(self) -> sqlite3.Connection | None:
         for _ in range(2):
+            connection = None
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 connection = sqlite3.connect(self.path, timeout=5.0, isolation_level=None, check_same_thread=False)
@@ -41,12 +45,14 @@ class VectorCache:
                 )
                 connection.execute("CREATE UNIQUE INDEX IF NOT EXISTS of ON vectors (backbone, picture)")
                 return connection
-            except sqlite3.OperationalError:
-                return None
-            except sqlite3.DatabaseError:  # damaged: it can be made again
-                self.path.unlink(missing_ok=True)
-            except OSError:
-                return None
+            except (sqlite3.Error, OSError) as error:
+                if connection is not None:
+                    connection.close()
+                if isinstance(error, sqlite3.OperationalError | OSError):
+                    return None
+                with suppress(OSError):  # damaged: it can be made again
+                    for ending in ("", "-wal", "-shm"):
+                        self.path.with_name(self.path.name + ending).unlink(missing_ok=True)
         return None
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import stat
 import time
 import warnings
 from collections.abc import Iterable, Iterator
@@ -16,16 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from cbcl.errors import PictureError
+from cbcl.errors import PictureError, first_line
 
 Source: TypeAlias = str | os.PathLike[str] | bytes | NDArray[Any] | Image.Image
 Pixels: TypeAlias = NDArray[np.uint8]  # (height, width, 3), RGB
 Floats: TypeAlias = NDArray[np.float32]
 
 MOST_BYTES = 200_000_000  # of a file
-MOST_PIXELS = 100_000_000  # to be decoded: a JPEG may have 64 times as many, since its decoder can scale down
+MOST_PIXELS = 100_000_000  # to be decoded; a JPEG may have more, since its decoder can scale down
 MOST_SCANS = 200  # of a progressive JPEG; cameras write about ten, and each costs as much as the whole picture
 MOST_SECONDS = 20.0  # to decode one
+ROUNDING = 1e-3  # by which a fraction may miss 0 or 1
 
 # What Pillow reads by itself, in memory, without running another program.
 FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF", "ICO", "TGA")
@@ -40,7 +42,10 @@ class Labelled(NamedTuple):
 
 
 def find(sources: Iterable[str | os.PathLike[str]]) -> list[Path]:
-    """The files meant by paths, folders (all files in them, at any depth, but hidden ones) and patterns, in order."""
+    """The files meant by paths, folders (all files in them, at any depth, but hidden ones) and patterns, in order.
+
+    A path that leads nowhere is among them: who reads it will say so.
+    """
     found: list[Path] = []
     for source in sources:
         path = Path(source)
@@ -49,17 +54,22 @@ def find(sources: Iterable[str | os.PathLike[str]]) -> list[Path]:
             if not files:
                 raise PictureError(f"{path} is an empty folder: put pictures into it.")
             found += files
-        elif path.exists():
-            found.append(path)
-        elif has_magic(str(source)):
-            there = next((folder for folder in path.parents if folder.is_dir()), Path())
-            matches = sorted(there.glob(str(path.relative_to(there))))
-            if not matches:
-                raise PictureError(f"nothing matches {source}.")
-            found += find(matches)
+        elif has_magic(str(source)) and not path.exists():
+            found += find(_matches(path))
         else:
-            raise PictureError(f"{path} does not exist.")
+            found.append(path)
     return found
+
+
+def _matches(pattern: Path) -> list[Path]:
+    there = next((folder for folder in pattern.parents if folder.is_dir()), Path())
+    try:
+        matches = sorted(there.glob(str(pattern.relative_to(there))))
+    except ValueError as error:
+        raise PictureError(f"{pattern} is no pattern: {first_line(error)}.") from error
+    if not matches:
+        raise PictureError(f"nothing matches {pattern}.")
+    return matches
 
 
 def find_labelled(folders: Iterable[str | os.PathLike[str]]) -> list[Labelled]:
@@ -87,7 +97,13 @@ def find_labelled(folders: Iterable[str | os.PathLike[str]]) -> list[Labelled]:
 
 
 def _files_under(folder: Path) -> Iterator[Path]:
-    for root, names, files in os.walk(folder):
+    been = set()
+    for root, names, files in os.walk(folder, followlinks=True):
+        place = os.stat(root)  # noqa: PTH116 (a string, and often)
+        if (place.st_dev, place.st_ino) in been:  # links may lead in a circle
+            names.clear()
+            continue
+        been.add((place.st_dev, place.st_ino))
         names[:] = sorted(name for name in names if not name.startswith("."))
         yield from (Path(root, name) for name in sorted(files) if not name.startswith("."))
 
@@ -100,10 +116,14 @@ def name_of(source: object, number: int) -> str:
 def read(path: str | os.PathLike[str]) -> bytes:
     """The bytes of a file, if they are not too many."""
     try:
+        if not stat.S_ISREG(Path(path).stat().st_mode):  # a pipe may keep us waiting for ever
+            raise PictureError(f"{path} is not a file.")
         with Path(path).open("rb") as file:
             data = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise PictureError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except FileNotFoundError:
+        raise PictureError(f"{path} does not exist.") from None
+    except (OSError, ValueError) as error:
+        raise PictureError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
     if len(data) > MOST_BYTES:
         raise PictureError(f"{path} has more than {MOST_BYTES // 1_000_000} MB: make it smaller.")
     return data
@@ -114,9 +134,16 @@ def load(source: Source, name: str, at_least: int) -> Image.Image:
     if isinstance(source, np.ndarray):
         return _from_array(source, name)
     if isinstance(source, Image.Image):
-        return _as_rgb(_upright(source))
-    data = source if isinstance(source, bytes) else read(source)
-    return _decode(data, name, at_least)
+        try:
+            source.load()
+            return _as_rgb(_upright(source), name)
+        except (OSError, SyntaxError, ValueError) as error:  # what it was opened from is broken, or closed
+            raise PictureError(f"{name} is broken: {first_line(error)}.") from error
+    if isinstance(source, bytes):
+        return _decode(source, name, at_least)
+    if isinstance(source, str | os.PathLike):
+        return _decode(read(source), name, at_least)
+    raise PictureError(f"{name} is of type {type(source).__name__}: give a file, bytes, an array or a PIL picture.")
 
 
 class _Timed(io.BytesIO):
@@ -154,7 +181,7 @@ def _decode(data: bytes, name: str, at_least: int) -> Image.Image:
                     "make it smaller."
                 )
             image.load()
-            return _as_rgb(_upright(image))
+            return _as_rgb(_upright(image), name)
     except PictureError:
         raise
     except UnidentifiedImageError:
@@ -164,7 +191,7 @@ def _decode(data: bytes, name: str, at_least: int) -> Image.Image:
     except Image.DecompressionBombError:
         raise PictureError(f"{name} has far too many pixels: make it smaller.") from None
     except Exception as error:  # whatever a decoder of a broken file may raise
-        raise PictureError(f"{name} is broken: {str(error).rstrip('.') or type(error).__name__}.") from error
+        raise PictureError(f"{name} is broken: {first_line(error)}.") from error
 
 
 @cache
@@ -186,11 +213,13 @@ def _upright(image: Image.Image) -> Image.Image:
         return image
 
 
-def _as_rgb(image: Image.Image) -> Image.Image:
-    if image.mode == "RGB":
+def _as_rgb(image: Image.Image, name: str) -> Image.Image:
+    if 0 in image.size:
+        raise PictureError(f"{name} has no pixels.")
+    if image.mode == "RGB" and "transparency" not in image.info:
         return image
     if image.mode.startswith("I") or image.mode == "F":
-        return _from_array(_sixteen_bits(np.asarray(image)), "picture")
+        return _from_array(_sixteen_bits(np.asarray(image)), name)
     if image.has_transparency_data:
         image = image.convert("RGBA")
         white = Image.new("RGBA", image.size, "white")
@@ -213,16 +242,16 @@ def _from_array(array: NDArray[Any], name: str) -> Image.Image:
         raise PictureError(
             f"{name} is an array of shape {array.shape}: give (height, width), or that and 3 or 4 colours."
         )
-    if array.dtype == np.uint16:
+    if array.dtype.kind == "u" and array.dtype.itemsize == 2:
         array = (array.astype(np.uint32) * 255 + 32767) // 65535
     elif array.dtype == np.bool_:
         array = array * np.uint8(255)
     elif array.dtype.kind == "f":
-        if not (np.min(array) >= 0.0 and np.max(array) <= 1.0):
-            raise PictureError(f"{name} is an array of fractions, which must be from 0 to 1.")
-        array = np.rint(array * 255.0)
+        if not (np.min(array) >= -ROUNDING and np.max(array) <= 1.0 + ROUNDING):
+            raise PictureError(f"{name} holds fractions, which must be from 0 to 1.")
+        array = np.rint(np.clip(array, 0.0, 1.0) * 255.0)
     elif array.dtype != np.uint8:
         raise PictureError(
             f"{name} is an array of {array.dtype}: give bytes (uint8), uint16, or fractions from 0 to 1."
         )
-    return _as_rgb(Image.fromarray(np.ascontiguousarray(array, dtype=np.uint8)))
+    return _as_rgb(Image.fromarray(np.ascontiguousarray(array, dtype=np.uint8)), name)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from PIL import Image
 
+from cbcl.errors import PictureError
 from cbcl.vision.pictures import Floats
 
 
@@ -89,7 +90,8 @@ class Function:
         return fingerprint("function", self.name)
 
     def vectors(self, things: Sequence[Any]) -> Floats:
-        vectors = np.asarray(self.function(things), dtype=np.float32)
+        with np.errstate(over="ignore"):  # what is too large for float32 is infinite, which learning refuses
+            vectors = np.asarray(self.function(things), dtype=np.float32)
         if vectors.ndim != 2 or len(vectors) != len(things):
             raise ValueError(
                 f"{self.name} must give one vector for each of {len(things)} things, but gave shape {vectors.shape}."
@@ -97,4 +99,11 @@ class Function:
         return vectors
 
 
-IDENTITY = Function(list, "identity")  # things that are vectors already
+def _as_they_are(things: Sequence[Any]) -> Any:
+    try:
+        return np.asarray(things, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise PictureError("identity takes vectors, all of one length, and these are something else.") from None
+
+
+IDENTITY = Function(_as_they_are, "identity")

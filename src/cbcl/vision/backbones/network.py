@@ -18,9 +18,9 @@ import numpy as np
 from PIL import Image
 
 from cbcl.errors import WeightsError, first_line
+from cbcl.files import write_whole
 from cbcl.vision.backbones.backbone import fingerprint
 from cbcl.vision.pictures import Floats
-from cbcl.vision.places import write_whole
 from cbcl.vision.preprocessing import Preprocessing
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from PIL import Image
 
-from cbcl.errors import WeightsError
+from cbcl.errors import WeightsError, first_line
 from cbcl.vision.backbones.backbone import fingerprint
 from cbcl.vision.pictures import Floats
 from cbcl.vision.preprocessing import Preprocessing
@@ -59,7 +59,7 @@ class TorchNetwork:
             with torch.inference_mode(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
                 features = self.module(torch.from_numpy(numbers).to(self.device))
         except RuntimeError as error:
-            raise WeightsError(f"{self.name} failed on pictures of {numbers.shape}: {_first_line(error)}.") from error
+            raise WeightsError(f"{self.name} failed on pictures of {numbers.shape}: {first_line(error)}.") from error
         vectors: Floats = features.cpu().numpy()
         if vectors.ndim != 2 or len(vectors) != len(things):
             raise WeightsError(f"{self.name} gives {vectors.shape} for {len(things)} pictures, not one vector each.")
@@ -87,7 +87,7 @@ def load_timm(name: str) -> TorchNetwork:
         from timm.data import resolve_model_data_config
     except (ImportError, OSError, RuntimeError) as error:  # the last two: PyTorch and torchvision of different makes
         raise WeightsError(
-            f'{PREFIX}{model} needs PyTorch and timm: pip install "cbcl[torch]" ({_first_line(error)}).'
+            f'{PREFIX}{model} needs PyTorch and timm: pip install "cbcl[torch]" ({first_line(error)}).'
         ) from error
     if not timm.is_model_pretrained(model):  # asked for one of these, timm may give random weights
         known = [*timm.list_models(pretrained=True), *timm.list_models()]
@@ -98,7 +98,7 @@ def load_timm(name: str) -> TorchNetwork:
         module = timm.create_model(model, pretrained=True, num_classes=0)
     except Exception as error:  # of timm, the hub or the network: they have no common class but this
         raise WeightsError(
-            f"timm could not load {model}, whose weights it downloads when first asked: {_first_line(error)}."
+            f"timm could not load {model}, whose weights it downloads when first asked: {first_line(error)}."
         ) from error
     name = PREFIX + model
     return from_module(name, module, preprocessing_of(resolve_model_data_config(module), name))
@@ -135,7 +135,3 @@ def _digest(tensors: Mapping[str, Any]) -> str:
         whole.update(f"{name} {values.dtype.str} {values.shape}\n".encode())
         whole.update(values.tobytes())
     return whole.hexdigest()
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
