@@ -16,6 +16,7 @@ SOURCE = Path(cbcl.__file__).parent
 # A module may import from those before it, but never from a room that is marked as closed to it.
 ORDER = [
     "cbcl.errors",
+    "cbcl.files",
     "cbcl.vision.pictures",
     "cbcl.vision.places",
     "cbcl.vision.preprocessing",
