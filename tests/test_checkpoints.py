@@ -19,9 +19,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cbcl.errors import WeightsError
-from cbcl.vision import checkpoints
+from cbcl.vision import archives
+from cbcl.vision.archives import read_numpy_pickle
 from cbcl.vision.backbones import keras, vgg
-from cbcl.vision.checkpoints import LEGACY_MAGIC, read_numpy_pickle, read_state_dict
+from cbcl.vision.checkpoints import LEGACY_MAGIC, read_state_dict
 
 
 class Global(NamedTuple):
@@ -452,7 +453,7 @@ def test_links_and_bombs_in_an_archive_are_refused(tmp_path: Path, monkeypatch: 
         archive.addfile(link)
     with pytest.raises(WeightsError, match="has a link"):
         keras.read_archive(tmp_path / "link.tgz")
-    monkeypatch.setattr(checkpoints, "MOST_UNPACKED", 1 << 20)
+    monkeypatch.setattr(archives, "MOST_UNPACKED", 1 << 20)
     with pytest.raises(WeightsError, match="unpacks to more"):
         keras.read_archive(write_tar(tmp_path / "bomb.tgz", {"package/N/a.bin": bytes(1 << 21)}))
 

@@ -21,7 +21,8 @@ from cbcl import BackboneError, LabelError, MemoryFileError, Recognizer
 from cbcl.memory.check import check
 from cbcl.memory.exchange import export, import_
 from cbcl.memory.schema import APPLICATION_ID, VERSION
-from cbcl.memory.store import REMEMBERED, UNDOABLE, Memory
+from cbcl.memory.steps import REMEMBERED, UNDOABLE
+from cbcl.memory.store import Memory
 
 
 def some(count: int, seed: int = 0) -> np.ndarray[Any, Any]:

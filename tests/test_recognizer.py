@@ -28,7 +28,7 @@ from cbcl import (
     load_backbone,
 )
 from cbcl.memory.check import check
-from cbcl.memory.store import UNDOABLE
+from cbcl.memory.steps import UNDOABLE
 from cbcl.method.certainty import familiarity
 
 RNG = np.random.default_rng(0)

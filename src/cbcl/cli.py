@@ -14,7 +14,7 @@ from cbcl.errors import CBCLError, MemoryFileError
 from cbcl.screen import Screen, as_csv_lines, as_json_lines, as_table
 
 if TYPE_CHECKING:
-    from cbcl.memory.store import Step
+    from cbcl.memory.steps import Step
     from cbcl.recognizer import Recognizer
     from cbcl.sight import Broken
 

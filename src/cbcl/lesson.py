@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from cbcl.album import Shown, select
 from cbcl.errors import PictureError
 from cbcl.memory.records import Settings, Stored, Thumbnail
-from cbcl.memory.store import Memory, View
+from cbcl.memory.steps import View
+from cbcl.memory.store import Memory
 from cbcl.method.arrays import Float32s
 from cbcl.method.certainty import Spread, spread_of
 from cbcl.method.knowledge import Knowledge, Options, learn

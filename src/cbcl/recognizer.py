@@ -21,7 +21,8 @@ from cbcl.answer import answers as answers_to
 from cbcl.errors import LabelError, MemoryFileError, PictureError
 from cbcl.lesson import Learned, Lesson, basis, plan, shown
 from cbcl.memory.records import About, Settings, Stored, as_label
-from cbcl.memory.store import ChangedError, Memory, Step, View, Writing
+from cbcl.memory.steps import Step, View, Writing
+from cbcl.memory.store import ChangedError, Memory
 from cbcl.method.arrays import Float32s, as_count, as_radius
 from cbcl.method.certainty import Scale
 from cbcl.method.concepts import Concepts, join

@@ -11,7 +11,8 @@ from typing import NamedTuple
 from cbcl.errors import MemoryFileError
 from cbcl.memory.opening import connect, explained
 from cbcl.memory.records import About, read_about, read_step, read_stored, read_thumbnail
-from cbcl.memory.store import STEP, read_value
+from cbcl.memory.steps import STEP
+from cbcl.memory.store import read_value
 
 
 class Finding(NamedTuple):

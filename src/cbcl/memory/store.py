@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
-from typing import Any, NamedTuple
 
 from cbcl.errors import MemoryFileError
 from cbcl.memory.opening import PATIENCE, Opened, connect, explained, own_files, prepare, state_of, which
@@ -28,16 +26,10 @@ from cbcl.memory.records import (
     read_step,
     read_stored,
     read_thumbnail,
-    write_step,
-    write_stored,
-    write_thumbnail,
 )
+from cbcl.memory.steps import STEP, Step, View, Writing, step_of
 
-UNDOABLE = 20  # steps that can be taken back
-REMEMBERED = 1000  # steps that history tells of
 SHORT_PATIENCE = 5000  # milliseconds to wait for readers, when something is to be gone for good
-
-STEP = "time, action, about, radius, n_voters, max_centroids, checksum"
 
 
 class ChangedError(MemoryFileError):
@@ -46,24 +38,6 @@ class ChangedError(MemoryFileError):
 
 class GoneError(MemoryFileError):
     """The file that was opened is no longer there."""
-
-
-class View(NamedTuple):
-    """The memory at one moment."""
-
-    about: About
-    settings: Settings
-    classes: dict[str, int]  # label -> the number of its row, in the order of the labels
-
-
-class Step(NamedTuple):
-    """What was done, and when."""
-
-    step: int
-    time: str
-    action: str
-    about: dict[str, Any]
-    undone: bool
 
 
 _ABANDONED: list[object] = []  # connections that must not even be closed: their file is another process's, or gone
@@ -163,7 +137,7 @@ class Memory:
         """What was done, the latest first."""
         with self._access(self._reading):
             rows = self._there().execute(f"SELECT step, undone, {STEP} FROM steps ORDER BY step DESC").fetchall()
-            return [_step(step, undone, row, self.path) for step, undone, *row in rows]
+            return [step_of(step, undone, row, self.path) for step, undone, *row in rows]
 
     @contextmanager
     def writing(self, new: About | None = None, state: bytes = b"") -> Iterator[Writing]:
@@ -242,102 +216,6 @@ class Memory:
         if found is None:
             raise ChangedError(f"{self.path} was changed by another process meanwhile: try again.")
         return read_stored(found, label, about, f"{self.path}: what is known of {label!r}")
-
-
-class Writing:
-    """A step in the making."""
-
-    def __init__(self, connection: sqlite3.Connection, view: View, path: Path) -> None:
-        self.view = view
-        self.step = 0
-        self._connection, self._path = connection, path
-
-    def begin(self, action: str, about: Mapping[str, object], settings: Settings) -> None:
-        """Say what is being done, before it is done."""
-        time = datetime.now(UTC).isoformat(timespec="milliseconds")
-        added = self._connection.execute(
-            f"INSERT INTO steps ({STEP}) VALUES (?, ?, ?, ?, ?, ?, ?)", write_step(time, action, about, settings)
-        )
-        self.step = added.lastrowid or 0
-
-    def remembers(self, label: str) -> bool:
-        """Whether a label was known in what can still be undone to."""
-        return self._connection.execute("SELECT 1 FROM classes WHERE label = ?", (label,)).fetchone() is not None
-
-    def end(self, label: str) -> None:
-        self._connection.execute("UPDATE classes SET until = ? WHERE class = ?", (self.step, self.view.classes[label]))
-
-    def put(self, label: str, stored: Stored, thumbnails: Iterable[Thumbnail]) -> None:
-        """A class as it is from now on, in place of what it was."""
-        if stored.concepts.centroids.shape[1] != self.view.about.dimension:
-            raise ValueError(f"{label!r} has vectors of another length than {self.view.about.dimension}.")
-        if label in self.view.classes:
-            self.end(label)
-        added = self._connection.execute(
-            "INSERT INTO classes (label, since, centroids, counts, spread, checksum) VALUES (?, ?, ?, ?, ?, ?)",
-            (label, self.step, *write_stored(label, stored)),
-        )
-        self._connection.executemany(
-            "INSERT INTO thumbnails VALUES (?, ?, ?, ?, ?)",
-            [(added.lastrowid, *write_thumbnail(thumbnail)) for thumbnail in thumbnails],
-        )
-
-    def undo(self) -> Step | None:
-        """Take back the latest step that is not taken back yet; None: there is none."""
-        found = self._connection.execute(
-            f"SELECT step, undone, {STEP} FROM steps WHERE undone = 0 AND action != 'undo' ORDER BY step DESC LIMIT 1"
-        ).fetchone()
-        if found is None:
-            return None
-        number, undone, *row = found
-        step = _step(number, undone, row, self._path)
-        columns = "label, centroids, counts, spread, checksum"
-        for label, *back in self._connection.execute(f"SELECT {columns} FROM classes WHERE until = ?", (step.step,)):
-            read_stored(tuple(back), label, self.view.about, f"{self._path}: what was known of {label!r}")
-        self.begin("undo", {"action": step.action, **step.about}, self.view.settings)
-        self._drop("since = ?", step.step)
-        self._connection.execute("UPDATE classes SET until = NULL WHERE until = ?", (step.step,))
-        self._connection.execute("UPDATE steps SET undone = ? WHERE step = ?", (self.step, step.step))
-        return step
-
-    def seal(self) -> None:
-        """Leave nothing of what is no longer known, not even its name: no step so far can be undone."""
-        self._drop("until <= ?", self.step)
-        for number, *row in self._connection.execute(f"SELECT step, {STEP} FROM steps").fetchall():
-            time, action, _, settings = read_step(row, str(self._path))
-            blank = write_step(time, action, {}, settings)
-            self._connection.execute(
-                "UPDATE steps SET about = ?, checksum = ?, undone = iif(undone = 0, -1, undone) WHERE step = ?",
-                (blank[2], blank[-1], number),
-            )
-
-    def sweep(self) -> None:
-        """Leave out what is too old to be undone or told."""
-        if not self.step:
-            return
-        oldest = self._connection.execute(
-            "SELECT step FROM steps WHERE undone = 0 AND action != 'undo' ORDER BY step DESC LIMIT 1 OFFSET ?",
-            (UNDOABLE - 1,),
-        ).fetchone()
-        if oldest is not None:
-            self._drop("until < ?", oldest[0])
-            self._connection.execute("UPDATE steps SET undone = -1 WHERE undone = 0 AND step < ?", oldest)
-        self._connection.execute(  # but what learning goes on with must stay
-            "DELETE FROM steps WHERE step <= ? AND undone != 0 AND step !="
-            " (SELECT max(step) FROM steps WHERE undone <= 0 AND action != 'undo')",
-            (self.step - REMEMBERED,),
-        )
-
-    def _drop(self, which: str, step: int) -> None:
-        self._connection.execute(
-            f"DELETE FROM thumbnails WHERE class IN (SELECT class FROM classes WHERE {which})", (step,)
-        )
-        self._connection.execute(f"DELETE FROM classes WHERE {which}", (step,))
-
-
-def _step(number: int, undone: int, row: Sequence[Any], path: Path) -> Step:
-    time, action, about, _ = read_step(row, str(path))
-    return Step(number, time, action, about, undone > 0)
 
 
 def read_value(connection: sqlite3.Connection, name: str, path: Path) -> bytes:

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cbcl.vision.checkpoints import Refused, naming, read_members, read_numpy_pickle
+from cbcl.vision.archives import read_members, read_numpy_pickle
 from cbcl.vision.graph import Filters, Graph, Weights
+from cbcl.vision.pickles import Refused, naming
 
 BLOCKS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))  # channels; pooled after each
 
