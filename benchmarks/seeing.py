@@ -70,8 +70,8 @@ def inference(net: Network, numbers: Numbers) -> list[dict[str, object]]:
 
     contest: dict[str, Callable[[], object]] = {
         "cbcl": lambda: one_at_a_time(net, numbers, pool),
-        "cbcl, one after another": lambda: [run(net.alone, numbers[i : i + 1]) for i in range(MANY)],
-        "cbcl 32": lambda: [run(net.alone, part) for part in np.split(numbers, MANY // 32)],
+        "cbcl, one after another": lambda: [run(net.on_all_cores, numbers[i : i + 1]) for i in range(MANY)],
+        "cbcl 32": lambda: [run(net.on_all_cores, part) for part in np.split(numbers, MANY // 32)],
         "torch": lambda: eager(1),
         "torch 32": lambda: eager(32),
     }

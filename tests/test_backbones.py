@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from photos import photo
 from PIL import Image
@@ -22,7 +23,7 @@ from cbcl import WeightsError, load_backbone
 from cbcl.vision.backbones import catalogue, described, restore, tried
 from cbcl.vision.backbones.backbone import Function
 from cbcl.vision.backbones.catalogue import RECIPES, download, import_network, is_there, network
-from cbcl.vision.backbones.network import Network, read_network
+from cbcl.vision.backbones.network import Network, read_kept
 from cbcl.vision.graph import Filters, Graph
 from cbcl.vision.places import backbones_folder, cache_folder
 from cbcl.vision.preprocessing import Preprocessing
@@ -99,7 +100,13 @@ def test_the_fingerprint_changes_with_weights_and_preprocessing_and_nothing_else
         (json.dumps({**PLAIN, "size": "large"}), "makes no sense"),
         (json.dumps({**PLAIN, "scale": [0, 1, 1]}), "makes no sense"),
         (json.dumps({**PLAIN, "filter": "magic"}), "makes no sense"),
-        (json.dumps({**PLAIN, "model": "0" * 64}), "is not the file that"),
+        (json.dumps({**PLAIN, "weights": "x"}), "must describe"),
+        (json.dumps({**PLAIN, "size": 32.9}), "makes no sense"),
+        (json.dumps({**PLAIN, "size": 1e999}), "makes no sense"),
+        (json.dumps({**PLAIN, "scale": "128"}), "makes no sense"),
+        (json.dumps({**PLAIN, "mean": [float("nan"), 0, 0]}), "makes no sense"),
+        (json.dumps({**PLAIN, "square": 5e-324}), "makes no sense"),
+        ("[" * 200_000, "is not JSON"),
     ],
 )
 def test_a_description_that_is_wrong_is_told(file: Path, description: str | None, message: str) -> None:
@@ -112,10 +119,24 @@ def test_a_description_that_is_wrong_is_told(file: Path, description: str | None
 
 def test_a_file_that_is_no_network_is_told(file: Path) -> None:
     file.write_bytes(b"no network")
+    with pytest.raises(WeightsError, match="is no ONNX model"):
+        load_backbone(file)
+    file.write_bytes(b"")
     backbone = load_backbone(file)
     assert isinstance(backbone, Network)
     with pytest.raises(WeightsError, match="no network that ONNX Runtime can run"):
         backbone.vectors([photo("coffee")])
+
+
+def test_weights_in_another_file_are_refused(file: Path) -> None:
+    model = onnx.load_from_string(small_model())
+    tensor = model.graph.initializer[0]
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="net.bin")
+    tensor.ClearField("raw_data")
+    file.write_bytes(model.SerializeToString())
+    with pytest.raises(WeightsError, match="keeps its weights in another file"):
+        load_backbone(file)
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
@@ -138,11 +159,14 @@ def test_a_network_is_built_once_and_a_spoiled_copy_is_built_again(home: Path) -
     first = network("efficientnet-lite0")
     (copy,) = (cache_folder() / "networks").glob("efficientnet-lite0-*.onnx")
     assert copy.is_relative_to(home)
-    assert read_network(copy, "x").fingerprint == first.fingerprint
-    copy.write_bytes(copy.read_bytes()[:-1000] + bytes(1000))
-    again = network("efficientnet-lite0")
-    assert again.model == first.model
-    assert copy.read_bytes() == first.model
+    assert read_kept(copy, "x", first.preprocessing).fingerprint == first.fingerprint
+    about = copy.with_suffix(".json").read_text()
+    for spoiled in (copy, copy.with_suffix(".json")):
+        spoiled.write_bytes(spoiled.read_bytes()[:-10] + bytes(10))
+        again = network("efficientnet-lite0")
+        assert (again.model, again.fingerprint) == (first.model, first.fingerprint)
+        assert copy.read_bytes() == first.model
+        assert copy.with_suffix(".json").read_text() == about
 
 
 def test_the_default_networks_fingerprint_is_the_same_everywhere() -> None:

@@ -228,6 +228,17 @@ def test_wrong_usage_exits_2() -> None:
         assert run(*words).exit_code == 2
     assert run("recognize", "a", "b", "--json", "--csv").exit_code == 2
     assert run("recognize", "a", "b", "--why", "--csv").exit_code == 2
+    assert run("learn", "a", "--label", "x", "").exit_code == 2
+
+
+def test_a_folder_may_hold_its_own_memory(tmp_path: Path) -> None:
+    folders(tmp_path, NAMES[:2])
+    for _ in range(2):
+        said("learn", tmp_path / "m.cbcl", tmp_path)
+    assert said("show", tmp_path / "m.cbcl").count("\t6\t") == 2
+    result = run("recognize", tmp_path / "m.cbcl", tmp_path / "m.cbcl")
+    assert result.exit_code == 1
+    assert "is a memory in use" in result.output
 
 
 def test_broken_pictures_are_left_out_and_told_or_fatal(memory: Path, photos: Path, tmp_path: Path) -> None:

@@ -405,7 +405,7 @@ def test_settings_outlive_a_thousand_steps(tmp_path: Path) -> None:
     with Recognizer(tmp_path / "a.cbcl", "identity", radius=0.5, max_centroids=4) as recognizer:
         recognizer.learn("cup", some(3))
         before = recognizer._memory.view().settings
-        for _ in range(REMEMBERED // 2 + 10):
+        for _ in range(REMEMBERED // 2 + 100):
             recognizer.rename("cup", "mug")
             recognizer.undo()
         assert recognizer._memory.view().settings == before
@@ -416,16 +416,30 @@ def test_settings_outlive_a_thousand_steps(tmp_path: Path) -> None:
 def test_a_memory_deleted_or_replaced_while_open_is_told(path: Path, tmp_path: Path) -> None:
     with Recognizer(path, "identity") as recognizer:
         assert recognizer.labels() == {"cup": 3, "key": 3}
+        recognizer.learn("fox", some(2))
         path.rename(tmp_path / "moved.cbcl")
-        with pytest.raises(MemoryFileError, match="deleted or replaced"):
+        with pytest.raises(MemoryFileError, match="moved or deleted"):
             recognizer.learn("pen", some(2))
     with Recognizer(tmp_path / "other.cbcl", "identity") as other:
         other.learn("owl", some(2))
     with Recognizer(tmp_path / "moved.cbcl", "identity") as recognizer:
+        assert "fox" in recognizer.labels()
         recognizer.learn("pen", some(2))
         (tmp_path / "other.cbcl").replace(tmp_path / "moved.cbcl")
-        with pytest.raises(MemoryFileError, match="deleted or replaced"):
+        with pytest.raises(MemoryFileError, match="was replaced"):
             recognizer.labels()
+
+
+def test_a_memory_moved_away_while_open_is_whole_and_closing_never_fails(path: Path, tmp_path: Path) -> None:
+    recognizer = Recognizer(path, "identity")
+    recognizer.learn("fox", some(2))
+    path.rename(tmp_path / "moved.cbcl")
+    recognizer.close()
+    with Recognizer(tmp_path / "moved.cbcl", "identity") as moved:
+        assert moved.labels() == {"cup": 3, "fox": 2, "key": 3}
+        (tmp_path / "moved.cbcl").rename(tmp_path / "again.cbcl")
+        (tmp_path / "moved.cbcl").mkdir()
+    assert check(tmp_path / "again.cbcl") == []
 
 
 def test_the_working_folder_may_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -446,16 +460,28 @@ import numpy as np
 from cbcl import Recognizer
 recognizer = Recognizer(sys.argv[1], "identity")
 recognizer.learn("parent", np.ones((2, 8)))
+recognizer.labels()
+turn, done = os.pipe(), os.pipe()
 child = os.fork()
 if child == 0:
     recognizer.learn("child", np.ones((2, 8)))
-    os._exit(0)
+    os.write(done[1], b".")
+    os.read(turn[0], 1)
+    recognizer.learn("again", np.ones((2, 8)))
+    os.write(done[1], b".")
+    os.read(turn[0], 1)  # and is killed
+os.read(done[0], 1)
 recognizer.close()
-assert os.waitpid(child, 0)[1] == 0
+with Recognizer(sys.argv[1], "identity") as other:
+    other.learn("other", np.ones((2, 8)))
+os.write(turn[1], b".")
+os.read(done[0], 1)
+os.kill(child, 9)
+os.waitpid(child, 0)
 """
     subprocess.run([sys.executable, "-c", code, str(path)], check=True)
     with Recognizer(path, "identity") as recognizer:
-        assert set(recognizer.labels()) == {"cup", "key", "parent", "child"}
+        assert set(recognizer.labels()) == {"cup", "key", "parent", "child", "other", "again"}
     assert check(path) == []
 
 

@@ -223,16 +223,22 @@ def test_a_folder_that_cannot_be_learned_from_says_why(tmp_path: Path) -> None:
         find_labelled([tmp_path])
 
 
-def test_links_to_folders_are_followed_once(tmp_path: Path) -> None:
+def test_links_to_folders_are_followed_but_not_in_circles(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "1.jpg").touch()
     (tmp_path / "photos" / "ant").mkdir(parents=True)
     (tmp_path / "photos" / "ant" / "2.jpg").touch()
     (tmp_path / "photos" / "cup").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "photos" / "ant" / "back").symlink_to(tmp_path / "photos")
+    (tmp_path / "photos" / "zoo").symlink_to(tmp_path / "photos" / "ant")
+    (tmp_path / "dangling*").symlink_to(tmp_path / "nowhere")
+    assert find([tmp_path / "dangling*"]) == [tmp_path / "dangling*"]
+    (tmp_path / "bees").symlink_to(tmp_path / "elsewhere")
+    assert [label for label, _ in find_labelled([tmp_path / "bees"])] == ["bees"]
     assert [(label, path.name) for label, path in find_labelled([tmp_path / "photos"])] == [
         ("ant", "2.jpg"),
         ("cup", "1.jpg"),
+        ("zoo", "2.jpg"),
     ]
 
 

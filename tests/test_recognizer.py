@@ -146,6 +146,9 @@ def test_answers_do_not_depend_on_how_often_learning_was_interrupted(tmp_path: P
         for turn in range(6):
             for label in sorted(MEANS, reverse=True):
                 many.learn(label, some(label, 6)[turn])
+        assert [stored.spread for stored in one._current().classes.values()] == [
+            stored.spread for stored in many._current().classes.values()
+        ]
         asked = np.concatenate([some(label, 9, seed=1) * scale for label in MEANS for scale in (1.0, 0.3)])
         assert [answer[:5] for answer in one.recognize_many(asked)] == [
             answer[:5] for answer in many.recognize_many(asked)
@@ -480,6 +483,10 @@ def test_the_memory_itself_is_never_read_as_a_photo(tmp_path: Path) -> None:
         recognizer.learn("first", tmp_path / "photos")
         assert recognizer.labels() == {"first": 6}
         assert len(recognizer.recognize_many(tmp_path / "photos")) == 6
+        with pytest.raises(PictureError, match="is a memory in use"):
+            recognizer.recognize(recognizer.path)
+        with Recognizer(tmp_path / "other.cbcl") as other:  # nor by another in the same process
+            assert other.learn("all", tmp_path / "photos").pictures == {"all": 6}
 
 
 def test_a_memory_that_was_not_begun_private_cannot_become_so(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem, get_completion_class
 
 from cbcl import __version__
 from cbcl.errors import CBCLError, MemoryFileError
@@ -35,8 +36,23 @@ class Shell(click.Group):
             raise click.ClickException("stopped. The memory is as it was after the last step that was done.") from None
 
 
-MEMORY = click.argument("memory", type=click.Path(path_type=Path))
-FOLDERS = click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
+class Place(click.ParamType):  # type: ignore[type-arg] # which older versions do not take
+    """A path that was given: an empty one, such as of a variable that is not set, is not the working folder."""
+
+    name = "path"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        if not str(value):
+            self.fail("a path is empty.", param, ctx)
+        return Path(value)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return click.Path().shell_complete(ctx, param, incomplete)
+
+
+MEMORY = click.argument("memory", type=Place())
+FOLDERS = click.argument("folders", nargs=-1, required=True, type=Place())
+PHOTOS = click.argument("photos", nargs=-1, required=True, type=Place())
 QUIET = click.option("--quiet", "-q", is_flag=True, help="Say nothing but what was asked for, and errors.")
 STRICT = click.option("--strict", is_flag=True, help="Stop at the first picture that cannot be read, and do nothing.")
 BACKBONE = click.option(
@@ -59,7 +75,7 @@ def main() -> None:
 
 @main.command()
 @MEMORY
-@click.argument("photos", nargs=-1, required=True, type=click.Path(path_type=Path))
+@PHOTOS
 @click.option("--label", help="What all the photos show, whatever folders they are in.")
 @BACKBONE
 @click.option("--private", is_flag=True, help="A new memory keeps no thumbnails, and nothing of its photos elsewhere.")
@@ -97,7 +113,7 @@ def learn(
 
     screen = Screen(quiet=quiet)
     begun = perf_counter()
-    things = {label: [*photos]} if label is not None else _by_label(photos)
+    things = {label: [*photos]} if label is not None else _by_label(photos, memory)
     options: dict[str, Any] = {"private": private, "max_centroids": max_centroids, "cache": not no_cache}
     with (
         Recognizer(memory, backbone, radius="auto" if radius is None else radius, **options) as recognizer,
@@ -116,7 +132,7 @@ def learn(
 
 @main.command()
 @MEMORY
-@click.argument("photos", nargs=-1, required=True, type=click.Path(path_type=Path))
+@PHOTOS
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a photo and line.")
 @click.option("--csv", "as_csv", is_flag=True, help="Comma-separated values, with a header.")
 @click.option("--why", is_flag=True, help="Show the evidence, too (not with --csv).")
@@ -156,7 +172,7 @@ def recognize(
         shown as write,
         screen.progress("looking", beside_output=as_json or as_csv) as progress,
     ):
-        files = find(photos)
+        files = find(photos, recognizer.own_files())
         problems = []
         for start in range(0, len(files), AT_ONCE):
             some = recognizer.recognize_many(files[start : start + AT_ONCE], broken=_broken(strict))
@@ -287,7 +303,7 @@ def check(memory: Path, quiet: bool) -> None:
 
 @main.command()
 @MEMORY
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=Place())
 @QUIET
 def export(memory: Path, file: Path, quiet: bool) -> None:
     """Write what is known for others to read: arrays in FILE.safetensors, words in FILE.json.
@@ -309,7 +325,7 @@ def export(memory: Path, file: Path, quiet: bool) -> None:
 
 @main.command("import")
 @MEMORY
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=Place())
 @QUIET
 def import_(memory: Path, file: Path, quiet: bool) -> None:
     """Make a new memory of FILE.safetensors and FILE.json, as `cbcl export` wrote them.
@@ -348,7 +364,7 @@ def tune(
 
     screen = Screen(quiet=quiet)
     with Recognizer(memory, backbone, cache=not no_cache) as recognizer, screen.progress("looking") as progress:
-        chosen = recognizer.tune(_by_label(folders), broken=_broken(strict), progress=progress)
+        chosen = recognizer.tune(_by_label(folders, memory), broken=_broken(strict), progress=progress)
     screen.say(f"radius {chosen.radius:g}, {chosen.n_voters} voting.")
 
 
@@ -371,7 +387,7 @@ def list_() -> None:
 
 @backbones.command("import")
 @click.argument("name")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=Place())
 @QUIET
 def import_backbone(name: str, file: Path, quiet: bool) -> None:
     """Build a network from a file of weights that you have, to be used by name from now on.
@@ -424,8 +440,6 @@ def completion(shell: str) -> None:
     \b
     cbcl completion bash >> ~/.bashrc
     """
-    from click.shell_completion import get_completion_class
-
     found = get_completion_class(shell)
     if found is not None:
         click.echo(found(main, {}, "cbcl", "_CBCL_COMPLETE").source())
@@ -451,11 +465,12 @@ def _safetensors(file: Path) -> Path:
     return file if file.suffix == ".safetensors" else file.with_name(f"{file.name}.safetensors")
 
 
-def _by_label(folders: tuple[Path, ...]) -> dict[str, list[Path]]:
+def _by_label(folders: tuple[Path, ...], memory: Path) -> dict[str, list[Path]]:
+    from cbcl.memory.store import Memory
     from cbcl.vision.pictures import find_labelled
 
     things: dict[str, list[Path]] = {}
-    for label, path in find_labelled(folders):
+    for label, path in find_labelled(folders, Memory(memory).own_files()):
         things.setdefault(label, []).append(path)
     return things
 

@@ -13,7 +13,7 @@ from cbcl.memory.records import Settings, Stored, Thumbnail
 from cbcl.memory.steps import View
 from cbcl.memory.store import Memory
 from cbcl.method.arrays import Float32s
-from cbcl.method.certainty import Spread, spread_of
+from cbcl.method.certainty import NOTHING, spread_of
 from cbcl.method.knowledge import Knowledge, Options, learn
 
 
@@ -66,11 +66,11 @@ def plan(lesson: Lesson, view: View, memory: Memory, options: Options) -> Plan:
         if label in known and learned is known[label].concepts:
             continue
         rows = np.flatnonzero(lesson.targets == label)
-        spread = known[label].spread if label in known else Spread()
+        spread = known[label].spread if label in known else NOTHING
         pictures = shown(memory, view, label) if label in known else []
         if lesson.sources is not None and not view.about.private:
             pictures += [Shown(lesson.sources[row], lesson.matrix[row]) for row in rows]
-        stored = Stored(learned, spread + spread_of(lesson.matrix[rows], after.radius, concepts.get(label)))
+        stored = Stored(learned, spread_of(lesson.matrix[rows], after.radius, concepts.get(label), spread))
         changed.append((label, stored, select(pictures, learned)))
     return Plan(basis(lesson, view, options), Settings(after.radius, after.n_voters, most), changed)
 

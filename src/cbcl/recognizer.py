@@ -131,6 +131,10 @@ class Recognizer:
     def path(self) -> Path:
         return self._memory.path
 
+    def own_files(self) -> set[tuple[int, int]]:
+        """The files of open memories, by device and number, which are never looked at as pictures."""
+        return self._memory.own_files()
+
     def labels(self) -> dict[str, int]:
         """What is known, and from how many pictures, in the order of the labels."""
         return {label: concepts.size for label, concepts in self.concepts().items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -21,7 +21,7 @@ from cbcl.vision.backbones import DEFAULT, load_backbone, restore
 from cbcl.vision.backbones.backbone import Backbone, Fittable
 from cbcl.vision.cache import VectorCache
 from cbcl.vision.extractor import Progress, extract
-from cbcl.vision.pictures import find, load, name_of
+from cbcl.vision.pictures import Identity, find, load, name_of
 
 Given: TypeAlias = str | os.PathLike[str] | Callable[[Sequence[Any]], ArrayLike] | Backbone | Fittable
 Broken: TypeAlias = Literal["raise", "report"]  # what to do about a picture that cannot be read
@@ -46,10 +46,7 @@ class Sight:
     def sources(self, things: Any) -> list[Any]:
         """What is meant by a file, a folder, a pattern, bytes, an array, or a list of these, one by one."""
         takes_pictures = (self._given or self.backbone()).at_least is not None
-        if not takes_pictures:
-            return _things_in(things)
-        own = self._memory.own_files()
-        return [picture for picture in pictures_in(things) if not (own and _identity(picture) in own)]
+        return pictures_in(things, self._memory.own_files()) if takes_pictures else _things_in(things)
 
     def backbone(self, sources: Sequence[Any] = ()) -> Backbone:
         """The backbone; one that must see pictures first is shown these."""
@@ -128,20 +125,10 @@ def _loaded(sources: Sequence[Any], at_least: int | None) -> list[Any]:
     return found
 
 
-def _identity(source: Any) -> tuple[int, int] | None:
-    if not isinstance(source, str | os.PathLike):
-        return None
-    try:
-        status = Path(source).stat()
-    except (OSError, ValueError):
-        return None
-    return status.st_dev, status.st_ino
-
-
-def pictures_in(things: Any) -> list[Any]:
+def pictures_in(things: Any, leave_out: Collection[Identity]) -> list[Any]:
     """Pictures one by one: files found, a stack of frames taken apart."""
     if isinstance(things, str | os.PathLike):
-        return [*find([things])]
+        return [*find([things], leave_out)]
     if isinstance(things, np.ndarray):
         return [*things] if things.ndim == 4 else [things]
     if isinstance(things, bytes | bytearray | memoryview):
@@ -149,7 +136,7 @@ def pictures_in(things: Any) -> list[Any]:
     if isinstance(things, io.IOBase):
         return [things.read()]
     if hasattr(things, "__iter__"):
-        return [picture for thing in things for picture in pictures_in(thing)]
+        return [picture for thing in things for picture in pictures_in(thing, leave_out)]
     return [things]
 
 

@@ -80,10 +80,7 @@ def wal_size(path: Path) -> int:
 
 
 def own_files(path: Path) -> set[tuple[int, int]]:
-    """The memory and what SQLite puts beside it.
-
-    Whoever closes one of these, however it was opened, gives up all locks on it that the process has.
-    """
+    """The memory and what SQLite puts beside it."""
     file = path.resolve()
     return {which(file.with_name(file.name + ending)) for ending in ("", "-wal", "-shm")} - {(0, 0)}
 

@@ -26,7 +26,8 @@ FLOAT32 = np.dtype("<f4")
 INT64 = np.dtype("<i8")
 MOST_LETTERS = 200  # of a label
 MOST = 1 << 31  # of anything that is counted
-TURNS = {*"\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"}  # of the direction of writing
+TURNS = {*"\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"}  # of the direction of writing
+ENDS = " \t\r\n\u00a0" + "".join(sorted(TURNS))  # that are not part of a label
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def as_label(label: object) -> str:
     >>> as_label(" café / key ")
     'café / key'
     """
-    text = unicodedata.normalize("NFC", label).strip() if isinstance(label, str) else ""
+    text = unicodedata.normalize("NFC", label).strip(ENDS) if isinstance(label, str) else ""
     kinds = {unicodedata.category(letter) for letter in text}
     if (
         len(text) > MOST_LETTERS
@@ -101,7 +102,10 @@ def as_label(label: object) -> str:
         or TURNS & set(text)
         or not kinds - {"Cf", "Mn", "Zs"}
     ):
-        raise LabelError(f"{label!r} cannot be a label: give a text of 1 to {MOST_LETTERS} letters on one line.")
+        raise LabelError(
+            f"{label!r} cannot be a label: give a text of 1 to {MOST_LETTERS} letters on one line, without marks that "
+            "control how it is shown."
+        )
     if text.casefold() == "unknown":
         raise LabelError(f"{label!r} cannot be a label: it is what is answered when nothing fits.")
     return text

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cbcl.errors import MemoryFileError
 from cbcl.memory.records import (
     About,
     Settings,
@@ -93,7 +94,13 @@ class Writing:
         step = step_of(number, undone, row, self._path)
         columns = "label, centroids, counts, spread, checksum"
         for label, *back in self._connection.execute(f"SELECT {columns} FROM classes WHERE until = ?", (step.step,)):
-            read_stored(tuple(back), label, self.view.about, f"{self._path}: what was known of {label!r}")
+            try:
+                read_stored(tuple(back), label, self.view.about, label)
+            except MemoryFileError as error:
+                raise MemoryFileError(
+                    f"{self._path}: {step.action} cannot be undone, since what was known of {label!r} is damaged. "
+                    "Forgetting anything for good clears it."
+                ) from error
         self.begin("undo", {"action": step.action, **step.about}, self.view.settings)
         self._drop("since = ?", step.step)
         self._connection.execute("UPDATE classes SET until = NULL WHERE until = ?", (step.step,))
@@ -123,7 +130,7 @@ class Writing:
             self._drop("until < ?", oldest[0])
             self._connection.execute("UPDATE steps SET undone = -1 WHERE undone = 0 AND step < ?", oldest)
         self._connection.execute(  # but what learning goes on with must stay
-            "DELETE FROM steps WHERE step <= ? AND undone != 0 AND step !="
+            "DELETE FROM steps WHERE step <= ? AND (undone != 0 OR action = 'undo') AND step !="
             " (SELECT max(step) FROM steps WHERE undone <= 0 AND action != 'undo')",
             (self.step - REMEMBERED,),
         )

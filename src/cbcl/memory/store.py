@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
+from weakref import WeakSet
 
 from cbcl.errors import MemoryFileError
 from cbcl.memory.opening import PATIENCE, Opened, connect, explained, own_files, prepare, state_of, which
@@ -40,7 +41,8 @@ class GoneError(MemoryFileError):
     """The file that was opened is no longer there."""
 
 
-_ABANDONED: list[object] = []  # connections that must not even be closed: their file is another process's, or gone
+_ABANDONED: list[object] = []  # connections that must not even be closed: their file's name is another's by now
+_MEMORIES: WeakSet[Memory] = WeakSet()  # all of this process
 
 
 class Memory:
@@ -48,23 +50,24 @@ class Memory:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path).absolute()  # whatever the working folder comes to be
-        self._begin()
-
-    def _begin(self) -> None:
-        self._process = os.getpid()
         self._reading, self._writing = RLock(), RLock()
         self._reader: Opened | None = None
         self._writer: Opened | None = None
         self._seen: tuple[int, View] | None = None  # and SQLite's number for it, which changes when the file does
         self._rows: dict[int, Stored] = {}
+        _MEMORIES.add(self)
 
     def close(self) -> None:
-        with suppress(GoneError), self._access(self._writing), self._access(self._reading):
-            for opened in (self._writer, self._reader):
-                if opened is not None:
-                    opened.connection.close()
-            self._reader = self._writer = self._seen = None
-            self._rows = {}
+        """Let go of the file. It cannot fail: what was learned is in it, and what else is wrong was told before."""
+        with suppress(MemoryFileError), self._access(self._writing), self._access(self._reading):
+            self._let_go()
+
+    def _let_go(self) -> None:
+        for opened in (self._writer, self._reader):
+            if opened is not None:
+                opened.connection.close()
+        self._reader = self._writer = self._seen = None
+        self._rows = {}
 
     def exists(self) -> bool:
         """Whether anything was ever learned there."""
@@ -101,9 +104,14 @@ class Memory:
             raise MemoryFileError(f"{self.path} cannot be written: {place} is missing or read-only.")
 
     def own_files(self) -> set[tuple[int, int]]:
-        """The file and those beside it, by device and number, which must not be read as something else."""
+        """The files of all memories that this process has open, by device and number, and of this one.
+
+        None may be read as something else: whoever closes such a file, however it was opened, gives up all locks on it
+        that the process has.
+        """
         with explained(self.path):
-            return own_files(self.path)
+            opened = [memory for memory in _MEMORIES if memory._reader or memory._writer]
+            return {file for memory in [*opened, self] for file in own_files(memory.path)}
 
     def checkpoint(self) -> None:
         """Move all steps into the file itself, so that what was deleted is nowhere else."""
@@ -162,29 +170,27 @@ class Memory:
 
     @contextmanager
     def _access(self, lock: RLock) -> Iterator[None]:
-        if os.getpid() != self._process:  # after a fork, the connections are the parent's, and the locks may be held
-            _ABANDONED.extend([self._reader, self._writer])
-            writes = lock is self._writing
-            self._begin()
-            lock = self._writing if writes else self._reading
         with lock, explained(self.path):
             self._still_there()
             yield
 
     def _still_there(self) -> None:
-        opened = self._reader or self._writer
-        if opened is not None and which(self.path) != opened.file:
-            _ABANDONED.extend([self._reader, self._writer])
-            self._reader = self._writer = self._seen = None
-            self._rows = {}
-            raise GoneError(
-                f"{self.path} was deleted or replaced while it was open: what was learned last may be lost."
-            )
+        opened = self._writer or self._reader
+        if opened is None or (found := which(self.path)) == opened.file:
+            return
+        if found == (0, 0):  # moved away or deleted, and nothing else has its name: all can be put into it
+            with suppress(sqlite3.Error):
+                opened.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._let_go()
+            raise GoneError(f"{self.path} was moved or deleted while it was open. What was learned is in the file.")
+        _ABANDONED.extend([self._reader, self._writer])
+        self._reader = self._writer = self._seen = None
+        self._rows = {}
+        raise GoneError(f"{self.path} was replaced while it was open: what was learned last may be lost.")
 
     def _opened(self) -> sqlite3.Connection | None:
         if self._reader is not None and self._reader.frozen not in (None, state_of(self.path)):
-            self._reader.connection.close()  # somebody who may write did
-            self._reader = self._seen = None
+            self._let_go()  # somebody who may write did
         if self._reader is None:
             self._reader = connect(self.path)
         return self._reader and self._reader.connection
@@ -235,3 +241,27 @@ def _transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
+
+
+def _before_fork() -> None:
+    """Nothing may be open across a fork: the child would believe in locks that are its parent's."""
+    for memory in _MEMORIES:
+        memory._writing.acquire()
+        memory._reading.acquire()
+        if memory._writer is None or not memory._writer.connection.in_transaction:  # else it is this thread's own step
+            memory._let_go()
+
+
+def _after_fork_in_parent() -> None:
+    for memory in _MEMORIES:
+        memory._reading.release()
+        memory._writing.release()
+
+
+def _after_fork_in_child() -> None:
+    for memory in _MEMORIES:
+        memory._reading, memory._writing = RLock(), RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

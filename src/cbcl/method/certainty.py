@@ -37,13 +37,17 @@ class Spread:
         return Spread(self.n + other.n, self.total + other.total, self.squares + other.squares)
 
 
-def spread_of(vectors: Float32s, radius: float, known: Concepts | None = None) -> Spread:
+NOTHING = Spread()
+
+
+def spread_of(vectors: Float32s, radius: float, known: Concepts | None = None, spread: Spread = NOTHING) -> Spread:
     """How far each of these vectors is from what was known of its class before it came, one after another.
 
     A mean of w vectors is itself off by a w-th part of their variance: the distance is divided by sqrt(1 + 1 / w).
-    Since every vector is measured against those before it, learning in two goes gives what learning in one gives.
+    Since every vector is measured against those before it, learning in two goes gives what learning in one gives, to
+    the last bit if the sums go on from the `spread` of what is known.
     """
-    spread, concepts = Spread(), known
+    concepts = known
     for vector in vectors[: max(0, MOST_MEASURED - (known.size if known else 0))]:
         length = math.sqrt(norms_squared(vector[np.newaxis])[0])
         if concepts is not None and length > 0.0:

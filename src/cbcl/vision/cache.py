@@ -72,7 +72,7 @@ class VectorCache:
                 ).fetchone()
             except sqlite3.Error:
                 return None
-        return np.frombuffer(row[0], dtype="<f4").astype(np.float32) if row and crc32(row[0]) == row[1] else None
+        return np.frombuffer(row[0], dtype="<f4").astype(np.float32) if row and _sound(*row) else None
 
     def put(self, found: Sequence[tuple[bytes, Floats]]) -> None:
         """Keep vectors by their pictures' digests; the oldest make room."""
@@ -98,3 +98,7 @@ class VectorCache:
             except sqlite3.Error:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
+
+
+def _sound(vector: object, total: object) -> bool:
+    return isinstance(vector, bytes) and len(vector) % 4 == 0 and crc32(vector) == total

@@ -54,7 +54,7 @@ def _results(backbone: Backbone, sources: Sequence[Any], cache: VectorCache | No
     ]
 
     if len(parts) == 1 and isinstance(backbone, Network):
-        backbone = backbone.alone
+        backbone = backbone.on_all_cores
 
     def work(part: range) -> list[Result]:
         return _part(backbone, [(sources[i], name_of(sources[i], i)) for i in part], cache)

@@ -64,14 +64,15 @@ class Preprocessing:
                 f"{name} must describe {', '.join(wanted[:3])} and may describe {', '.join(wanted[3:])}."
             )
         try:
-            given = {**description, "size": int(description["size"])}
-            for key in ("mean", "scale"):
-                given[key] = _triple(description[key])
+            given = {**description, "mean": _triple(description["mean"]), "scale": _triple(description["scale"])}
             made = cls(**given)
-            reasonable = 8 <= made.size <= 4096 and 0.0 < made.square <= 1.0 and 0.0 not in made.scale
-            if not reasonable or made.channels not in ("RGB", "BGR") or made.filter not in get_args(Filter):
+            numbers = (made.size, made.square, *made.scale)
+            reasonable = all(_is_number(number) for number in numbers) and isinstance(made.size, int)
+            if not reasonable or not (8 <= made.size <= 2048 and 0.05 <= made.square <= 1.0 and min(made.scale) > 1e-6):
                 raise ValueError
-        except (TypeError, ValueError):
+            if made.channels not in ("RGB", "BGR") or made.filter not in get_args(Filter):
+                raise ValueError
+        except (TypeError, ValueError, OverflowError):
             raise WeightsError(
                 f"{name} makes no sense: size is in pixels, mean and scale three numbers each (colours are 0 to 255), "
                 f"channels RGB or BGR, square a share, filter one of {', '.join(get_args(Filter))}."
@@ -80,5 +81,11 @@ class Preprocessing:
 
 
 def _triple(values: Any) -> Triple:
+    if not isinstance(values, list | tuple) or not all(map(_is_number, values)):
+        raise ValueError
     red, green, blue = (float(value) for value in values)
     return red, green, blue
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e9

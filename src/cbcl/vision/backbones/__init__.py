@@ -52,7 +52,7 @@ def restore(name: str, state: bytes) -> Backbone:
     """The backbone that a memory was learned through."""
     if name == UnfittedWords.name:
         return VisualWords.from_state(state)
-    return cast("Backbone", _by_name(name))  # the only one to be fitted is fitted here
+    return cast("Backbone", _by_name(name))  # none of the others is to be fitted
 
 
 def _by_name(name: str) -> Backbone | Fittable:
@@ -97,7 +97,7 @@ def tried(name: str) -> tuple[str, str, str, str]:
         raise WeightsError(f"{name} takes no pictures.")
     first = ready.vectors([picture])
     begun = perf_counter()
-    again = ready.vectors([picture, picture])
-    if not (again == first).all():
+    again = [ready.vectors([picture]), ready.vectors([picture])]
+    if not all((vectors == first).all() for vectors in again):
         raise WeightsError(f"{name} gives another vector for the same picture: it cannot be relied on.")
     return name, str(first.shape[1]), ready.fingerprint, f"{2 / (perf_counter() - begun):.0f}"

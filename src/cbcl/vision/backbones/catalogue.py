@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cbcl.errors import WeightsError
-from cbcl.vision.backbones.network import Network, read_network
+from cbcl.vision.backbones.network import Network, read_kept
 from cbcl.vision.places import backbones_folder, cache_folder
 from cbcl.vision.preprocessing import Preprocessing
 
@@ -108,7 +108,9 @@ def network(name: str) -> Network:
         more = f", or `cbcl backbones download {name}`" if recipe.url else ""
         way = recipe.weights if recipe.package else f"`cbcl backbones import {name} FILE` with {recipe.weights}{more}"
         raise WeightsError(f"the weights of {name} are not here: {way}.")
-    return _from_package(name, recipe.package) if recipe.package else read_network(_imported(name), name)
+    if recipe.package:
+        return _from_package(name, recipe.package)
+    return read_kept(_imported(name), name, recipe.preprocessing)
 
 
 def import_network(name: str, path: Path) -> Network:
@@ -165,7 +167,7 @@ def _from_package(name: str, package: str) -> Network:
     cached = cache_folder() / "networks" / f"{name}-{sha256(path.read_bytes()).hexdigest()[:16]}.onnx"
     if cached.exists():
         with suppress(WeightsError):  # it is only a copy
-            return read_network(cached, name)
+            return read_kept(cached, name, RECIPES[name].preprocessing)
     made = _build(name, path)
     with suppress(OSError):  # a place that cannot be written costs time, and nothing else
         made.write(cached)

@@ -56,8 +56,8 @@ class Network:
         return 1 if self._session.get_providers()[0] == "CPUExecutionProvider" else GPU_BATCH
 
     @cached_property
-    def alone(self) -> Network:
-        """The same on all cores: faster for one picture, slower for many, which are better divided among threads."""
+    def on_all_cores(self) -> Network:
+        """The same, faster for one picture; many are better divided among threads."""
         return replace(self, cores=0)  # as many as there are
 
     @cached_property
@@ -80,6 +80,8 @@ class Network:
                 f"{self.name} must have one input of (pictures, 3, height, width) float32 numbers, but has "
                 f"{', '.join(f'{one.name}: {one.type} {one.shape}' for one in inputs)}."
             )
+        if "tensor(float" not in session.get_outputs()[0].type and "tensor(double" not in session.get_outputs()[0].type:
+            raise WeightsError(f"{self.name} must give numbers, but gives {session.get_outputs()[0].type}.")
         return session
 
     def vectors(self, things: Sequence[Image.Image]) -> Floats:
@@ -91,9 +93,11 @@ class Network:
         except Exception as error:
             raise WeightsError(f"{self.name} failed on pictures of {numbers.shape}: {first_line(error)}.") from error
         pooled: Floats = features.mean(axis=(2, 3), dtype=np.float32) if features.ndim == 4 else features
-        if pooled.ndim != 2 or len(pooled) != len(things):
+        if pooled.ndim == 3 and pooled.shape[1] == 1:
+            pooled = pooled[:, 0]
+        if pooled.ndim != 2 or len(pooled) != len(things) or 0 in pooled.shape:
             raise WeightsError(f"{self.name} gives {features.shape} for {len(things)} pictures, not one vector each.")
-        return pooled
+        return pooled.astype(np.float32, copy=False)
 
     @cached_property
     def _input(self) -> str:
@@ -104,21 +108,36 @@ class Network:
         return str(self._session.get_outputs()[0].name)
 
     def write(self, path: Path) -> None:
-        """As a model file and its description beside it; the description last, so that the pair is whole."""
-        about = self.preprocessing.description() | {"weights": self.weights, "model": sha256(self.model).hexdigest()}
+        """Keep it, with what `read_kept` needs to know beside it; that last, so that the pair is whole."""
+        digest = sha256(self.model).hexdigest()
+        about = {"weights": self.weights, "model": digest, "both": fingerprint(self.weights, digest)}
         write_whole(path, self.model)
         write_whole(path.with_suffix(".json"), json.dumps(about, indent=1).encode())
 
 
-def read_network(path: Path, name: str) -> Network:
-    """A model file with its description beside it: `net.onnx` and `net.json`."""
+def read_kept(path: Path, name: str, preprocessing: Preprocessing) -> Network:
+    """A network that `Network.write` kept."""
     model, about = _read(path), _about(path.with_suffix(".json"))
+    weights = str(about.get("weights"))
     digest = sha256(model).hexdigest()
-    if about.pop("model", digest) != digest:
-        raise WeightsError(f"{path} is not the file that {path.with_suffix('.json').name} describes: import it anew.")
-    weights = str(about.pop("weights", digest))
-    about.pop("revision", None)
-    return Network(name, model, Preprocessing.described(about, str(path.with_suffix(".json"))), weights)
+    if about != {"weights": weights, "model": digest, "both": fingerprint(weights, digest)}:
+        raise WeightsError(f"{path} is not what was kept there: import it anew.")
+    return Network(name, model, preprocessing, weights)
+
+
+def read_network(path: Path, name: str) -> Network:
+    """A model of the user's with its description beside it: `net.onnx` and `net.json`."""
+    import onnx
+
+    model, about = _read(path), _about(path.with_suffix(".json"))
+    try:
+        tensors = onnx.load_from_string(model).graph.initializer
+    except Exception as error:  # of protobuf, which has no common class but this
+        raise WeightsError(f"{path} is no ONNX model: {first_line(error)}.") from error
+    if any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in tensors):
+        raise WeightsError(f"{path} keeps its weights in another file: save it as one file, with the weights inside.")
+    preprocessing = Preprocessing.described(about, str(path.with_suffix(".json")))
+    return Network(name, model, preprocessing, sha256(model).hexdigest())
 
 
 def _about(path: Path) -> dict[str, Any]:
@@ -129,7 +148,7 @@ def _about(path: Path) -> dict[str, Any]:
         )
     try:
         about = json.loads(_read(path))
-    except ValueError:
+    except (ValueError, RecursionError):
         raise WeightsError(f"{path} is not JSON.") from None
     return about if isinstance(about, dict) else {}
 
