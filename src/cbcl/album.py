@@ -39,7 +39,7 @@ def select(shown: Sequence[Shown], concepts: Concepts) -> list[Thumbnail]:
         centroids[rows], distances[rows] = found.indices[:, 0], found.distances[:, 0]
     kept: list[Thumbnail] = []
     taken = np.zeros(len(concepts.counts), dtype=np.int64)
-    for i in np.argsort(distances, kind="stable"):
+    for i in np.argsort(distances, kind="stable").tolist():
         centroid = int(centroids[i])
         if taken[centroid] == PER_CENTROID:
             continue
