@@ -256,13 +256,9 @@ with Recognizer(sys.argv[1], "identity") as recognizer:
     except MemoryFileError as error:
         print(error)
 """
-    for folder in [path.parent, *path.parent.parents][1:-1]:
-        if os.access(folder, os.W_OK):
-            folder.chmod(folder.stat().st_mode | 0o055)
-    user = ["setpriv", "--reuid=65534", "--clear-groups"] if os.geteuid() == 0 else []
     try:
         done = subprocess.run(
-            [*user, sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False
+            [*as_a_user, sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False
         )
     finally:
         path.parent.chmod(0o755)
