@@ -161,7 +161,6 @@ def recognize(
     cbcl recognize things.cbcl --json inbox/ > answers.jsonl
     """
     from cbcl.recognizer import Recognizer
-    from cbcl.vision.pictures import find
 
     if as_csv and (as_json or why):
         raise click.UsageError("give --csv alone, without --json and --why.")
@@ -172,7 +171,7 @@ def recognize(
         shown as write,
         screen.progress("looking", beside_output=as_json or as_csv) as progress,
     ):
-        files = find(photos, recognizer.own_files())
+        files = recognizer.pictures(photos)
         problems = []
         for start in range(0, len(files), AT_ONCE):
             some = recognizer.recognize_many(files[start : start + AT_ONCE], broken=_broken(strict))

@@ -131,9 +131,9 @@ class Recognizer:
     def path(self) -> Path:
         return self._memory.path
 
-    def own_files(self) -> set[tuple[int, int]]:
-        """The files of open memories, by device and number, which are never looked at as pictures."""
-        return self._memory.own_files()
+    def pictures(self, things: Any) -> list[Any]:
+        """What is meant by files, folders, patterns and so on, one by one; a memory in a folder is no picture."""
+        return self._sight.sources(things)
 
     def labels(self) -> dict[str, int]:
         """What is known, and from how many pictures, in the order of the labels."""
