@@ -59,15 +59,23 @@ class Memory:
 
     def close(self) -> None:
         """Let go of the file. It cannot fail: what was learned is in it, and what else is wrong was told before."""
-        with suppress(MemoryFileError), self._access(self._writing), self._access(self._reading):
-            self._let_go()
+        for lock in (self._writing, self._reading):
+            with suppress(MemoryFileError), self._access(lock):
+                self._let_go(lock)
 
-    def _let_go(self) -> None:
-        for opened in (self._writer, self._reader):
-            if opened is not None:
-                opened.connection.close()
-        self._reader = self._writer = self._seen = None
-        self._rows = {}
+    def _let_go(self, lock: RLock) -> None:
+        """Close what this lock guards."""
+        opened = self._writer if lock is self._writing else self._reader
+        if opened is not None:
+            opened.connection.close()
+        self._lose(lock)
+
+    def _lose(self, lock: RLock) -> None:
+        if lock is self._writing:
+            self._writer = None
+        else:
+            self._reader = self._seen = None
+            self._rows = {}
 
     def exists(self) -> bool:
         """Whether anything was ever learned there."""
@@ -166,31 +174,30 @@ class Memory:
                 writing = Writing(connection, self._look(connection), self.path)
                 yield writing
                 writing.sweep()
-            self._still_there()
+            self._still_there(self._writing)
 
     @contextmanager
     def _access(self, lock: RLock) -> Iterator[None]:
         with lock, explained(self.path):
-            self._still_there()
+            self._still_there(lock)
             yield
 
-    def _still_there(self) -> None:
-        opened = self._writer or self._reader
+    def _still_there(self, lock: RLock) -> None:
+        opened = self._writer if lock is self._writing else self._reader
         if opened is None or (found := which(self.path)) == opened.file:
             return
         if found == (0, 0):  # moved away or deleted, and nothing else has its name: all can be put into it
             with suppress(sqlite3.Error):
                 opened.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            self._let_go()
+            self._let_go(lock)
             raise GoneError(f"{self.path} was moved or deleted while it was open. What was learned is in the file.")
-        _ABANDONED.extend([self._reader, self._writer])
-        self._reader = self._writer = self._seen = None
-        self._rows = {}
+        _ABANDONED.append(opened)
+        self._lose(lock)
         raise GoneError(f"{self.path} was replaced while it was open: what was learned last may be lost.")
 
     def _opened(self) -> sqlite3.Connection | None:
         if self._reader is not None and self._reader.frozen not in (None, state_of(self.path)):
-            self._let_go()  # somebody who may write did
+            self._let_go(self._reading)  # somebody who may write did
         if self._reader is None:
             self._reader = connect(self.path)
         return self._reader and self._reader.connection
@@ -243,24 +250,31 @@ def _transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
             connection.execute("ROLLBACK")
 
 
+_HELD: list[Memory] = []  # during a fork
+
+
 def _before_fork() -> None:
     """Nothing may be open across a fork: the child would believe in locks that are its parent's."""
-    for memory in _MEMORIES:
-        memory._writing.acquire()
-        memory._reading.acquire()
+    _HELD[:] = _MEMORIES
+    for memory in _HELD:
+        for lock in (memory._writing, memory._reading):
+            lock.acquire()
         if memory._writer is None or not memory._writer.connection.in_transaction:  # else it is this thread's own step
-            memory._let_go()
+            memory._let_go(memory._writing)
+            memory._let_go(memory._reading)
 
 
 def _after_fork_in_parent() -> None:
-    for memory in _MEMORIES:
+    for memory in _HELD:
         memory._reading.release()
         memory._writing.release()
+    _HELD.clear()
 
 
 def _after_fork_in_child() -> None:
-    for memory in _MEMORIES:
+    for memory in _HELD:
         memory._reading, memory._writing = RLock(), RLock()
+    _HELD.clear()
 
 
 if hasattr(os, "register_at_fork"):
