@@ -184,7 +184,13 @@ class Memory:
 
     def _still_there(self, lock: RLock) -> None:
         opened = self._writer if lock is self._writing else self._reader
-        if opened is None or (found := which(self.path)) == opened.file:
+        if opened is None:
+            return
+        try:
+            found = which(self.path)
+        except MemoryFileError:  # what has its name now is no file
+            found = (0, 0)
+        if found == opened.file:
             return
         if found == (0, 0):  # moved away or deleted, and nothing else has its name: all can be put into it
             with suppress(sqlite3.Error):
