@@ -170,6 +170,7 @@ BAD = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
 @pytest.mark.parametrize("kind", BAD)
 def test_what_is_no_picture_is_told_in_one_sentence_with_its_name(kind: str) -> None:
     data, message = BAD[kind]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import closing
 from pathlib import Path
 from time import perf_counter
@@ -71,6 +72,7 @@ def main() -> None:
     cbcl recognize things.cbcl new.jpg      # cup, 97 %
     cbcl learn things.cbcl --label key new.jpg   # no, that was a key
     """
+    warnings.filterwarnings("ignore", module="PIL")  # of odd metadata and large pictures, which are dealt with
 
 
 @main.command()

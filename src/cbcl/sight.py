@@ -113,7 +113,7 @@ class Sight:
 
 def _loaded(sources: Sequence[Any], at_least: int | None) -> list[Any]:
     """Up to MOST_FITTED of the pictures, evenly over all, without those that cannot be read."""
-    step = max(1, len(sources) // MOST_FITTED)
+    step = max(1, -(-len(sources) // MOST_FITTED))
     found, problem = [], PictureError("there is nothing to learn: give at least one picture.")
     for number, source in [*enumerate(sources)][::step]:
         try:

@@ -6,7 +6,6 @@ import io
 import os
 import stat
 import time
-import warnings
 from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from glob import has_magic
@@ -54,12 +53,15 @@ def find(sources: Iterable[str | os.PathLike[str]], leave_out: Collection[Identi
             found += _files_in(path, leave_out)
         elif has_magic(str(source)) and identity(path) is None:
             for match in _matches(path):
-                found += _files_in(match, leave_out) if _is_folder(match) else [match]
+                if _is_folder(match):
+                    found += _files_in(match, leave_out)
+                elif identity(match) not in leave_out:
+                    found.append(match)
         elif identity(path) in leave_out:
             raise PictureError(f"{path} is a memory in use, not a picture.")
         else:
             found.append(path)
-    return [path for path in found if identity(path) not in leave_out] if leave_out else found
+    return found
 
 
 def find_labelled(folders: Iterable[str | os.PathLike[str]], leave_out: Collection[Identity] = ()) -> list[Labelled]:
@@ -127,9 +129,9 @@ def _files_under(folder: Path, above: tuple[Identity | None, ...]) -> Iterator[P
         entries = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     except OSError as error:
         raise PictureError(f"{folder} cannot be read: {error.strerror or error}.") from error
-    folders = [path for path in entries if _is_folder(path)]
+    folders = {path for path in entries if _is_folder(path)}
     yield from (path for path in entries if path not in folders)
-    for path in folders:
+    for path in sorted(folders):
         yield from _files_under(path, (*above, here))
 
 
@@ -191,29 +193,24 @@ def _decode(data: bytes, name: str, at_least: int) -> Image.Image:
             "(on an iPhone: Settings, Camera, Formats, Most Compatible)."
         )
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about its size, which is checked here, and about odd metadata
-            image = Image.open(_Timed(data), formats=_formats())
-            if image.info.get("progressive") and data.count(b"\xff\xda") > MOST_SCANS:
-                raise PictureError(
-                    f"{name} is a JPEG of more than {MOST_SCANS} scans: no camera makes such. Save it anew."
-                )
-            image.draft("RGB", (at_least, at_least))
-            width, height = image.size
-            if width * height > MOST_PIXELS:
-                raise PictureError(
-                    f"{name} has {width} x {height} pixels, more than {MOST_PIXELS // 1_000_000} million: "
-                    "make it smaller."
-                )
-            image.load()
-            return _as_rgb(_upright(image), name)
+        image = Image.open(_Timed(data), formats=_formats())
+        if image.info.get("progressive") and data.count(b"\xff\xda") > MOST_SCANS:
+            raise PictureError(f"{name} is a JPEG of more than {MOST_SCANS} scans: no camera makes such. Save it anew.")
+        image.draft("RGB", (at_least, at_least))
+        width, height = image.size
+        if width * height > MOST_PIXELS:
+            raise PictureError(
+                f"{name} has {width} x {height} pixels, more than {MOST_PIXELS // 1_000_000} million: make it smaller."
+            )
+        image.load()
+        return _as_rgb(_upright(image), name)
     except PictureError:
         raise
     except UnidentifiedImageError:
         raise PictureError(
             f"{name} is not a picture, or of a format that cannot be read here: {_kind(data)}."
         ) from None
-    except Image.DecompressionBombError:
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):  # a warning, where those are errors
         raise PictureError(f"{name} has far too many pixels: make it smaller.") from None
     except Exception as error:  # whatever a decoder of a broken file may raise
         raise PictureError(f"{name} is broken: {first_line(error)}.") from error
