@@ -26,7 +26,7 @@ from sklearn.datasets import load_digits
 
 import cbcl
 from cbcl import CBCLClassifier
-from cbcl.method.tuning import Lesson, _spread
+from cbcl.method.tuning import Lesson, spread
 
 RECORDS = Path(__file__).parent.parent / "results" / "tuning.jsonl"
 CHOICES: dict[str, tuple[float, int] | None] = {  # a radius in units of the spread of the first increment, and n
@@ -81,7 +81,7 @@ def run(data: Data, choice: tuple[float, int] | None, size: int, shots: int | No
     for classes in increments(data, size, shots, seed):
         if choice is not None and not accuracies:
             scale, n = choice
-            unit = _spread(data.x, [Lesson(some) for some in classes])
+            unit = spread(data.x, [Lesson(some) for some in classes])
             learner.set_params(radius=scale and scale * unit, n_voters=n)
         rows = np.concatenate(classes)
         start = time.perf_counter()

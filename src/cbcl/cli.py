@@ -12,6 +12,7 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from cbcl import __version__
+from cbcl.bench import bench
 from cbcl.errors import CBCLError, MemoryFileError
 from cbcl.screen import Screen, as_csv_lines, as_json_lines, as_table
 
@@ -431,6 +432,9 @@ def test(name: str) -> None:
     from cbcl.vision.backbones import tried
 
     Screen().table(["name", "numbers", "fingerprint", "pictures a second"], [tried(name)])
+
+
+main.add_command(bench)
 
 
 @main.command()

@@ -5,6 +5,7 @@ CBCLError
 ├── WeightsError      a network that cannot be had: weights missing, broken, of another network
 ├── MemoryFileError   a memory that cannot be opened, read or written: not one, damaged, newer, locked, no room
 ├── BackboneError     a memory that was learned through another backbone than the one given
+├── DataError         a data set that cannot be had: not there, of another layout, damaged, not to be fetched
 └── LabelError        a label that is not known, is taken, or cannot be one; a ValueError, too
 """
 
@@ -29,6 +30,10 @@ class MemoryFileError(CBCLError):
 
 class BackboneError(CBCLError):
     """A memory was learned through another backbone than the one given."""
+
+
+class DataError(CBCLError):
+    """A data set could not be had."""
 
 
 class LabelError(CBCLError, ValueError):

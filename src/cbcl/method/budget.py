@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 
 from cbcl.method import _fallback
-from cbcl.method.arrays import as_count, read_only
+from cbcl.method.arrays import Int64s, as_count, read_only
 from cbcl.method.concepts import Concepts, checked
 from cbcl.method.threads import one_thread
 
@@ -20,16 +20,33 @@ Shrink: TypeAlias = Callable[[Concepts, int, int], Concepts]  # concepts, how ma
 
 
 def merge(concepts: Concepts, n: int, seed: int) -> Concepts:
-    """At most n concepts, by k-means on the centroids: what the paper does.
+    """At most n concepts, by k-means on the centroids, each counting for the vectors behind it.
 
-    Each centroid counts once in the k-means, however many vectors stand behind it, as in the paper; the counts of those
-    that become one are added. Identical centroids may leave fewer than n.
+    So a centroid remains the mean of all vectors behind it, as equation 1 has it, however often room is made; the mean
+    of the class stays what it is, and counts are added. Identical centroids may leave fewer than n.
 
-    >>> concepts = Concepts(np.float32([[0.0], [1.0], [9.0]]), np.array([5, 1, 2]))
+    >>> concepts = Concepts(np.float32([[0.0], [1.0], [9.0]]), np.array([3, 1, 2]))
     >>> merged = merge(concepts, 2, seed=0)
     >>> merged.centroids.tolist(), merged.counts.tolist()
-    ([[0.5], [9.0]], [6, 2])
+    ([[0.25], [9.0]], [4, 2])
     """
+    return _merged(concepts, n, seed, concepts.counts)
+
+
+def merge_evenly(concepts: Concepts, n: int, seed: int) -> Concepts:
+    """The same, but each centroid counts once, however many vectors stand behind it: for comparison only.
+
+    The paper's Algorithm 3 can be read so, and its published code does it. A vector far from all others, which is a
+    centroid by itself, then counts as much as one that stands for a hundred.
+
+    >>> concepts = Concepts(np.float32([[0.0], [1.0], [9.0]]), np.array([3, 1, 2]))
+    >>> merge_evenly(concepts, 2, seed=0).centroids.tolist()
+    [[0.5], [9.0]]
+    """
+    return _merged(concepts, n, seed, np.ones_like(concepts.counts))
+
+
+def _merged(concepts: Concepts, n: int, seed: int, weights: Int64s) -> Concepts:
     if as_count(n, "n") >= len(concepts.counts):
         return concepts
     from sklearn.cluster import KMeans  # loading scikit-learn takes most of a second, so only where it is needed
@@ -39,12 +56,12 @@ def merge(concepts: Concepts, n: int, seed: int) -> Concepts:
     # One thread: with more, the order of k-means' sums, and so its last bits, would depend on how many there are.
     with warnings.catch_warnings(), one_thread():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct centroids than n
-        groups = KMeans(n, n_init=1, random_state=seed).fit_predict(points)
+        groups = KMeans(n, n_init=1, random_state=seed).fit_predict(points, sample_weight=weights)
     firsts, order = np.unique(groups, return_index=True)
-    firsts = firsts[np.argsort(order)]  # in the order of the first centroid of each
-    centroids = np.array([points[groups == group].mean(axis=0) for group in firsts], dtype=np.float32)
-    counts = np.array([concepts.counts[groups == group].sum() for group in firsts])
-    return Concepts(read_only(centroids), read_only(counts))
+    members = [np.flatnonzero(groups == group) for group in firsts[np.argsort(order)]]  # by the first centroid of each
+    centroids = [np.average(points[some], axis=0, weights=weights[some]) for some in members]
+    counts = np.array([concepts.counts[some].sum() for some in members])
+    return Concepts(read_only(np.array(centroids, dtype=np.float32)), read_only(counts))
 
 
 def remove(concepts: Concepts, n: int, seed: int) -> Concepts:  # noqa: ARG001 (nothing is drawn)

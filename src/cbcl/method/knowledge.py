@@ -6,20 +6,24 @@ that predicts meanwhile sees the old or the new, never a mixture.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from functools import cached_property, partial
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix
-from cbcl.method.budget import reduce
+from cbcl.method.budget import Shrink, merge, reduce
 from cbcl.method.concepts import Concepts, cluster
 from cbcl.method.search import Index, Search, in_blocks
 from cbcl.method.tuning import Lesson, Tuning, choose
 from cbcl.method.voting import block_votes, inverse
+
+Choose: TypeAlias = Callable[[Matrix, Sequence[Lesson], Tuning | None, int], Tuning]  # the tuning before, and a seed
+Cluster: TypeAlias = Callable[[Matrix, Int64s, float, Concepts | None], Concepts]  # rows, radius, what is known
+Vote: TypeAlias = Callable[[Search, Float32s], Float64s]  # on one block: (b, t)
 
 
 class Evidence(NamedTuple):
@@ -38,6 +42,23 @@ class Options(NamedTuple):
     n_voters: int | None = None
     max_centroids: int | None = None
     seed: int = 0
+
+    def choose(self, matrix: Matrix, lessons: Sequence[Lesson], before: Tuning | None, seed: int) -> Tuning:
+        """The radius and the number of voters: what is given, and the rest chosen for these lessons."""
+        n_voters = self.n_voters
+        if n_voters is None and self.max_centroids is not None:
+            n_voters = 1  # what many voters gain among many centroids, they lose when the budget merges those
+        if self.radius is not None and n_voters is not None:
+            return Tuning(self.radius, n_voters)
+        return choose(matrix, lessons, before, seed, radius=self.radius, n_voters=n_voters)
+
+
+class Parts(NamedTuple):
+    """What learning is made of: another function in a place is another method."""
+
+    choose: Choose
+    cluster: Cluster
+    shrink: Shrink
 
 
 @dataclass(frozen=True)
@@ -66,10 +87,10 @@ class Knowledge:
         rest = {known: concepts for known, concepts in self.concepts.items() if known != label}
         return Knowledge(rest, self.radius, self.n_voters) if rest else None
 
-    def winners(self, matrix: Matrix) -> Int64s:
+    def winners(self, matrix: Matrix, vote: Vote = block_votes) -> Int64s:
         """The number of each vector's class: (q,)."""
         winners = np.empty(len(matrix), dtype=np.int64)
-        for rows, found in in_blocks(matrix, self.index, self.n_voters, _block_winners):
+        for rows, found in in_blocks(matrix, self.index, self.n_voters, partial(_block_winners, vote)):
             winners[rows] = found
         return winners
 
@@ -92,24 +113,35 @@ class Knowledge:
 
 def learn(before: Knowledge | None, matrix: Matrix, targets: NDArray[Any], options: Options) -> Knowledge:
     """What is known after these vectors and their labels, on top of what was known before."""
-    radius, n_voters, limit, seed = options
-    if n_voters is None and limit is not None:
-        n_voters = 1  # what many voters gain among many centroids, they lose when the budget merges those
+    parts = Parts(options.choose, cluster, merge)
+    return learn_by(parts, before, matrix, targets, max_centroids=options.max_centroids, seed=options.seed)
+
+
+def learn_by(
+    parts: Parts,
+    before: Knowledge | None,
+    matrix: Matrix,
+    targets: NDArray[Any],
+    *,
+    max_centroids: int | None,
+    seed: int,
+) -> Knowledge:
+    """`learn`, made of these parts."""
     known = {} if before is None else before.concepts
     lessons = _lessons(targets, known)
-    if radius is None or n_voters is None:
-        tuning = None if before is None else Tuning(before.radius, before.n_voters)
-        radius, n_voters = choose(matrix, [*lessons.values()], tuning, seed, radius=radius, n_voters=n_voters)
-    learned = {label: cluster(matrix, lesson.rows, radius, lesson.known) for label, lesson in lessons.items()}
+    tuning = None if before is None else Tuning(before.radius, before.n_voters)
+    radius, n_voters = parts.choose(matrix, [*lessons.values()], tuning, seed)
+    learned = {label: parts.cluster(matrix, lesson.rows, radius, lesson.known) for label, lesson in lessons.items()}
     everything = dict(sorted({**known, **learned}.items()))
-    if limit is not None:
+    if max_centroids is not None:
         new = {number for number, label in enumerate(everything) if label in learned}
-        everything = dict(zip(everything, reduce([*everything.values()], limit, new=new, seed=seed), strict=True))
+        fewer = reduce([*everything.values()], max_centroids, new=new, seed=seed, shrink=parts.shrink)
+        everything = dict(zip(everything, fewer, strict=True))
     return Knowledge(everything, radius, n_voters)
 
 
-def _block_winners(search: Search, block: Float32s) -> Int64s:
-    winners: Int64s = block_votes(search, block).argmax(axis=1)
+def _block_winners(vote: Vote, search: Search, block: Float32s) -> Int64s:
+    winners: Int64s = vote(search, block).argmax(axis=1)
     return winners
 
 

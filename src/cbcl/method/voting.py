@@ -47,7 +47,7 @@ def rank_vote(vectors: ArrayLike, concepts: Sequence[Concepts], n_voters: int) -
     >>> rank_vote([[5.0]], [cups, keys], n_voters=2).tolist()
     [[0.1875, 1.0]]
     """
-    return _all_votes(vectors, concepts, n_voters, _block_rank_votes)
+    return _all_votes(vectors, concepts, n_voters, block_rank_votes)
 
 
 def _all_votes(
@@ -85,7 +85,8 @@ def inverse(distances: Float64s) -> Float64s:
     return np.divide(1.0, distances, out=np.full_like(distances, COINCIDENT), where=distances > 0.0)
 
 
-def _block_rank_votes(search: Search, block: Float32s) -> Float64s:
+def block_rank_votes(search: Search, block: Float32s) -> Float64s:
+    """`rank_vote` on one block: (b, t)."""
     voters = search.nearest(block, search.n)
     near, far = voters.distances[:, :1], search.farthest(block)[:, np.newaxis]
     ranks = np.arange(1, search.n + 1)

@@ -1,0 +1,1 @@
+"""Other learners to compare with, on vectors: anything with partial_fit and predict."""

@@ -1,0 +1,1 @@
+"""Data sets, vectors, streams of classes, scores and reports: how well it learns, and against what."""

@@ -1,0 +1,178 @@
+"""Beyond the paper: the learners side by side, whether the tuner is good enough, and how the numbers were made."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+
+from cbcl.method.arrays import Int64s
+from cbcl.study import cells
+from cbcl.study.cells import DASH, DATA, Cell, Group, Records, Strong, Table
+from cbcl.study.learners import RADII
+from cbcl.study.paper import BUDGETS, STAND_INS
+from cbcl.study.scores import Record, confusion
+
+CHOICES = ("cbcl", "cbcl-rank", "ncm", "knn", "slda", "ranpac", "ranpac-10000", "flb", "flb-tuned", "probe")
+VARIANTS = ("cbcl-rank", "ranpac-10000", "flb-tuned")  # of others: shown only where they were run
+PAIRS = [
+    ("cifar100", "resnet50-keras"),
+    *((data, backbone) for data in ("caltech101", "cub200") for backbone in STAND_INS["resnet18"]),
+]
+SHOTS = (None, 5, 10)
+CONFUSED = Cell("cifar100", "resnet50-keras", "cbcl", max_centroids=BUDGETS["cifar100"])
+TOLERATED = 0.5  # points that the tuner may lose against the best radius
+DIGITS = 12  # of a fingerprint
+ACCURACIES = {
+    "average": cells.averages,
+    "after the last": cells.lasts,
+    "mean over classes": cells.last_class_means,
+    "forgetting": cells.forgettings,
+}
+COSTS = {"megabytes": cells.megabytes, "seconds of learning": cells.seconds}
+
+
+def pairs(records: Records) -> list[tuple[str, str]]:
+    """Data and backbone: those of the paper's comparisons, and any other on which several learners were run."""
+    learners = defaultdict(set)
+    for record in cells.select(records, increment=10, base=None):
+        run = record["run"]
+        if run["learner"] in CHOICES and run["data"] in BUDGETS:
+            learners[run["data"], run["backbone"]].add(run["learner"])
+    several = sorted(pair for pair, names in learners.items() if len(names) > 2)
+    return [*PAIRS, *(pair for pair in several if pair not in PAIRS)]
+
+
+def learners(records: Records, data: str, backbone: str) -> Table:
+    """What a user could pick instead, on the same vectors; the best average stands out."""
+    asked = _asked(cells.select(records, data=data, backbone=backbone, increment=10, base=None))
+    groups, wanted = [], []
+    for shots in SHOTS:
+        here = [Cell(data, backbone, learner, shots=shots, max_centroids=BUDGETS[data]) for learner in asked]
+        best = max((cells.mean(records, cell, cells.averages).mean for cell in here), key=_or_least)
+        rows = [[cell.learner, *_compared(records, cell, best)] for cell in here]
+        groups.append(Group(f"{shots} shots" if shots else "all the data", rows))
+        wanted += here
+    caption = f"{DATA[data]}, {backbone}, 10 classes at a time, K = {BUDGETS[data]}"
+    return Table(caption, ("learner", *ACCURACIES, *COSTS), groups, cells.notes(records, wanted))
+
+
+def _compared(records: Records, cell: Cell, best: float) -> list[str]:
+    found = [cells.mean(records, cell, score) for score in ACCURACIES.values()]
+    first, *others = (cells.spread(one, 1) for one in found)
+    costs = (cells.number(cells.mean(records, cell, score).mean) for score in COSTS.values())
+    return [Strong(first) if found[0].mean == best else first, *others, *costs]
+
+
+def _or_least(value: float) -> float:
+    return -math.inf if math.isnan(value) else value
+
+
+def explained(records: Records) -> str:
+    """The learners in words."""
+    return "; ".join(f"{one}: {cells.described(one)}" for one in _asked(records)) + "."
+
+
+def _asked(records: Records) -> list[str]:
+    return [one for one in CHOICES if one not in VARIANTS or cells.select(records, learner=one)]
+
+
+def tuner(records: Records) -> Table:
+    """The radius that CBCL chose by itself, held against every fixed one."""
+    fixed = ["ncm", *(f"radius-{scale:g}" for scale in RADII)]
+    rows, wanted = [], []
+    for data, backbone in pairs(records):
+        for shots in SHOTS:
+            cell = Cell(data, backbone, "cbcl", shots=shots, max_centroids=BUDGETS[data])
+            here = [cell, *(cell._replace(learner=learner) for learner in fixed)]
+            tuned, *others = (cells.mean(records, one, cells.averages).mean for one in here)
+            best = max(others, key=_or_least)
+            gap = cells.signed(tuned - best)
+            shown = [Strong(cells.number(mean)) if mean == best else cells.number(mean) for mean in others]
+            known = fixed[others.index(best)] if not math.isnan(best) else DASH
+            last = Strong(f"{gap} (!)") if tuned - best < -TOLERATED else gap
+            rows.append([DATA[data], backbone, str(shots or "all"), cells.number(tuned), *shown, known, last])
+            wanted += here
+    names = ["∞ (NCM)", *(f"{scale:g}" for scale in RADII)]
+    columns = ("data", "backbone", "shots", "tuned", *names, "best", "tuned less best")
+    caption = "Average incremental accuracy (%) with D tuned, and with D fixed at so many times the vectors' spread"
+    notes = (*cells.orders(records, wanted, "means"), *cells.not_run(records, wanted))
+    return Table(caption, columns, [Group(None, rows)], notes, heads=3, words=("best",))
+
+
+def by_position(records: Records) -> Int64s | None:
+    """The confusion matrices of some orders added up: a place is when a class was learned, not which it is."""
+    found = [confusion(run) for run in records]
+    return np.sum(found, axis=0) if found else None
+
+
+def bias(matrix: Int64s) -> str:
+    """In words, whether answers favour the classes learned first or last."""
+    half = len(matrix) // 2
+    asked, answers = matrix.sum(axis=1), matrix.sum(axis=0)
+    right = np.diagonal(matrix)
+    shares = [100.0 * part[some].sum() / whole for part, whole, some in (
+        (answers, answers.sum(), slice(None, half)),
+        (answers, answers.sum(), slice(-half, None)),
+        (asked, asked.sum(), slice(-half, None)),
+        (right, asked[:half].sum(), slice(None, half)),
+        (right, asked[-half:].sum(), slice(-half, None)),
+    )]  # fmt: skip
+    old, new, due, old_right, new_right = (f"{share:.1f} %" for share in shares)
+    return (
+        f"{new} of the answers name one of the {half} classes learned last, which {due} of the questions are about; "
+        f"{old} name one of the {half} learned first. Of the first, {old_right} are labelled rightly, "
+        f"of the last, {new_right}."
+    )
+
+
+def origins(records: Records) -> Table:
+    """Data and backbones: what they were, in short fingerprints."""
+    found: dict[tuple[str, ...], list[Record]] = defaultdict(list)
+    for record in records:
+        inputs, run = record["inputs"], record["run"]
+        digests = (str(inputs[name])[:DIGITS] for name in ("pictures", "weights", "vectors"))
+        found[run["data"], run["backbone"], *digests, preprocessing(inputs["preprocessing"])].append(record)
+    rows = [[DATA.get(key[0], key[0]), *key[1:], *_amount(some)] for key, some in sorted(found.items())]
+    columns = ("data", "backbone", "pictures", "weights", "vectors", "preprocessing", "runs", "hours")
+    return Table("What was run on", columns, [Group(None, rows)], heads=2, words=columns[2:6])
+
+
+def surroundings(records: Records) -> Table:
+    """Commits, machines and versions."""
+    found: dict[tuple[str, ...], list[Record]] = defaultdict(list)
+    for record in records:
+        versions = ", ".join(f"{name} {number}" for name, number in sorted(record["versions"].items()))
+        found[record["commit"] or DASH, record["version"], record["machine"], versions].append(record)
+    rows = [[*key, *_amount(some)] for key, some in sorted(found.items())]
+    columns = ("commit", "cbcl", "machine", "libraries", "runs", "hours")
+    return Table("What it was run with", columns, [Group(None, rows)], words=columns[1:4])
+
+
+def _amount(records: Records) -> list[str]:
+    """How many runs, and hours of all of them."""
+    spent = sum(total(record["seconds"]) for record in records)
+    return [str(len(records)), f"{spent / 3600.0:.2f}"]
+
+
+def total(seconds: dict[str, float]) -> float:
+    """All that a run took: as recorded, or the sum of its parts."""
+    return seconds["all"] if "all" in seconds else sum(seconds.values())
+
+
+def preprocessing(description: dict[str, Any]) -> str:
+    """What was done to a picture, in a line.
+
+    >>> preprocessing({"size": 224, "filter": "bicubic", "mean": [127, 127, 127]})
+    'size 224, filter bicubic, mean 127 127 127'
+    """
+    return ", ".join(f"{name} {_value(value)}" for name, value in description.items()) or DASH
+
+
+def _value(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return " ".join(_value(one) for one in value)
+    return value if isinstance(value, str) else json.dumps(value)

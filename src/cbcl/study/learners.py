@@ -1,0 +1,92 @@
+"""The learners of the study by name: each is made for a seed and a budget, and an ablation passes another function."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from numpy.typing import ArrayLike, NDArray
+
+from cbcl.method.budget import merge_evenly, remove
+from cbcl.method.voting import block_rank_votes
+from cbcl.rivals.discriminant import StreamingLDA
+from cbcl.rivals.hybrid import Hybrid, agglomerative, fixed, k_means, single
+from cbcl.rivals.linear import FewShotBaseline, LinearProbe
+from cbcl.rivals.projection import RandomProjectionRidge
+
+NEIGHBOURS = 10
+RADII = (1.5, 1.25, 1.1, 1.0, 0.75, 0.5, 0.0)  # to hold the tuned one against; infinity is nearest class mean
+
+
+class Learner(Protocol):
+    """Anything that learns vectors and labels, a few classes at a time, and labels vectors."""
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> object: ...
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]: ...
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The arrays that it would have to save to go on."""
+
+
+class Kind(NamedTuple):
+    """A learner in words, and how it is made from a seed and, where that means something to it, a budget."""
+
+    words: str
+    make: Callable[[int, int | None], Learner]
+    budgeted: bool = True
+
+
+def _hybrid(words: str, **parts: Any) -> Kind:
+    return Kind(words, lambda seed, limit: Hybrid(seed=seed, max_centroids=limit, **parts))
+
+
+def _other(words: str, make: Callable[[int], Learner]) -> Kind:
+    return Kind(words, lambda seed, _: make(seed), budgeted=False)
+
+
+def _means(seed: int, limit: int | None) -> Learner:
+    return Hybrid(cluster=k_means(seed), max_centroids=limit, seed=seed)
+
+
+LEARNERS = {
+    "cbcl": _hybrid("CBCL as it comes: D and n chosen by cross-validation"),
+    "cbcl-rank": _hybrid("CBCL with the vote of the authors' published code", vote=block_rank_votes),
+    "single-centroid": _hybrid("CBCL with one voter", choose=single),
+    "trad-agg": _hybrid("CBCL with traditional agglomerative clustering, as many centroids", cluster=agglomerative),
+    "k-means": Kind("CBCL with k-means, as many centroids", _means),
+    "remove-centroids": _hybrid("CBCL that removes centroids to make room", shrink=remove),
+    "merge-evenly": _hybrid("CBCL whose k-means counts each centroid once to make room", shrink=merge_evenly),
+    "ncm": _other("nearest class mean", lambda seed: Hybrid(choose=fixed(math.inf, 1), seed=seed)),
+    "knn": _other(
+        f"{NEIGHBOURS} nearest neighbours, by 1 / distance",
+        lambda seed: Hybrid(choose=fixed(0.0, NEIGHBOURS), seed=seed),
+    ),
+    **{
+        f"radius-{scale:g}": _hybrid(f"CBCL with D at {scale:g} times the vectors' spread", choose=fixed(scale, 1))
+        for scale in RADII
+    },
+    "flb": _other(
+        "the paper's few-shot baseline: a linear layer, trained on all data so far",
+        lambda seed: FewShotBaseline(seed=seed),
+    ),
+    "probe": _other("a well-tuned linear layer, trained on all data so far", lambda seed: LinearProbe(seed=seed)),
+    "slda": _other("streaming linear discriminant analysis", lambda _: StreamingLDA()),
+    "ranpac": _other("random projection to 2,000 and ridge regression", lambda seed: RandomProjectionRidge(seed=seed)),
+    "ranpac-10000": _other(
+        "random projection to 10,000 and ridge regression", lambda seed: RandomProjectionRidge(10_000, seed=seed)
+    ),
+}
+
+
+def kind(name: str) -> Kind:
+    """A learner by name.
+
+    >>> kind("nmc")
+    Traceback (most recent call last):
+    ValueError: there is no learner 'nmc': there are cbcl, cbcl-rank, ...
+    """
+    if name not in LEARNERS:
+        raise ValueError(f"there is no learner {name!r}: there are {', '.join(LEARNERS)}.")
+    return LEARNERS[name]

@@ -1,0 +1,93 @@
+"""Labels and a seed give a stream: classes in a random order, a few at a time, each with rows to learn and to test.
+
+n vectors, t classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbcl.method.arrays import Int64s
+
+LEARNED = 0.8  # the share of each class to learn from, where a data set has no split of its own
+
+# Each kind of draw has its own generator, so that the order of the classes, say, is the same for any number of shots.
+SPLIT, ORDER, SHOTS = range(3)
+
+
+class Protocol(NamedTuple):
+    """How classes come: so many at a time, with so many vectors each."""
+
+    increment: int = 10  # classes at a time
+    base: int | None = None  # classes of the first increment, where it differs
+    shots: int | None = None  # vectors of each class to learn from; None: all
+    classes: int = 100  # at most so many take part, drawn at random
+
+
+class Stream(NamedTuple):
+    """Classes in the order in which they are learned, with the rows of each."""
+
+    classes: tuple[str, ...]
+    sizes: tuple[int, ...]  # of the increments, in classes
+    learned: tuple[Int64s, ...]  # rows to learn from, class by class
+    tested: tuple[Int64s, ...]  # rows to test on, class by class
+
+    def increments(self) -> Iterator[tuple[int, Int64s]]:
+        """How many classes are known after each increment, and the rows that are new in it."""
+        known = 0
+        for size in self.sizes:
+            rows = np.concatenate(self.learned[known : known + size])
+            known += size
+            yield known, rows
+
+
+def stream(labels: NDArray[Any], test: NDArray[np.bool_] | None, protocol: Protocol, seed: int) -> Stream:
+    """A stream of the classes of a data set; without a split of its own, four fifths of each class are learned.
+
+    The rows of a class come in a random order, and the first of them are the shots: five are among the ten.
+
+    >>> labels = np.repeat(["cup", "key", "pen", "toy"], 10)
+    >>> found = stream(labels, None, Protocol(increment=2, shots=3), seed=0)
+    >>> found.classes, found.sizes, [len(rows) for rows in found.learned], [len(rows) for rows in found.tested]
+    (('toy', 'cup', 'key', 'pen'), (2, 2), [3, 3, 3, 3], [2, 2, 2, 2])
+    """
+    _check(protocol)
+    everything = np.unique(labels)
+    split, shots = _generator(seed, SPLIT), _generator(seed, SHOTS)
+    learned, tested = {}, {}
+    for label in everything.tolist():
+        rows = np.flatnonzero(labels == label)
+        if test is None:
+            rows = split.permutation(rows)
+            cut = max(1, round(LEARNED * len(rows)))
+            of_class, tested[label] = rows[:cut], np.sort(rows[cut:])
+        else:
+            of_class, tested[label] = rows[~test[rows]], rows[test[rows]]
+        learned[label] = shots.permutation(np.sort(of_class))[: protocol.shots]
+    empty = [label for label, rows in learned.items() if not len(rows)]
+    if empty:
+        raise ValueError(f"there is nothing to learn {empty[0]!r} from: all its pictures are for testing.")
+    order = tuple(str(label) for label in _generator(seed, ORDER).permutation(everything)[: protocol.classes])
+    sizes = _sizes(len(order), protocol)
+    return Stream(order, sizes, tuple(learned[label] for label in order), tuple(tested[label] for label in order))
+
+
+def _sizes(classes: int, protocol: Protocol) -> tuple[int, ...]:
+    """How many classes each increment has; the last may have fewer."""
+    first = min(protocol.base or protocol.increment, classes)
+    starts = range(first, classes, protocol.increment)
+    return (first, *(min(protocol.increment, classes - start) for start in starts))
+
+
+def _generator(seed: int, purpose: int) -> np.random.Generator:
+    return np.random.default_rng([seed, purpose])
+
+
+def _check(protocol: Protocol) -> None:
+    for name, value in protocol._asdict().items():
+        if value is not None and value < 1:
+            raise ValueError(f"{name}={value} must be at least 1.")
