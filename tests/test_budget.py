@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from inputs import vectors
 from sklearn.cluster import KMeans
 
-from cbcl import Concepts, agg_var, merge, reduce, remove
+from cbcl import Concepts, agg_var, merge, merge_evenly, reduce, remove
+from cbcl.method.arrays import Float32s, Int64s
 from cbcl.method.budget import Shrink, shares
+from cbcl.method.means import MOST_POINTS, k_means
 
 sizes = st.lists(st.integers(1, 60), min_size=1, max_size=12)
 
@@ -68,13 +70,42 @@ def test_newcomers_shrink_too_when_they_alone_are_too_many() -> None:
     assert [len(concepts.counts) for concepts in got] == [1, 1, 20, 10]
 
 
-def test_merging_is_k_means_on_the_centroids() -> None:
-    before = points(40)
-    after = merge(before, 7, seed=5)
-    want = KMeans(7, n_init=1, random_state=5).fit(before.centroids.astype(np.float64))
-    by_position = np.lexsort(after.centroids.T), np.lexsort(want.cluster_centers_.T)
-    np.testing.assert_allclose(after.centroids[by_position[0]], want.cluster_centers_[by_position[1]], rtol=1e-5)
-    assert sorted(after.counts.tolist()) == sorted(np.bincount(want.labels_).tolist())
+def groups_cost(points: Float32s, weights: Int64s, groups: Int64s) -> float:
+    """The weighted squared distances of points to the mean of their group."""
+    cost = 0.0
+    for group in np.unique(groups):
+        some = groups == group
+        mean = np.average(points[some], axis=0, weights=weights[some])
+        cost += float((weights[some, None] * (points[some] - mean) ** 2).sum())
+    return cost
+
+
+@pytest.mark.parametrize(("m", "n"), [(40, 7), (200, 60), (78, 72), (MOST_POINTS + 1, 5)])
+def test_k_means_is_as_good_as_the_librarys(m: int, n: int) -> None:
+    rng = np.random.default_rng(m)
+    points = rng.normal(size=(m, 30), loc=5.0).astype(np.float32)
+    weights = rng.integers(1, 20, m)
+    ours = [groups_cost(points, weights, k_means(points, weights, n, seed)) for seed in range(5)]
+    library = [
+        KMeans(n, n_init=1, random_state=seed).fit(points.astype(np.float64), sample_weight=weights).inertia_
+        for seed in range(5)
+    ]
+    assert np.mean(ours) == pytest.approx(np.mean(library), rel=0.06)
+
+
+def test_making_room_leaves_the_mean_of_a_class_where_it_is() -> None:
+    rng = np.random.default_rng(0)
+    concepts = agg_var(rng.normal(size=(500, 8)), radius=2.5)
+    mean = np.average(concepts.centroids, axis=0, weights=concepts.counts)
+    for n in range(len(concepts.counts) - 1, 0, -3):
+        concepts = merge(concepts, n, seed=n)
+        np.testing.assert_allclose(np.average(concepts.centroids, axis=0, weights=concepts.counts), mean, atol=1e-5)
+    assert concepts.size == 500
+
+
+def test_counting_each_centroid_once_draws_a_class_towards_its_outliers() -> None:
+    concepts = Concepts(np.array([[0.0], [0.2], [9.0]], dtype=np.float32), np.array([99, 99, 1]))
+    assert merge(concepts, 1, seed=0).centroids[0, 0] < 0.2 < 3.0 < merge_evenly(concepts, 1, seed=0).centroids[0, 0]
 
 
 def test_the_seed_reaches_the_k_means() -> None:

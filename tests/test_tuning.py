@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 
 from cbcl import CBCLClassifier, Tuning, agg_var, tune, vote
 from cbcl.method.arrays import Float64s
-from cbcl.method.tuning import MOST_ROWS, SCALES, Lesson, _cross_validate, _sampled
+from cbcl.method.tuning import MOST_ROWS, SCALES, Lesson, _cross_validate, _sampled, _usual_radius, choose, spread
 
 
 def clusters(per_class: int, spots: int, seed: int = 0) -> list[Float64s]:
@@ -69,24 +69,30 @@ def test_all_of_the_digits_get_more_centroids_and_are_the_better_for_it(seed: in
     assert tuned.score(pixels[test], digits[test]) > simple.score(pixels[test], digits[test]) + 0.05
 
 
-def test_what_was_chosen_before_is_left_only_for_the_simpler() -> None:
-    classes = clusters(60, spots=6)
-    assert tune(classes, before=Tuning(math.inf, 1)) == Tuning(math.inf, 1)
-    fine = tune(classes)
-    assert tune(clusters(60, spots=6, seed=1), before=fine) == fine
-    rng = np.random.default_rng(0)
-    blobs = [rng.normal(loc=mean, size=(40, 50)) for mean in (0.0, 0.3, 0.6, 0.9)]  # means say it all
-    kept = tune(blobs, before=Tuning(0.0, 3))
-    assert kept.radius > 0.0 or kept.n_voters < 3
+def test_what_was_chosen_before_is_kept() -> None:
+    matrix = np.concatenate(clusters(60, spots=6))
+    lessons = [Lesson(np.arange(start, start + 60)) for start in range(0, len(matrix), 60)]
+    assert choose(matrix, lessons, None, 0).radius < math.inf
+    for before in (Tuning(math.inf, 1), Tuning(3.0, 2)):
+        assert choose(matrix, lessons, before, 0) == before
 
 
-def test_without_evidence_there_is_one_centroid_a_class_or_what_was_before() -> None:
+@pytest.mark.parametrize(("per_class", "some"), [(29, 1), (30, 7), (200, 50)])
+def test_many_vectors_get_a_centroid_for_every_four_and_fewer_get_one(per_class: int, some: int) -> None:
+    classes = noisy(per_class, seed=0)
+    matrix = np.concatenate(classes)
+    lessons = [Lesson(np.arange(start, start + per_class)) for start in range(0, len(matrix), per_class)]
+    radius = _usual_radius(matrix, lessons, spread(matrix, lessons))
+    found = np.mean([len(agg_var(x, radius).counts) for x in classes])
+    assert found == pytest.approx(some, rel=0.15)
+
+
+def test_without_evidence_there_is_one_centroid_a_class() -> None:
     one_each = [np.eye(3)[[i]] for i in range(3)]
     only_class = clusters(60, spots=6)[:1]
     twins = [np.ones((4, 2)), np.ones((4, 2))]
     for classes in (one_each, only_class, twins):
         assert tune(classes) == Tuning(math.inf, 1)
-        assert tune(classes, before=Tuning(2.0, 3)) == Tuning(2.0, 3)
 
 
 def test_the_seed_reaches_the_folds() -> None:

@@ -5,7 +5,6 @@ t classes, m centroids of a class, d features.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeAlias
 
@@ -14,6 +13,7 @@ import numpy as np
 from cbcl.method import _fallback
 from cbcl.method.arrays import Int64s, as_count, read_only
 from cbcl.method.concepts import Concepts, checked
+from cbcl.method.means import k_means
 from cbcl.method.threads import one_thread
 
 Shrink: TypeAlias = Callable[[Concepts, int, int], Concepts]  # concepts, how many at most, seed
@@ -49,16 +49,11 @@ def merge_evenly(concepts: Concepts, n: int, seed: int) -> Concepts:
 def _merged(concepts: Concepts, n: int, seed: int, weights: Int64s) -> Concepts:
     if as_count(n, "n") >= len(concepts.counts):
         return concepts
-    from sklearn.cluster import KMeans  # loading scikit-learn takes most of a second, so only where it is needed
-    from sklearn.exceptions import ConvergenceWarning
-
-    points = concepts.centroids.astype(np.float64)
-    # One thread: with more, the order of k-means' sums, and so its last bits, would depend on how many there are.
-    with warnings.catch_warnings(), one_thread():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct centroids than n
-        groups = KMeans(n, n_init=1, random_state=seed).fit_predict(points, sample_weight=weights)
+    with one_thread():  # with more, the order of the sums, and so their last bits, would depend on how many there are
+        groups = k_means(concepts.centroids, weights, n, seed)
     firsts, order = np.unique(groups, return_index=True)
     members = [np.flatnonzero(groups == group) for group in firsts[np.argsort(order)]]  # by the first centroid of each
+    points = concepts.centroids.astype(np.float64)
     centroids = [np.average(points[some], axis=0, weights=weights[some]) for some in members]
     counts = np.array([concepts.counts[some].sum() for some in members])
     return Concepts(read_only(np.array(centroids, dtype=np.float32)), read_only(counts))

@@ -16,7 +16,7 @@ from cbcl.rivals.linear import FewShotBaseline, LinearProbe
 from cbcl.rivals.projection import RandomProjectionRidge
 
 NEIGHBOURS = 10
-RADII = (1.5, 1.25, 1.1, 1.0, 0.75, 0.5, 0.0)  # to hold the tuned one against; infinity is nearest class mean
+RADII = (1.5, 1.25, 1.1, 1.0, 0.75, 0.0)  # to hold the tuned one against; infinity is nearest class mean
 
 
 class Learner(Protocol):

@@ -31,7 +31,7 @@ from cbcl.study.records import Record, Run, append, key, read, surroundings
 from cbcl.study.scores import encode_confusion
 from cbcl.study.streams import Stream, stream
 from cbcl.study.vectors import Features, features
-from cbcl.study.watch import Watch
+from cbcl.study.watch import Directions, Watch
 from cbcl.vision.extractor import Progress, cores
 
 
@@ -42,7 +42,7 @@ def perform(run: Run, seen: Features, make: Callable[[int, int | None], Learner]
     rows = np.concatenate(found.tested)
     ends = np.cumsum([len(of_class) for of_class in found.tested])
     truth = np.repeat(np.arange(len(found.classes)), [len(of_class) for of_class in found.tested])
-    examiner = _Examiner(found, np.ascontiguousarray(seen.vectors[rows]))
+    examiner = _Examiner(found, np.ascontiguousarray(seen.vectors[rows]), _directions(seen))
     right, centroids, tunings, learning = [], [], [], 0.0
     begun = perf_counter()
     for known, new in found.increments():
@@ -77,8 +77,8 @@ def perform(run: Run, seen: Features, make: Callable[[int, int | None], Learner]
 class _Examiner:
     """Asks a learner about all test vectors of the classes it knows."""
 
-    def __init__(self, found: Stream, vectors: NDArray[np.float32]) -> None:
-        self._vectors, self._watch = vectors, Watch(vectors)
+    def __init__(self, found: Stream, vectors: NDArray[np.float32], directions: Directions) -> None:
+        self._vectors, self._watch = vectors, Watch(vectors, directions)
         self._numbers = {label: number for number, label in enumerate(found.classes)}
 
     def answers(self, learner: Learner, q: int) -> NDArray[np.int64]:
@@ -173,6 +173,11 @@ def _begin() -> None:
 
 def _perform(run: Run, home: Path | None) -> dict[str, Any]:
     return perform(run, _features(run.data, run.backbone, home))
+
+
+@cache
+def _directions(seen: Features) -> Directions:
+    return Directions(seen.vectors)
 
 
 @cache
