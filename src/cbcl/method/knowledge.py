@@ -18,11 +18,12 @@ from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix
 from cbcl.method.budget import Shrink, merge, reduce
 from cbcl.method.concepts import Concepts, cluster
 from cbcl.method.search import Index, Search, in_blocks
-from cbcl.method.tuning import Lesson, Tuning, choose
+from cbcl.method.tuning import Lesson, Tuning, choose, widened
 from cbcl.method.voting import block_votes, inverse
 
 Choose: TypeAlias = Callable[[Matrix, Sequence[Lesson], Tuning | None, int], Tuning]  # the tuning before, and a seed
 Cluster: TypeAlias = Callable[[Matrix, Int64s, float, Concepts | None], Concepts]  # rows, radius, what is known
+Widen: TypeAlias = Callable[[Matrix, Sequence[Lesson], float, int], float]  # the radius, and how many centroids at most
 Vote: TypeAlias = Callable[[Search, Float32s], Float64s]  # on one block: (b, t)
 
 
@@ -57,6 +58,7 @@ class Parts(NamedTuple):
     """What learning is made of: another function in a place is another method."""
 
     choose: Choose
+    widen: Widen  # where newcomers would take more than their share of a full memory
     cluster: Cluster
     shrink: Shrink
 
@@ -113,7 +115,7 @@ class Knowledge:
 
 def learn(before: Knowledge | None, matrix: Matrix, targets: NDArray[Any], options: Options) -> Knowledge:
     """What is known after these vectors and their labels, on top of what was known before."""
-    parts = Parts(options.choose, cluster, merge)
+    parts = Parts(options.choose, widened if options.radius is None else as_given, cluster, merge)
     return learn_by(parts, before, matrix, targets, max_centroids=options.max_centroids, seed=options.seed)
 
 
@@ -131,13 +133,23 @@ def learn_by(
     lessons = _lessons(targets, known)
     tuning = None if before is None else Tuning(before.radius, before.n_voters)
     radius, n_voters = parts.choose(matrix, [*lessons.values()], tuning, seed)
-    learned = {label: parts.cluster(matrix, lesson.rows, radius, lesson.known) for label, lesson in lessons.items()}
+    within = radius
+    if max_centroids is not None:
+        others = [len(concepts.counts) for label, concepts in known.items() if label not in lessons]
+        share = max_centroids * len(lessons) // (len(lessons) + len(others))
+        within = parts.widen(matrix, [*lessons.values()], radius, max(share, max_centroids - sum(others)))
+    learned = {label: parts.cluster(matrix, lesson.rows, within, lesson.known) for label, lesson in lessons.items()}
     everything = dict(sorted({**known, **learned}.items()))
     if max_centroids is not None:
         new = {number for number, label in enumerate(everything) if label in learned}
         fewer = reduce([*everything.values()], max_centroids, new=new, seed=seed, shrink=parts.shrink)
         everything = dict(zip(everything, fewer, strict=True))
     return Knowledge(everything, radius, n_voters)
+
+
+def as_given(matrix: Matrix, lessons: Sequence[Lesson], radius: float, most: int) -> float:  # noqa: ARG001
+    """The radius as it was given, however many centroids that makes."""
+    return radius
 
 
 def _block_winners(vote: Vote, search: Search, block: Float32s) -> Int64s:

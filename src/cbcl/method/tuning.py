@@ -110,12 +110,26 @@ def _usual_radius(matrix: Matrix, lessons: Sequence[Lesson], unit: float) -> flo
     count = sum(len(lesson.rows) for lesson in lessons)
     if count < MANY * len(lessons):
         return math.inf
-    low, high = 0.0, 2.0 * unit
+    return _smallest(matrix, lessons, 0.0, 2.0 * unit, int(count / BEHIND))
+
+
+def widened(matrix: Matrix, lessons: Sequence[Lesson], radius: float, most: int) -> float:
+    """The radius, or the smallest larger one with which the lessons make no more centroids than that, or about."""
+    if _centroids(matrix, lessons, radius) <= most:
+        return radius
+    return _smallest(matrix, lessons, radius, max(2.0 * radius, 2.0 * spread(matrix, lessons)), most)
+
+
+def _smallest(matrix: Matrix, lessons: Sequence[Lesson], low: float, high: float, most: int) -> float:
+    """The smallest radius above `low` that makes no more centroids than that; `high` is taken to be large enough."""
     for _ in range(STEPS):
         middle = (low + high) / 2.0
-        centroids = sum(len(cluster(matrix, lesson.rows, middle, None).counts) for lesson in lessons)
-        low, high = (middle, high) if BEHIND * centroids > count else (low, middle)
+        low, high = (middle, high) if _centroids(matrix, lessons, middle) > most else (low, middle)
     return high
+
+
+def _centroids(matrix: Matrix, lessons: Sequence[Lesson], radius: float) -> int:
+    return sum(len(cluster(matrix, lesson.rows, radius, lesson.known).counts) for lesson in lessons)
 
 
 def _sampled(lessons: Sequence[Lesson], seed: int) -> Sequence[Lesson]:

@@ -22,7 +22,7 @@ from cbcl.method import concepts, tuning
 from cbcl.method.arrays import Float64s, Int64s, Matrix, as_count, as_float32, as_matrix, as_radius, read_only
 from cbcl.method.budget import Shrink, merge
 from cbcl.method.concepts import Concepts
-from cbcl.method.knowledge import Choose, Cluster, Knowledge, Options, Parts, Vote, learn_by
+from cbcl.method.knowledge import Choose, Cluster, Knowledge, Options, Parts, Vote, Widen, learn_by
 from cbcl.method.threads import one_thread
 from cbcl.method.tuning import Lesson, Tuning, spread
 from cbcl.method.voting import block_votes
@@ -44,6 +44,7 @@ class Hybrid:
         self,
         *,
         choose: Choose | None = None,
+        widen: Widen = tuning.widened,
         cluster: Cluster = concepts.cluster,
         shrink: Shrink = merge,
         vote: Vote = block_votes,
@@ -52,7 +53,7 @@ class Hybrid:
     ) -> None:
         self.max_centroids = None if max_centroids is None else as_count(max_centroids, "max_centroids")
         self.seed = int(check_random_state(seed).randint(np.iinfo(np.int32).max))  # as CBCLClassifier draws it
-        self.parts = Parts(choose or Options(max_centroids=self.max_centroids).choose, cluster, shrink)
+        self.parts = Parts(choose or Options(max_centroids=self.max_centroids).choose, widen, cluster, shrink)
         self.vote = vote
         self.knowledge: Knowledge | None = None
 

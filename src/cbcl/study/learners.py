@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 from numpy.typing import ArrayLike, NDArray
 
 from cbcl.method.budget import merge_evenly, remove
+from cbcl.method.knowledge import as_given
 from cbcl.method.voting import block_rank_votes
 from cbcl.rivals.discriminant import StreamingLDA
 from cbcl.rivals.hybrid import Hybrid, agglomerative, fixed, k_means, single
@@ -64,7 +65,9 @@ LEARNERS = {
         lambda seed: Hybrid(choose=fixed(0.0, NEIGHBOURS), seed=seed),
     ),
     **{
-        f"radius-{scale:g}": _hybrid(f"CBCL with D at {scale:g} times the vectors' spread", choose=fixed(scale, 1))
+        f"radius-{scale:g}": _hybrid(
+            f"CBCL with D at {scale:g} times the vectors' spread", choose=fixed(scale, 1), widen=as_given
+        )
         for scale in RADII
     },
     "flb": _other(
