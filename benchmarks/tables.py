@@ -29,29 +29,6 @@ def ratios(name: str) -> str:
     return "\n".join(rows)
 
 
-def accuracy() -> str:
-    records = [json.loads(line) for line in (RESULTS / "tuning.jsonl").read_text().splitlines()]
-    choices = list(dict.fromkeys(record["choice"] for record in records))
-    cells: dict[tuple[str, ...], dict[str, list[list[float]]]] = {}
-    for record in records:
-        shots, increment = record["protocol"]["shots"] or "all", record["protocol"]["increment"]
-        row = (record["about"].split(",")[0].split(" without")[0], str(shots), str(increment))
-        cells.setdefault(row, {}).setdefault(record["choice"], []).append(record["accuracies"])
-    rows = [f"| data | shots | at a time | orders | {' | '.join(choices)} |", "|---" * (4 + len(choices)) + "|"]
-    for labels, found in cells.items():
-        numbers = [
-            f"{100 * np.mean([np.mean(run) for run in found[choice]]):.1f} / "
-            f"{100 * np.mean([run[-1] for run in found[choice]]):.1f}"
-            for choice in choices
-        ]
-        rows.append(f"| {' | '.join(labels)} | {len(found[choices[0]])} | {' | '.join(numbers)} |")
-    return "\n".join(rows)
-
-
-if __name__ == "__main__":
-    print(speed(), accuracy(), sep="\n\n")
-
-
 def unknown() -> str:
     rows = [
         "| data | backbone | known | photos each | first guess right | known refused | unknown found | area |"
@@ -66,3 +43,7 @@ def unknown() -> str:
         about = f"{record['about']} | {record['backbone'].split()[0]}"
         rows.append(f"| {about} | {how['known']} | {how['shots']} | {shares} | {last} |")
     return "\n".join(rows)
+
+
+if __name__ == "__main__":
+    print(speed(), seeing(), unknown(), sep="\n\n")

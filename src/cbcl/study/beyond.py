@@ -16,8 +16,8 @@ from cbcl.study.learners import RADII
 from cbcl.study.paper import BUDGETS, STAND_INS
 from cbcl.study.scores import Record, confusion
 
-CHOICES = ("cbcl", "cbcl-rank", "ncm", "knn", "slda", "ranpac", "ranpac-10000", "flb", "flb-tuned", "probe")
-VARIANTS = ("cbcl-rank", "ranpac-10000", "flb-tuned")  # of others: shown only where they were run
+CHOICES = ("cbcl", "cbcl-rank", "ncm", "knn", "slda", "ranpac", "ranpac-10000", "flb", "probe")
+VARIANTS = ("cbcl-rank", "ranpac-10000")  # of others: shown only where they were run
 PAIRS = [
     ("cifar100", "resnet50-keras"),
     *((data, backbone) for data in ("caltech101", "cub200") for backbone in STAND_INS["resnet18"]),
@@ -49,15 +49,20 @@ def pairs(records: Records) -> list[tuple[str, str]]:
 def learners(records: Records, data: str, backbone: str) -> Table:
     """What a user could pick instead, on the same vectors; the best average stands out."""
     asked = _asked(cells.select(records, data=data, backbone=backbone, increment=10, base=None))
-    groups, wanted = [], []
+    groups: list[Group] = []
+    wanted: list[Cell] = []
+    notes: list[str] = []
     for shots in SHOTS:
         here = [Cell(data, backbone, learner, shots=shots, max_centroids=BUDGETS[data]) for learner in asked]
-        best = max((cells.mean(records, cell, cells.averages).mean for cell in here), key=_or_least)
-        rows = [[cell.learner, *_compared(records, cell, best)] for cell in here]
+        shared = cells.common(records, here)
+        best = max((cells.mean(shared, cell, cells.averages).mean for cell in here), key=_or_least)
+        rows = [[cell.learner, *_compared(shared, cell, best)] for cell in here]
         groups.append(Group(f"{shots} shots" if shots else "all the data", rows))
+        notes += cells.orders(shared, here)
         wanted += here
     caption = f"{DATA[data]}, {backbone}, 10 classes at a time, K = {BUDGETS[data]}"
-    return Table(caption, ("learner", *ACCURACIES, *COSTS), groups, cells.notes(records, wanted))
+    said = (*dict.fromkeys(notes), *cells.not_run(records, wanted))
+    return Table(caption, ("learner", *ACCURACIES, *COSTS), groups, said)
 
 
 def _compared(records: Records, cell: Cell, best: float) -> list[str]:
@@ -83,24 +88,28 @@ def _asked(records: Records) -> list[str]:
 def tuner(records: Records) -> Table:
     """The radius that CBCL chose by itself, held against every fixed one."""
     fixed = ["ncm", *(f"radius-{scale:g}" for scale in RADII)]
-    rows, wanted = [], []
+    rows: list[list[str]] = []
+    wanted: list[Cell] = []
+    notes: list[str] = []
     for data, backbone in pairs(records):
         for shots in SHOTS:
             cell = Cell(data, backbone, "cbcl", shots=shots, max_centroids=BUDGETS[data])
             here = [cell, *(cell._replace(learner=learner) for learner in fixed)]
-            tuned, *others = (cells.mean(records, one, cells.averages).mean for one in here)
+            shared = cells.common(records, here)
+            tuned, *others = (cells.mean(shared, one, cells.averages).mean for one in here)
             best = max(others, key=_or_least)
             gap = cells.signed(tuned - best)
             shown = [Strong(cells.number(mean)) if mean == best else cells.number(mean) for mean in others]
             known = fixed[others.index(best)] if not math.isnan(best) else DASH
             last = Strong(f"{gap} (!)") if tuned - best < -TOLERATED else gap
             rows.append([DATA[data], backbone, str(shots or "all"), cells.number(tuned), *shown, known, last])
+            notes += cells.orders(shared, here, "means")
             wanted += here
     names = ["∞ (NCM)", *(f"{scale:g}" for scale in RADII)]
     columns = ("data", "backbone", "shots", "tuned", *names, "best", "tuned less best")
     caption = "Average incremental accuracy (%) with D tuned, and with D fixed at so many times the vectors' spread"
-    notes = (*cells.orders(records, wanted, "means"), *cells.not_run(records, wanted))
-    return Table(caption, columns, [Group(None, rows)], notes, heads=3, words=("best",))
+    said = (*dict.fromkeys(notes), *cells.not_run(records, wanted))
+    return Table(caption, columns, [Group(None, rows)], said, heads=3, words=("best",))
 
 
 def by_position(records: Records) -> Int64s | None:

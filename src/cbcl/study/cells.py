@@ -108,6 +108,14 @@ def behind(records: Iterable[Record], cell: Cell) -> list[Record]:
     return select(records, **fields)
 
 
+def common(records: Iterable[Record], cells: Iterable[Cell]) -> list[Record]:
+    """The records of those orders in which all of the cells were run, but for cells that were not run at all."""
+    kept = list(records)
+    seeds = [{record["run"]["seed"] for record in behind(kept, cell)} for cell in cells]
+    shared = set.intersection(*(some for some in seeds if some)) if any(seeds) else set()
+    return [record for record in kept if record["run"]["seed"] in shared]
+
+
 def of_claim(claim: Claim, backbone: str) -> Cell:
     """What is run for a claim of the paper, with a backbone of ours."""
     setting = claim.protocol

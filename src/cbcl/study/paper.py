@@ -127,7 +127,7 @@ OPEN = {
 
 BRIEF = (
     f"FLB makes {EPOCHS} passes at a rate of {RATE} however few the vectors, so its layer may be trained too briefly: "
-    "see flb-tuned"
+    "see probe"
 )
 ENDED = "it looks like NCM's accuracy after the last increment, not like its average over increments: see that too"
 ENDED_TOO = "it may be the accuracy after the last increment, as NCM's in the same table seems to be: see that too"

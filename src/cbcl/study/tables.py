@@ -18,7 +18,7 @@ from cbcl.study.scores import summary
 CIFAR, MAIN = "cifar100", "resnet50-keras"  # the data and the backbone of most of the paper's comparisons
 LIMIT = BUDGETS[CIFAR]
 SHOTS = (5, 10)
-FEW = {"FLB": "flb", "FLB, tuned": "flb-tuned", "linear probe": "probe", "NCM": "ncm", "CBCL": "cbcl"}
+FEW = {"FLB": "flb", "FLB, well tuned": "probe", "NCM": "ncm", "CBCL": "cbcl"}
 REDUCED = {"cbcl": "CBCL", "remove-centroids": "Remove-Centroids", "merge-evenly": "merged evenly"}
 MORE = ("merge-evenly", "cbcl-rank")  # hybrids that have no row in the paper
 
