@@ -136,7 +136,9 @@ from test_records import record
 from cbcl.study.records import append
 
 folder, start = Path(sys.argv[1]), int(sys.argv[2])
-sys.stdin.readline()  # until both are there
+sys.stdout.write("ready\\n")
+sys.stdout.flush()
+sys.stdin.readline()
 for seed in range(start, start + 200):
     append(folder, record(seed, long="x" * (seed * 137 % 30_000)))
 """
@@ -146,10 +148,16 @@ def test_two_processes_that_append_at_the_same_time_lose_nothing(tmp_path: Path)
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
     both = [
         subprocess.Popen(
-            [sys.executable, "-c", APPENDING, str(tmp_path), str(start)], stdin=subprocess.PIPE, env=environment
+            [sys.executable, "-c", APPENDING, str(tmp_path), str(start)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
         )
         for start in (0, 1000)
     ]
+    for process in both:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
     for process in both:
         assert process.stdin is not None
         process.stdin.write(b"\n")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cbcl.study.records import Record, Run
+    from cbcl.study.runs import Failure
 
 DATA = click.option(
     "--data",
@@ -24,7 +25,9 @@ DATA = click.option(
     metavar="DIR",
     help="Where the pictures are (or $CBCL_DATA), if their vectors are not kept yet.",
 )
-BACKBONE = click.option("--backbone", default="efficientnet-lite0", show_default=True, help="What sees the pictures.")
+BACKBONE = click.option(
+    "--backbone", metavar="NAME", help="What sees the pictures; else efficientnet-lite0 (of digits: identity)."
+)
 RESULTS = click.option(
     "--results", type=click.Path(path_type=Path), default=Path("results"), show_default=True, help="Where records are."
 )
@@ -39,7 +42,17 @@ WORKERS = click.option("--workers", type=click.IntRange(1), help="Runs at a time
 QUIET = click.option("--quiet", "-q", is_flag=True, help="Say nothing but errors.")
 
 
-@click.group()
+class Bench(click.Group):
+    """The commands; what is stopped can go on."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise click.ClickException("stopped. What was finished is kept; the same command goes on.") from None
+
+
+@click.group(cls=Bench)
 def bench() -> None:
     """Rerun the paper's experiments, or your own, on real data, and report what comes out.
 
@@ -105,7 +118,7 @@ def vectors(data: str, folder: Path | None, backbone: str, anew: bool, quiet: bo
 
     screen = Screen(quiet=quiet)
     with screen.progress("looking") as progress:
-        about = features(data, backbone, folder=folder, anew=anew, progress=progress).about
+        about = features(_named(data), _seen(data, backbone), folder=folder, anew=anew, progress=progress).about
     screen.say(
         f"{about['data']} through {about['backbone']}: {about['pictures']} pictures of {about['classes']} classes, "
         f"{about['dimension']} numbers each ({about['vectors'][:8]})."
@@ -145,17 +158,20 @@ def run(
     cbcl bench run digits --increment 2 --shots 5 --learner cbcl,ncm,slda
     cbcl bench run caltech101 --data ~/data --shots 5 --learner cbcl,ncm,probe
     """
-    from cbcl.study.datasets import DIGITS
     from cbcl.study.plan import runs
     from cbcl.study.vectors import features
 
     screen = Screen(quiet=quiet)
     names = [name.strip() for name in learners.split(",") if name.strip()]
-    seen = "identity" if data == DIGITS else backbone
+    if not names:
+        raise click.UsageError("name a learner: `cbcl bench list` tells them.")
+    data, seen = _named(data), _seen(data, backbone)
     wanted = [one for seed in range(orders) for one in runs(data, seen, names, seed=seed, **protocol)]
     with screen.progress("looking") as progress:
         features(data, seen, folder=folder, progress=progress)
-    _show(screen, _executed(screen, wanted, results, workers))
+    records, failures = _executed(screen, wanted, results, workers)
+    _show(screen, records)
+    screen.problems([_told(failure) for failure in failures])
 
 
 @bench.command()
@@ -177,13 +193,18 @@ def paper(orders: int, results: Path, workers: int | None, quiet: bool) -> None:
     wanted = planned(orders)
     begun = perf_counter()
     possible = [one for one in wanted if (one.data, one.backbone) in here]
-    _executed(screen, possible, results, workers)
-    screen.say(f"{len(possible)} of {len(wanted)} runs are recorded in {results} ({perf_counter() - begun:.0f} s).")
+    records, failures = _executed(screen, possible, results, workers)
+    screen.say(f"{len(records)} of {len(wanted)} runs are recorded in {results} ({perf_counter() - begun:.0f} s).")
     missing = sorted({(one.data, one.backbone) for one in wanted} - here)
     screen.problems(
         [
-            DataError(f"{data} through {name}: `cbcl bench vectors {data} --data DIR --backbone {name}` makes them.")
-            for data, name in missing
+            *(_told(failure) for failure in failures),
+            *(
+                DataError(
+                    f"{data} through {name}: `cbcl bench vectors {data} --data DIR --backbone {name}` makes them."
+                )
+                for data, name in missing
+            ),
         ]
     )
 
@@ -214,14 +235,34 @@ def report(results: Path, html: Path | None, markdown: Path | None, quiet: bool)
     screen.say(f"wrote {page}{f' and {markdown}' if markdown else ''}, from {len(records)} runs.")
 
 
-def _executed(screen: Screen, wanted: Sequence[Run], results: Path, workers: int | None) -> list[Record]:
+def _executed(
+    screen: Screen, wanted: Sequence[Run], results: Path, workers: int | None
+) -> tuple[list[Record], list[Failure]]:
     from cbcl.study.runs import execute
 
     with screen.progress("running") as progress:
-        try:
-            return execute(wanted, results, workers=workers, progress=progress)
-        except KeyboardInterrupt:
-            raise click.ClickException("stopped. What was finished is recorded; the same command goes on.") from None
+        return execute(wanted, results, workers=workers, progress=progress)
+
+
+def _named(data: str) -> str:
+    """A data set by name, or a folder by its whole path, so that it is the same however it is written."""
+    from cbcl.study.datasets import NAMES
+
+    if not data.strip():
+        raise click.UsageError("name a data set, or a folder of folders of pictures.")
+    return data if data in NAMES or not Path(data).is_dir() else str(Path(data).resolve())
+
+
+def _seen(data: str, backbone: str | None) -> str:
+    from cbcl.study.datasets import DIGITS
+    from cbcl.vision.backbones import DEFAULT
+
+    return backbone or ("identity" if data == DIGITS else DEFAULT)
+
+
+def _told(failure: Failure) -> DataError:
+    run = failure.run
+    return DataError(f"{run.learner} on {Path(run.data).name}, seed {run.seed}: {failure.reason}")
 
 
 def _show(screen: Screen, records: Sequence[Record]) -> None:

@@ -18,7 +18,7 @@ from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix
 from cbcl.method.budget import Shrink, merge, reduce
 from cbcl.method.concepts import Concepts, cluster
 from cbcl.method.search import Index, Search, in_blocks
-from cbcl.method.tuning import Lesson, Tuning, choose, widened
+from cbcl.method.tuning import MANY, Lesson, Tuning, are_many, choose, widened
 from cbcl.method.voting import block_votes, inverse
 
 Choose: TypeAlias = Callable[[Matrix, Sequence[Lesson], Tuning | None, int], Tuning]  # the tuning before, and a seed
@@ -131,7 +131,7 @@ def learn_by(
     """`learn`, made of these parts."""
     known = {} if before is None else before.concepts
     lessons = _lessons(targets, known)
-    tuning = None if before is None else Tuning(before.radius, before.n_voters)
+    tuning = None if before is None or _is_open(before, lessons) else Tuning(before.radius, before.n_voters)
     radius, n_voters = parts.choose(matrix, [*lessons.values()], tuning, seed)
     within = radius
     if max_centroids is not None:
@@ -150,6 +150,12 @@ def learn_by(
 def as_given(matrix: Matrix, lessons: Sequence[Lesson], radius: float, most: int) -> float:  # noqa: ARG001
     """The radius as it was given, however many centroids that makes."""
     return radius
+
+
+def _is_open(before: Knowledge, lessons: dict[Any, Lesson]) -> bool:
+    """Whether what to go on with could not be chosen before, for want of vectors, and can be now."""
+    few = before.index.sizes.mean() < MANY and len(before.index.counts) == len(before.concepts)
+    return bool(few) and are_many([*lessons.values()])
 
 
 def _block_winners(vote: Vote, search: Search, block: Float32s) -> Int64s:

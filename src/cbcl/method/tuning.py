@@ -91,11 +91,13 @@ def choose(
     kept = before or Tuning(math.inf, 1)
     kept = Tuning(kept.radius if radius is None else radius, n_voters or kept.n_voters)
     lessons = _sampled(lessons, seed)
-    unit = 0.0 if before is not None or len(lessons) < 2 else spread(matrix, lessons)
+    unit = 0.0 if before is not None else spread(matrix, lessons)
     if unit == 0.0:
-        return kept  # there is nothing to choose, to confuse or to validate on
+        return kept  # there is nothing to choose
     if radius is None:
         kept = kept._replace(radius=_usual_radius(matrix, lessons, unit))
+    if len(lessons) < 2:
+        return kept  # there is nothing to confuse it with
     radii = {kept.radius} if radius is not None else {kept.radius, *(s and s * unit for s in SCALES)}
     counts = [*range(1, MOST_VOTERS + 1)] if n_voters is None else [n_voters]
     if len(radii) == len(counts) == 1:
@@ -108,9 +110,14 @@ def choose(
 def _usual_radius(matrix: Matrix, lessons: Sequence[Lesson], unit: float) -> float:
     """Infinity for few vectors; for many, the smallest radius that leaves so many behind each centroid on average."""
     count = sum(len(lesson.rows) for lesson in lessons)
-    if count < MANY * len(lessons):
+    if not are_many(lessons):
         return math.inf
     return _smallest(matrix, lessons, 0.0, 2.0 * unit, int(count / BEHIND))
+
+
+def are_many(lessons: Sequence[Lesson]) -> bool:
+    """Whether the classes have enough vectors, on average, for several centroids each."""
+    return sum(len(lesson.rows) for lesson in lessons) >= MANY * len(lessons)
 
 
 def widened(matrix: Matrix, lessons: Sequence[Lesson], radius: float, most: int) -> float:

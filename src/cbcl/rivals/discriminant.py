@@ -15,6 +15,8 @@ from cbcl.method.arrays import Float32s, Float64s, Int64s
 from cbcl.method.threads import one_thread
 from cbcl.rivals.linear import Layer, as_vectors, check_width, examples, nothing_learned, numbered
 
+LEAST = 1e-6  # of the mean variance, to shrink by
+
 
 class StreamingLDA:
     """Scores of Gaussians that share a covariance: x' P m - m' P m / 2, with P = ((1 - s) C + s I)^-1.
@@ -104,7 +106,10 @@ def _update(vectors: Float32s, numbers: Int64s, counts: Int64s, means: Float64s)
 
 def _discriminant(covariance: Float64s, means: Float64s, shrinkage: float) -> Layer:
     # In float64: the shrinkage may be a millionth of the largest variance, and float32 is lost there.
-    covariance[np.diag_indices(len(covariance))] += shrinkage
+    # Large features need more of it: their sums are off by a share of their size.
+    covariance[np.diag_indices(len(covariance))] += max(
+        shrinkage, LEAST * float(np.trace(covariance)) / len(covariance)
+    )
     with one_thread():
         factor = cho_factor(covariance, lower=True, overwrite_a=True, check_finite=False)
         weights = cho_solve(factor, means.T, check_finite=False)  # (d, t)

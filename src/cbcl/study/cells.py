@@ -103,9 +103,10 @@ def behind(records: Iterable[Record], cell: Cell) -> list[Record]:
     fields = cell._asdict()
     if not is_budgeted(cell.learner):
         fields["max_centroids"] = None
-    if cell.data in STATISTICS:
-        fields["classes"] = STATISTICS[cell.data].classes
-    return select(records, **fields)
+    found = select(records, **fields)
+    if cell.data in STATISTICS:  # and not of some part of it, or of pictures that only bear its name
+        found = [record for record in found if len(record["classes"]) == STATISTICS[cell.data].classes]
+    return found
 
 
 def common(records: Iterable[Record], cells: Iterable[Cell]) -> list[Record]:

@@ -101,7 +101,7 @@ def load(name: str, folder: Path | None = None, *, progress: Progress | None = N
             )
         split = _split_in(Path(name))
         found = _classes_in(Path(name)) if split is None else split
-    own_name = Path(name).resolve().name
+    own_name = f"folder {Path(name).resolve().name}"  # no path goes into a record, and it is none of those with a name
     return _settled(own_name, found, own_split=split is not None, progress=progress)
 
 

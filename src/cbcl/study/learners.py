@@ -54,7 +54,7 @@ def _means(seed: int, limit: int | None) -> Learner:
 LEARNERS = {
     "cbcl": _hybrid("CBCL as it comes: D and n chosen by cross-validation"),
     "cbcl-rank": _hybrid("CBCL with the vote of the authors' published code", vote=block_rank_votes),
-    "single-centroid": _hybrid("CBCL with one voter", choose=single),
+    "single-centroid": _hybrid("CBCL with one voter; with a budget, that is CBCL itself", choose=single),
     "trad-agg": _hybrid("CBCL with traditional agglomerative clustering, as many centroids", cluster=agglomerative),
     "k-means": Kind("CBCL with k-means, as many centroids", _means),
     "remove-centroids": _hybrid("CBCL that removes centroids to make room", shrink=remove),

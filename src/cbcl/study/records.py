@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Mapping
 from functools import cache
@@ -20,6 +21,8 @@ from cbcl.study.vectors import machine
 Record: TypeAlias = Mapping[str, Any]
 
 PREFIX = "study-"
+TORN = b"\x00"  # ends a line that was left unfinished; no JSON has it
+FIELDS = {"run", "inputs", "classes", "increments", "tested", "right", "confusion", "bytes", "seconds"}
 
 
 class Run(NamedTuple):
@@ -42,36 +45,46 @@ class Run(NamedTuple):
 
 def key(run: Mapping[str, Any], inputs: Mapping[str, Any]) -> str:
     """What two records of the same run have in common."""
-    return json.dumps([dict(run), inputs["vectors"]], sort_keys=True)
+    return json.dumps([dict(run), inputs["vectors"], inputs["pictures"]], sort_keys=True)
 
 
 def read(folder: Path) -> list[Record]:
     """All records in a folder, the first where one was made twice; a line that a kill left unfinished is no record."""
     found: dict[str, Record] = {}
     for path in sorted(folder.glob(f"{PREFIX}*.jsonl")):
-        for number, line in enumerate(path.read_bytes().split(b"\n")):
-            record = _parsed(line)
-            if record is not None:
+        *lines, _ = path.read_bytes().split(b"\n")  # what has no end yet is not there yet
+        for number, line in enumerate(lines, 1):
+            if line and not line.endswith(TORN):
+                record = _parsed(line)
+                if record is None:
+                    raise DataError(f"{path}, line {number}, is no record: repair or remove that line.")
                 found.setdefault(key(record["run"], record["inputs"]), record)
-            elif line and number < path.read_bytes().count(b"\n"):
-                raise DataError(f"{path}, line {number + 1}, is no record: repair or remove that line.")
     return [*found.values()]
 
 
 def append(folder: Path, record: Record) -> None:
     """One more line, written at once, so that a kill or another process leaves whole lines."""
-    path = folder / f"{PREFIX}{record['run']['data']}.jsonl"
+    path = folder / f"{PREFIX}{safe(record['run']['data'])}.jsonl"
     line = json.dumps(record, separators=(",", ":")).encode() + b"\n"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with path.open("a+b") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
-            torn = file.read(1) not in (b"", b"\n")
-            file.write(b"\n" + line if torn else line)
+            unfinished = file.read(1) not in (b"", b"\n")  # by one that was killed, or ran out of room
+            file.write(TORN + b"\n" + line if unfinished else line)
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
         raise DataError(f"{path} cannot be written: {error.strerror or error}.") from error
+
+
+def safe(data: str) -> str:
+    """The name of a data set, or the last part of a folder's, as part of a file's.
+
+    >>> safe("cifar100"), safe("photos/my things/")
+    ('cifar100', 'my-things')
+    """
+    return re.sub(r"[^\w-]+", "-", Path(data).name).strip("-") or "data"
 
 
 def _parsed(line: bytes) -> Record | None:
@@ -79,7 +92,11 @@ def _parsed(line: bytes) -> Record | None:
         record = json.loads(line)
     except ValueError:
         return None
-    return record if isinstance(record, dict) and {"run", "inputs", "right"} <= set(record) else None
+    if not isinstance(record, dict) or not set(record) >= FIELDS:
+        return None
+    return (
+        record if set(Run._fields) <= set(record["run"]) and {"vectors", "pictures"} <= set(record["inputs"]) else None
+    )
 
 
 @cache

@@ -7,22 +7,26 @@ beside it.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import cache
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
+from threading import Thread, current_thread, main_thread
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
 from threadpoolctl import threadpool_limits
 
+from cbcl.errors import CBCLError, DataError
 from cbcl.method.knowledge import Knowledge
 from cbcl.method.voting import block_votes
 from cbcl.rivals.hybrid import Hybrid
@@ -60,7 +64,7 @@ def perform(run: Run, seen: Features, make: Callable[[int, int | None], Learner]
     t = len(found.classes)
     confusion = np.bincount(truth * t + answers, minlength=t * t).reshape(t, t)
     return {
-        "run": run._asdict(),
+        "run": _named(run, seen),
         "inputs": inputs(seen),
         "classes": list(found.classes),
         "increments": list(found.sizes),
@@ -86,7 +90,7 @@ class _Examiner:
         if isinstance(learner, Hybrid) and learner.vote is block_votes and learner.knowledge is not None:
             labels = learner.knowledge.classes[self._watch.winners(learner.knowledge, q)]
         else:
-            labels = learner.predict(self._vectors[:q])
+            labels = learner.predict(self._vectors[:q].copy()) if q else np.array([], dtype=np.str_)
         return np.array([self._numbers[label] for label in labels.tolist()], dtype=np.int64)
 
 
@@ -96,6 +100,11 @@ def _knowledge(learner: Learner) -> Knowledge | None:
 
 def _finite(radius: float) -> float | None:
     return radius if np.isfinite(radius) else None  # JSON has no infinity
+
+
+def _named(run: Run, seen: Features) -> dict[str, Any]:
+    """A run for its record, in which a folder goes by its name."""
+    return {**run._asdict(), "data": seen.about["data"]}
 
 
 def inputs(seen: Features) -> dict[str, Any]:
@@ -121,36 +130,58 @@ def footprint(state: dict[str, NDArray[Any]]) -> int:
         return path.stat().st_size
 
 
+class Failure(NamedTuple):
+    """A run that could not be done, and why."""
+
+    run: Run
+    reason: str
+
+
 def execute(
     runs: Sequence[Run], results: Path, *, home: Path | None = None, workers: int | None = None, progress: Progress
-) -> list[Record]:
-    """Run what has no record yet, on all cores, and record each as it ends; the records of all, in the order asked."""
-    needed = {(run.data, run.backbone) for run in runs}
-    made_from = {pair: inputs(_features(*pair, home)) for pair in sorted(needed)}
-    keys = {run: key(run._asdict(), made_from[run.data, run.backbone]) for run in runs}
+) -> tuple[list[Record], list[Failure]]:
+    """Run what has no record yet, on all cores, and record each as it ends.
+
+    The records of all, in the order asked; and what failed, which keeps nothing else from being run.
+    """
+    runs = [*dict.fromkeys(runs)]
+    keys = {}
+    for run in runs:
+        seen = _features(run.data, run.backbone, home)
+        keys[run] = key(_named(run, seen), inputs(seen))
     known = {key(record["run"], record["inputs"]): record for record in read(results)}
-    todo = [run for run in dict.fromkeys(runs) if keys[run] not in known]
-    done = len(keys) - len(todo)
+    todo = [run for run in runs if keys[run] not in known]
+    done, failures = len(keys) - len(todo), []
     progress(done, len(keys))
-    for record in _performed(todo, home, min(workers or cores(), len(todo))):
-        complete = {**record, **surroundings()}
-        append(results, complete)
-        known[key(record["run"], record["inputs"])] = complete
+    for result in _performed(todo, home, min(workers or cores(), len(todo))):
+        if isinstance(result, Failure):
+            failures.append(result)
+        else:
+            complete = {**result, **surroundings()}
+            append(results, complete)
+            known[key(result["run"], result["inputs"])] = complete
         done += 1
         progress(done, len(keys))
-    return [known[keys[run]] for run in runs]
+    return [known[keys[run]] for run in runs if keys[run] in known], failures
 
 
-def _performed(runs: Sequence[Run], home: Path | None, workers: int) -> Iterator[dict[str, Any]]:
+def _performed(runs: Sequence[Run], home: Path | None, workers: int) -> Iterator[dict[str, Any] | Failure]:
     if workers <= 1:
         with threadpool_limits(1):
             for run in runs:
-                yield perform(run, _features(run.data, run.backbone, home))
+                yield _perform(run, home)
         return
     with _processes(workers) as executor:
-        waiting = [executor.submit(_perform, run, home) for run in runs]
-        for future in as_completed(waiting):
-            yield future.result()
+        try:
+            with _deaf():  # so that what is started is, too: who started it decides
+                waiting = [executor.submit(_perform, run, home) for run in runs]
+            for future in as_completed(waiting):
+                yield future.result()
+        except BrokenProcessPool:
+            raise DataError(
+                "a process that ran a learner was ended, perhaps for want of memory: try `--workers 1`. "
+                "What was finished is recorded."
+            ) from None
 
 
 @contextmanager
@@ -166,13 +197,37 @@ def _processes(workers: int) -> Iterator[ProcessPoolExecutor]:
     executor.shutdown()
 
 
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """No Ctrl-C meanwhile."""
+    if current_thread() is not main_thread():  # only the main one may decide on signals
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _begin() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started us decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threadpool_limits(1)
+    Thread(target=_end_with_parent, daemon=True).start()
 
 
-def _perform(run: Run, home: Path | None) -> dict[str, Any]:
-    return perform(run, _features(run.data, run.backbone, home))
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _perform(run: Run, home: Path | None) -> dict[str, Any] | Failure:
+    try:
+        return perform(run, _features(run.data, run.backbone, home))
+    except (ValueError, ArithmeticError, CBCLError) as error:  # LinAlgError is a ValueError
+        return Failure(run, str(error))
 
 
 @cache

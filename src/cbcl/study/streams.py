@@ -63,7 +63,7 @@ def stream(labels: NDArray[Any], test: NDArray[np.bool_] | None, protocol: Proto
         rows = np.flatnonzero(labels == label)
         if test is None:
             rows = split.permutation(rows)
-            cut = max(1, round(LEARNED * len(rows)))
+            cut = max(1, min(round(LEARNED * len(rows)), len(rows) - 1))  # one to test on, where there are two
             of_class, tested[label] = rows[:cut], np.sort(rows[cut:])
         else:
             of_class, tested[label] = rows[~test[rows]], rows[test[rows]]
@@ -71,6 +71,8 @@ def stream(labels: NDArray[Any], test: NDArray[np.bool_] | None, protocol: Proto
     empty = [label for label, rows in learned.items() if not len(rows)]
     if empty:
         raise ValueError(f"there is nothing to learn {empty[0]!r} from: all its pictures are for testing.")
+    if not any(len(rows) for rows in tested.values()):
+        raise ValueError("there is nothing to test on: a class needs two pictures, at least.")
     order = tuple(str(label) for label in _generator(seed, ORDER).permutation(everything)[: protocol.classes])
     sizes = _sizes(len(order), protocol)
     return Stream(order, sizes, tuple(learned[label] for label in order), tuple(tested[label] for label in order))

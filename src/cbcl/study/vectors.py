@@ -16,7 +16,7 @@ from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, time
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,7 @@ from cbcl.vision.places import cache_folder
 
 MOST_FITTED = 500  # pictures that a backbone is shown which must see some first
 CACHE = "underway.sqlite"
+A_DAY = 86_400.0
 AT_ONCE = 4096  # pictures between two looks at what went wrong
 
 
@@ -227,8 +228,9 @@ def _write_vectors(
     place: Path, pictures: Sequence[Picture], backbone: Backbone, progress: Progress | None
 ) -> tuple[int, str]:
     """Vectors to disk as they come: how many numbers each has, and the SHA-256 of all."""
-    for left in place.glob(".vectors.npy.*.part"):  # by one that was killed
-        left.unlink(missing_ok=True)
+    for left in place.glob(".vectors.npy.*.part"):  # by one that was killed, long ago: another may be at work
+        if time() - left.stat().st_mtime > A_DAY:
+            left.unlink(missing_ok=True)
     part = place / f".vectors.npy.{os.getpid()}.part"
     whole = sha256()
     try:
