@@ -105,6 +105,47 @@ def test_every_option_reaches_the_run(tmp_path: Path) -> None:
     assert max(first["centroids"]) <= 9
 
 
+def test_a_learner_named_twice_is_run_and_counted_once(tmp_path: Path) -> None:
+    shown = said(*run_digits(tmp_path, learner="ncm, ncm,,ncm"))
+    assert [line.split("\t")[0] for line in shown.splitlines()] == ["learner", "ncm"]
+    assert shown.splitlines()[1].endswith("\t2")
+    assert (tmp_path / "study-digits.jsonl").read_bytes().count(b"\n") == 2
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_fails_is_told_and_the_rest_is_run(workers: int, tmp_path: Path) -> None:
+    result = bench(*run_digits(tmp_path, "--max-centroids", 1, "--workers", workers))
+    assert result.exit_code == 1
+    assert [line.split("\t")[0] for line in result.stdout.splitlines()] == ["learner", "ncm"]
+    first, second = sorted(result.stderr.splitlines())
+    for seed, line in enumerate((first, second)):
+        assert line.startswith(f"left out: cbcl on digits, seed {seed}: max_centroids=1 cannot hold 2 classes")
+    assert len(read(tmp_path)) == 2
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("cbcl.study.vectors.features", ["vectors", "digits"]),
+        ("cbcl.study.vectors.features", ["run", "digits"]),
+        ("cbcl.study.runs.execute", ["run", "digits"]),
+        ("cbcl.study.runs.execute", ["paper"]),
+        ("cbcl.study.downloads.download", ["download", "digits", "somewhere"]),
+        ("cbcl.study.records.read", ["report"]),
+        ("cbcl.study.vectors.kept", ["list"]),
+    ],
+)
+def test_ctrl_c_is_told_the_same_anywhere(
+    place: str, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(place, stopped)
+    assert refused(*words) == "Error: stopped. What was finished is kept; the same command goes on.\n"
+
+
 def test_one_order_has_no_spread(tmp_path: Path) -> None:
     assert "±" not in said(*run_digits(tmp_path, orders=1))
 
@@ -147,7 +188,10 @@ def test_records_that_are_broken_are_told_with_file_and_line(tmp_path: Path) -> 
 
 
 def test_wrong_usage_exits_2(tmp_path: Path) -> None:
-    for words in (["run"], ["run", "digits", "--shots", "0"], ["run", "digits", "--orders", "0"], ["fly"]):
+    nobody = [["run", "digits", "--learner", names] for names in ("", " ", " , ,")]
+    nothing = [[command, name] for command in ("run", "vectors") for name in ("", "  ")]
+    others = [["run"], ["run", "digits", "--shots", "0"], ["run", "digits", "--orders", "0"], ["fly"]]
+    for words in [*nobody, *nothing, *others]:
         assert bench(*words, *(["--results", tmp_path / "results"] if words[0] == "run" else [])).exit_code == 2
     assert not (tmp_path / "results").exists()
 
@@ -201,7 +245,7 @@ def test_what_ctrl_c_stops_goes_on_with_the_same_command(tmp_path: Path) -> None
         shown, told = process.communicate(timeout=30)  # until nobody who could say anything is left
     assert process.returncode == 1
     assert shown == ""
-    assert told == "Error: stopped. What was finished is recorded; the same command goes on.\n"
+    assert told == "Error: stopped. What was finished is kept; the same command goes on.\n"
     stopped = path.read_bytes()
     done = len(read(tmp_path))
     assert 3 <= done < 30
@@ -215,9 +259,9 @@ def test_a_folder_of_pictures_is_seen_learned_and_recognized(tmp_path: Path, mon
     monkeypatch.chdir(tmp_path)
     folders(Path("things"), count=10)
     told = said("vectors", "things")
-    assert told.startswith("things through efficientnet-lite0: 40 pictures of 4 classes, 1280 numbers each (")
-    assert kept()["things"] == ["efficientnet-lite0"]
-    assert "\nthings\tefficientnet-lite0\n" in said("list")
+    assert told.startswith("folder things through efficientnet-lite0: 40 pictures of 4 classes, 1280 numbers each (")
+    assert kept()["folder things"] == ["efficientnet-lite0"]
+    assert "\nfolder things\tefficientnet-lite0\n" in said("list")
     shown = said("run", "things", "--increment", 2, "--shots", 3, "--orders", 2, "--workers", 1, "--results", "out")
     assert [line.split("\t")[0] for line in shown.splitlines()] == ["learner", "cbcl", "ncm"]
     records: list[Any] = read(Path("out"))
@@ -227,4 +271,12 @@ def test_a_folder_of_pictures_is_seen_learned_and_recognized(tmp_path: Path, mon
         assert record["tested"] == [2] * 4
         assert record["inputs"]["preprocessing"]["size"] == 224
         assert last(record) >= 0.875
-    assert json.loads(Path("out", "study-things.jsonl").read_bytes().splitlines()[0]) in records
+        assert record["run"]["data"] == "folder things"
+    path = Path("out", "study-folder-things.jsonl")
+    before = path.read_bytes()
+    assert json.loads(before.splitlines()[0]) in records
+    assert str(tmp_path).encode() not in before  # where it was is nobody's business
+    for name in ("./things", "things/", tmp_path / "things", "../" + tmp_path.name + "/things//"):
+        assert said("run", name, "--increment", 2, "--shots", 3, "--orders", 2, "--results", "out") == shown
+        assert path.read_bytes() == before
+    assert len(kept()) == len([name for name in kept() if name != "folder things"]) + 1

@@ -93,6 +93,17 @@ def test_k_means_is_as_good_as_the_librarys(m: int, n: int) -> None:
     assert np.mean(ours) == pytest.approx(np.mean(library), rel=0.06)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_points_beside_a_very_far_one_are_told_apart_as_well(seed: int) -> None:
+    points = np.random.default_rng(seed).normal(size=(200, 16)).astype(np.float32)
+    points[7] *= 1e6
+    weights = np.random.default_rng(seed).integers(1, 20, 200)
+    groups = k_means(points, weights, 20, seed)
+    assert {*groups.tolist()} == {*range(20)}
+    assert (groups == groups[7]).sum() == 1
+    assert len(merge(Concepts(points, weights), 20, seed=seed).counts) == 20
+
+
 def test_making_room_leaves_the_mean_of_a_class_where_it_is() -> None:
     rng = np.random.default_rng(0)
     concepts = agg_var(rng.normal(size=(500, 8)), radius=2.5)

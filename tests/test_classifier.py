@@ -105,6 +105,47 @@ def test_the_budget_holds_after_every_call_and_counts_add_up() -> None:
     assert learner.score(pixels, digits) > 0.85
 
 
+def halves() -> tuple[Any, Any, Any, Any]:
+    pixels, digits = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(digits))
+    learned, asked = order[:1200], order[1200:]
+    return pixels[learned], digits[learned], pixels[asked], digits[asked]
+
+
+@pytest.mark.parametrize("few", [3, 29])
+def test_what_could_not_be_chosen_for_want_of_vectors_is_chosen_later(few: int) -> None:
+    x, y, queries, truth = halves()
+    first = np.flatnonzero(y == 3)[:few]
+    learner = CBCLClassifier().partial_fit(x[first], y[first])
+    assert (learner.radius_, learner.n_voters_) == (math.inf, 1)
+    rest = np.setdiff1d(np.arange(len(y)), first)
+    learner.partial_fit(x[rest], y[rest])
+    assert learner.radius_ < math.inf
+    assert learner.score(queries, truth) > 0.97
+
+
+def test_what_was_chosen_with_many_vectors_stays() -> None:
+    x, y, _, _ = halves()
+    learner = CBCLClassifier().partial_fit(x[y < 5], y[y < 5])
+    chosen = (learner.radius_, learner.n_voters_)
+    assert chosen[0] < math.inf
+    for label in range(5, 10):
+        learner.partial_fit(x[y == label], y[y == label])
+        assert (learner.radius_, learner.n_voters_) == chosen
+
+
+def test_few_vectors_choose_nothing_anew_and_neither_do_many_what_was_given() -> None:
+    x, y, _, _ = halves()
+    few = np.concatenate([np.flatnonzero(y == label)[:5] for label in range(10)])
+    learner = CBCLClassifier().partial_fit(x[few], y[few])
+    before = (learner.radius_, learner.n_voters_)
+    more = np.concatenate([np.flatnonzero(y == label)[5:34] for label in range(10)])
+    learner.partial_fit(x[more], y[more])
+    assert (learner.radius_, learner.n_voters_) == before
+    given = CBCLClassifier(radius=20.0, n_voters=2).partial_fit(x[few], y[few]).partial_fit(x, y)
+    assert (given.radius_, given.n_voters_) == (20.0, 2)
+
+
 def test_classes_that_never_existed_before_come_at_any_time_in_any_number() -> None:
     learner = CBCLClassifier()
     for x, label in zip(X, Y, strict=True):

@@ -208,7 +208,7 @@ def test_both_layouts_of_cub_give_the_same_pictures(tmp_path: Path) -> None:
 
 def test_any_folder_of_folders_is_a_data_set(tmp_path: Path) -> None:
     found = load(str(pictures_in(tmp_path / "things", {"cup": 2, "pen": 3})))
-    assert (found.name, found.own_split) == ("things", False)
+    assert (found.name, found.own_split) == ("folder things", False)
     assert [(one.label, one.test) for one in found.pictures] == [("cup", None)] * 2 + [("pen", None)] * 3
     assert found.pictures[0].name.startswith("cup/image_")
 

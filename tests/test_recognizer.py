@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import multiprocessing
 import sqlite3
 import threading
@@ -15,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from photos import NAMES, encoded, folders, views
 from PIL import Image
+from sklearn.datasets import load_digits
 
 from cbcl import (
     Answer,
@@ -446,6 +448,42 @@ def test_tuning_is_kept_and_learns_nothing(tmp_path: Path) -> None:
         assert [step.action for step in recognizer.history()] == ["learn", "tune"]
         assert chosen.n_voters >= 1
         assert view.settings.n_voters >= 1
+
+
+def tuning(recognizer: Recognizer) -> tuple[float, int]:
+    settings = recognizer._memory.view().settings
+    return settings.radius, settings.n_voters
+
+
+def test_few_pictures_at_first_leave_the_choice_to_many_later_and_then_it_stays(tmp_path: Path) -> None:
+    pixels, digits = load_digits(return_X_y=True)
+    of = {digit: pixels[digits == digit].astype(np.float32) for digit in range(10)}
+    with vectors_only(tmp_path / "a.cbcl") as recognizer:
+        estimator = CBCLClassifier(random_state=0)
+        for digit in (3, 4):
+            recognizer.learn(str(digit), of[digit][:3])
+            estimator.partial_fit(of[digit][:3], [str(digit)] * 3)
+            assert tuning(recognizer) == (math.inf, 1)
+        recognizer.learn("5", of[5][:100])
+        estimator.partial_fit(of[5][:100], ["5"] * 100)
+        chosen = tuning(recognizer)
+        assert chosen[0] < math.inf
+        assert chosen == (estimator.radius_, estimator.n_voters_)
+        recognizer.learn("3", of[3][3:100])  # of which one centroid of few vectors is known
+        assert tuning(recognizer) == chosen
+        for count in (2, 60):
+            recognizer.learn("6", of[6][:count])
+            assert tuning(recognizer) == chosen
+
+
+def test_a_radius_that_was_tuned_stays(tmp_path: Path) -> None:
+    with vectors_only(tmp_path / "a.cbcl") as recognizer:
+        recognizer.learn("cup", some("cup", 1))
+        chosen = recognizer.tune({label: some(label, 40) for label in MEANS})
+        assert chosen.radius < math.inf
+        for label in MEANS:
+            recognizer.learn(label, 5.0 * some(label, 60))
+            assert tuning(recognizer) == chosen
 
 
 def test_text_is_learned_through_a_function(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 import cbcl
 from cbcl.errors import DataError
-from cbcl.study.records import Run, _commit, append, key, read, surroundings
+from cbcl.study.records import FIELDS, TORN, Run, _commit, append, key, read, safe, surroundings
 from cbcl.study.streams import Protocol
 
 RUN = Run("digits", "identity", "cbcl", None, 2, None, 5, 100, 0)
@@ -26,8 +26,13 @@ def record(seed: int = 0, data: str = "digits", vectors: str = "abc", **more: An
     return {
         "run": RUN._replace(data=data, seed=seed)._asdict(),
         "inputs": {"vectors": vectors, "pictures": "def", "weights": "", "preprocessing": {}},
+        "classes": ["cup", "key"],
+        "increments": [1, 1],
+        "tested": [5, 6],
         "right": [[4], [3, 5]],
+        "confusion": "",
         "tunings": [[None, 1], [0.1 + 0.2, 3]],
+        "bytes": 1000,
         "seconds": {"learning": 0.25},
         **more,
     }
@@ -45,7 +50,7 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert sorted(found, key=lambda one: one["run"]["seed"]) == written
     assert Run(**found[0]["run"]) in {RUN._replace(seed=seed, data=written[seed]["run"]["data"]) for seed in range(3)}
     assert sorted(path.name for path in (tmp_path / "new" / "results").iterdir()) == [
-        "study-cup ☕.jsonl",
+        "study-cup.jsonl",
         "study-digits.jsonl",
     ]
 
@@ -81,9 +86,10 @@ def test_everything_that_a_run_is_tells_it_from_others(change: dict[str, Any]) -
     assert key(RUN._asdict(), inputs) != key({**RUN._asdict(), **change}, inputs)
 
 
-def test_other_vectors_make_another_run_and_the_order_of_words_does_not() -> None:
+def test_other_vectors_or_pictures_make_another_run_and_the_order_of_words_does_not() -> None:
     inputs = record()["inputs"]
     assert key(RUN._asdict(), inputs) != key(RUN._asdict(), {**inputs, "vectors": "xyz"})
+    assert key(RUN._asdict(), inputs) != key(RUN._asdict(), {**inputs, "pictures": "xyz"})
     assert key(RUN._asdict(), inputs) == key(dict(reversed(RUN._asdict().items())), dict(reversed(inputs.items())))
 
 
@@ -95,8 +101,7 @@ def test_a_line_that_a_kill_left_unfinished_is_no_record(left: int, tmp_path: Pa
     append(tmp_path, record(1))
     torn = path.read_bytes()[len(whole) :][:left]
     path.write_bytes(whole + torn)
-    # Of all but the newline, nothing is missing.
-    assert seeds(tmp_path) == ([0, 1] if left == -1 else [0])
+    assert seeds(tmp_path) == [0]  # also where only the newline is missing: who writes it may still be at work
 
 
 @pytest.mark.parametrize("left", [1, 10, -2, -1])
@@ -107,8 +112,12 @@ def test_what_is_appended_after_a_kill_has_a_line_of_its_own(left: int, tmp_path
     append(tmp_path, record(1))
     path.write_bytes(whole + path.read_bytes()[len(whole) :][:left])
     append(tmp_path, record(2))
-    first, *_, last, end = path.read_bytes().split(b"\n")
+    first, torn, last, end = path.read_bytes().split(b"\n")
     assert (json.loads(first), json.loads(last), end) == (record(0), record(2), b"")
+    assert torn.endswith(TORN)
+    assert seeds(tmp_path) == [0, 2]
+    append(tmp_path, record(1))  # which can be done over
+    assert seeds(tmp_path) == [0, 2, 1]
 
 
 @pytest.mark.parametrize("line", [b"{", b"[]", b"null", b'{"run": {}}', b"<<<<<<< HEAD", b"\xff\xfe"])
@@ -119,6 +128,49 @@ def test_a_broken_line_among_others_is_told_with_its_file_and_number(line: bytes
     append(tmp_path, record(1))
     with pytest.raises(DataError, match=r"study-digits\.jsonl, line 2, is no record: repair or remove that line"):
         read(tmp_path)
+
+
+@pytest.mark.parametrize("part", sorted(FIELDS))
+def test_a_record_without_one_of_its_parts_is_none(part: str, tmp_path: Path) -> None:
+    lacking = {name: value for name, value in record(0).items() if name != part}
+    (tmp_path / "study-digits.jsonl").write_text(json.dumps(lacking) + "\n")
+    with pytest.raises(DataError, match=r"study-digits\.jsonl, line 1, is no record"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize(("part", "name"), [*(("run", name) for name in RUN._fields), ("inputs", "vectors")])
+def test_a_record_that_does_not_say_all_of_what_was_run_is_none(part: str, name: str, tmp_path: Path) -> None:
+    lacking = record(0)
+    del lacking[part][name]
+    append(tmp_path, record(1, "others"))
+    (tmp_path / "study-digits.jsonl").write_text(json.dumps(lacking) + "\n")
+    with pytest.raises(DataError, match=r"study-digits\.jsonl, line 1, is no record"):
+        read(tmp_path)
+
+
+def test_nothing_but_a_kill_makes_a_line_pass_for_unfinished(tmp_path: Path) -> None:
+    for seed in range(2):
+        append(tmp_path, record(seed, classes=["\0", "ends with \0"]))
+    assert TORN not in (tmp_path / "study-digits.jsonl").read_bytes()
+    assert seeds(tmp_path) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        ("cub200", "cub200"),
+        ("folder my things", "folder-my-things"),
+        ("../..", "data"),
+        ("a/b\0c", "b-c"),
+        ("☕", "data"),
+    ],
+)
+def test_records_stay_in_their_folder_whatever_the_data_is_called(data: str, name: str, tmp_path: Path) -> None:
+    assert safe(data) == name
+    append(tmp_path / "results", record(0, data))
+    assert [path.name for path in tmp_path.iterdir()] == ["results"]
+    assert [path.name for path in (tmp_path / "results").iterdir()] == [f"study-{name}.jsonl"]
+    assert read(tmp_path / "results") == [record(0, data)]
 
 
 def test_an_empty_line_does_no_harm(tmp_path: Path) -> None:

@@ -162,10 +162,20 @@ def test_runs_of_other_budgets_shots_or_classes_are_not_taken() -> None:
         cell._replace(base=2),
         cell._replace(increment=5),
     ]
-    few = recorded(cell)
-    few["run"]["classes"] = 20
+    few = recorded(cell, classes=recorded(cell)["classes"][:20])
     assert cells.behind([*map(recorded, near), few], cell) == []
     assert cells.behind([recorded(cell)], cell) == [recorded(cell)]
+
+
+def test_runs_of_fewer_classes_than_the_paper_has_stand_behind_no_number() -> None:
+    cell = Cell("cifar100", MAIN, "cbcl", max_centroids=7500)
+    whole = recorded(cell)
+    part = recorded(cell, 1, classes=whole["classes"][:40])
+    assert cells.behind([whole, part], cell) == [whole]
+    assert cells.mean([whole, part], cell, cells.averages).n == 1
+    own = Cell("folder things", LITE, "cbcl")
+    few = recorded(own, classes=["cup", "key"])
+    assert cells.behind([few], own) == [few]  # the paper knows nothing of it
 
 
 def test_a_budget_means_nothing_to_a_learner_without_one() -> None:

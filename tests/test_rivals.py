@@ -294,6 +294,18 @@ def test_the_discriminant_is_its_formula() -> None:
     np.testing.assert_array_equal(learner.predict(x), np.array([*means])[np.argmax(scores, axis=0)])
 
 
+@pytest.mark.parametrize("scale", [1.0, 100.0, 1e4])
+def test_the_discriminant_does_as_well_with_large_features(scale: float) -> None:
+    x, y, queries, truth = digits(0)
+    constant = np.full((len(x), 3), 5.0, dtype=np.float32)  # features that say nothing
+    learner = StreamingLDA()
+    for label in np.unique(y):
+        rows = y == label
+        learner.partial_fit(scale * np.hstack([x, constant])[rows], y[rows])
+    answers = learner.predict(scale * np.hstack([queries, constant[: len(queries)]]))
+    assert (answers == truth).mean() > 0.93
+
+
 def test_the_ridge_regression_is_scikit_learns() -> None:
     learner = RandomProjectionRidge(50, seed=1)
     for more, labels in stream(6):

@@ -10,7 +10,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from multiprocessing import active_children
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -43,7 +45,8 @@ def digits() -> Features:
 
 
 def without_seconds(record: Any) -> dict[str, Any]:
-    return {name: value for name, value in record.items() if name != "seconds"}
+    """What has to be the same each time; the source may be changed between two processes."""
+    return {name: value for name, value in record.items() if name not in ("seconds", "commit")}
 
 
 def quiet(done: int, total: int) -> None:
@@ -70,16 +73,17 @@ def test_the_same_seed_gives_the_same_record(learner: str, most: int | None, dig
 
 def test_neither_the_order_of_the_runs_nor_how_many_go_at_a_time_changes_a_record(tmp_path: Path) -> None:
     asked = [*wanted("cbcl", "probe", "k-means"), *wanted("cbcl", orders=1, shots=None, max_centroids=60)]
-    alone = execute(asked, tmp_path / "a", workers=1, progress=quiet)
+    alone, _ = execute(asked, tmp_path / "a", workers=1, progress=quiet)
     mixed = [asked[number] for number in np.random.default_rng(0).permutation(len(asked))]
-    beside = execute(mixed, tmp_path / "b", workers=2, progress=quiet)
+    beside, _ = execute(mixed, tmp_path / "b", workers=2, progress=quiet)
     assert [Run(**record["run"]) for record in beside] == mixed  # as asked, whichever ended first
     found = {Run(**record["run"]): without_seconds(record) for record in beside}
     assert [found[run] for run in asked] == [without_seconds(record) for record in alone]
 
 
 def test_a_record_is_what_a_run_gives_and_where_it_comes_from(tmp_path: Path, digits: Features) -> None:
-    (record,) = execute([RUN], tmp_path, workers=1, progress=quiet)
+    (record,), failures = execute([RUN], tmp_path, workers=1, progress=quiet)
+    assert failures == []
     given = without_seconds(perform(RUN, digits))
     assert {name: record[name] for name in given} == given
     assert set(record) - set(given) == {"seconds", "commit", "version", "machine", "versions"}
@@ -106,9 +110,12 @@ def test_nothing_is_run_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         execute(wanted("ncm", shots=4), tmp_path, workers=1, progress=quiet)
 
 
-def test_what_is_asked_for_twice_is_run_once_and_given_twice(tmp_path: Path) -> None:
-    first, second = execute([RUN, RUN], tmp_path, workers=1, progress=quiet)
-    assert first == second
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_is_asked_for_twice_is_run_and_given_once(workers: int, tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    (found,), _ = execute([RUN, RUN], tmp_path, workers=workers, progress=lambda *now: told.append(now))
+    assert Run(**found["run"]) == RUN
+    assert told == [(0, 1), (1, 1)]
     assert len((tmp_path / "study-digits.jsonl").read_bytes().splitlines()) == 1
 
 
@@ -124,9 +131,9 @@ def test_what_was_stopped_goes_on_and_ends_as_if_it_had_not_been(workers: int, t
         execute(asked, tmp_path / "a", workers=workers, progress=stopping)
     assert len(read(tmp_path / "a")) == 2
     told: list[tuple[int, int]] = []
-    found = execute(asked, tmp_path / "a", workers=1, progress=lambda *now: told.append(now))
+    found, _ = execute(asked, tmp_path / "a", workers=1, progress=lambda *now: told.append(now))
     assert told[0] == (2, 6)
-    at_once = execute(asked, tmp_path / "b", workers=1, progress=quiet)
+    at_once, _ = execute(asked, tmp_path / "b", workers=1, progress=quiet)
     assert [without_seconds(record) for record in found] == [without_seconds(record) for record in at_once]
     assert len((tmp_path / "a" / "study-digits.jsonl").read_bytes().splitlines()) == 6
 
@@ -158,10 +165,110 @@ def test_what_was_killed_goes_on_as_well(tmp_path: Path) -> None:
     done = len(read(tmp_path))
     assert 2 <= done < 40
     asked = wanted("flb", orders=done + 1, shots=None)
-    found = execute(asked, tmp_path, workers=1, progress=quiet)
-    at_once = execute(asked, tmp_path / "other", workers=1, progress=quiet)
+    found, _ = execute(asked, tmp_path, workers=1, progress=quiet)
+    at_once, _ = execute(asked, tmp_path / "other", workers=1, progress=quiet)
     assert [without_seconds(record) for record in found] == [without_seconds(record) for record in at_once]
     assert len(read(tmp_path)) == done + 1
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"  # ended, and nobody has asked yet how
+
+
+BESIDE = """
+import sys
+from multiprocessing import active_children
+from pathlib import Path
+from test_runs import wanted
+from cbcl.study.runs import execute
+
+def tell(done: int, _: int) -> None:
+    if done == 1:
+        sys.stdout.write(" ".join(str(process.pid) for process in active_children()) + "\\n")
+        sys.stdout.flush()
+
+if __name__ == "__main__":
+    execute(wanted("flb", orders=200, shots=None), Path(sys.argv[1]), workers=2, progress=tell)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="it looks into /proc")
+def test_the_processes_of_one_that_was_killed_end_as_well(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text(BESIDE)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    command = [sys.executable, str(tmp_path / "beside.py"), str(tmp_path)]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        workers = [int(word) for word in process.stdout.readline().split()]
+        assert len(workers) == 2
+        assert all(map(is_alive, workers))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        end = time.monotonic() + 10.0
+        while any(map(is_alive, workers)) and time.monotonic() < end:
+            time.sleep(0.05)
+        left = [pid for pid in workers if is_alive(pid)]
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+    assert left == []
+
+
+def test_a_process_that_is_ended_is_told_and_what_was_finished_is_recorded(tmp_path: Path) -> None:
+    asked = wanted("flb", orders=12, shots=None)
+
+    def ending(done: int, _: int) -> None:
+        if done == 1:
+            for process in active_children():
+                process.kill()
+
+    with pytest.raises(DataError, match="was ended, perhaps for want of memory: try `--workers 1`"):
+        execute(asked, tmp_path, workers=2, progress=ending)
+    assert 1 <= len(read(tmp_path)) < 12
+    assert active_children() == []
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_run_that_fails_keeps_nothing_else_from_being_run(workers: int, tmp_path: Path) -> None:
+    impossible = RUN._replace(max_centroids=1)
+    asked = [RUN._replace(seed=1), impossible, *wanted("ncm")]
+    told: list[tuple[int, int]] = []
+    found, failures = execute(asked, tmp_path, workers=workers, progress=lambda *now: told.append(now))
+    assert told == [(done, 4) for done in range(5)]
+    assert [Run(**record["run"]) for record in found] == [asked[0], *asked[2:]]
+    (failure,) = failures
+    assert failure.run == impossible
+    assert failure.reason.startswith("max_centroids=1 cannot hold 2 classes")
+    assert len(read(tmp_path)) == 3  # and is tried again
+    assert execute(asked, tmp_path, workers=1, progress=quiet) == (found, failures)
+
+
+def test_an_interrupt_has_to_wait_while_processes_are_begun() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with module._deaf():
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.05)
+    assert signal.getsignal(signal.SIGINT) is before
+    seen: list[Any] = []
+
+    def elsewhere() -> None:
+        with module._deaf():
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert seen == [before]
+
+
+def test_a_folder_goes_by_its_name_in_a_record() -> None:
+    seen = told_apart()
+    seen.about["data"] = "folder things"
+    record = perform(RUN._replace(data="/where/ever/things"), seen, lambda *_: Probe())
+    assert record["run"] == RUN._replace(data="folder things")._asdict()
 
 
 def test_without_vectors_nothing_is_begun(tmp_path: Path) -> None:
@@ -183,7 +290,7 @@ def told_apart(*, split: bool = False, per_class: int = 12, classes: int = 7) ->
         test = np.zeros(len(labels), dtype=bool)
         for label in np.unique(labels):
             test[np.flatnonzero(labels == label)[::3]] = True
-    about = {"vectors": "0" * 64, "fingerprint": "1" * 32, "weights": "", "preprocessing": {}}
+    about = {"data": "digits", "vectors": "0" * 64, "fingerprint": "1" * 32, "weights": "", "preprocessing": {}}
     return Features(vectors, labels, test, about)
 
 
@@ -309,6 +416,9 @@ def test_a_learner_that_overwrites_what_it_is_given_spoils_no_other() -> None:
     np.testing.assert_array_equal(seen.labels, labels)
     found = stream(seen.labels, seen.test, RUN.protocol, RUN.seed)
     assert [rows for _, rows, _ in vandal.calls[::2]] == [rows.tolist() for _, rows in found.increments()]
+    ends = np.cumsum(found.sizes)
+    asked = [np.concatenate(found.tested[:end]).tolist() for end in ends]
+    assert [rows for _, rows, _ in vandal.calls[1::2]] == asked
     assert without_seconds(perform(RUN, seen, lambda *_: Memorizer())) == without_seconds(before)
 
 

@@ -236,6 +236,24 @@ def test_what_is_no_protocol_is_refused(protocol: Protocol, message: str) -> Non
         stream(labels(), None, protocol, 0)
 
 
+@pytest.mark.parametrize(("count", "learned_from"), [(1, 1), (2, 1), (3, 2), (10, 8)])
+def test_of_two_pictures_one_is_to_test_on_and_of_one_none(count: int, learned_from: int) -> None:
+    given_labels = np.repeat(["few", "many"], [count, 20])
+    for seed in range(5):
+        found = stream(given_labels, None, Protocol(), seed)
+        assert len(learned(found)["few"]) == learned_from
+        assert len(asked(found)["few"]) == count - learned_from
+        assert len(asked(found)["many"]) == 4
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_where_there_is_nothing_to_test_on_that_is_told(split: bool) -> None:
+    given_labels = np.array(["ape", "bee", "cat"])
+    test = np.zeros(3, dtype=bool) if split else None
+    with pytest.raises(ValueError, match="there is nothing to test on: a class needs two pictures, at least"):
+        stream(given_labels, test, Protocol(), 0)
+
+
 def test_a_class_that_can_only_be_tested_is_refused() -> None:
     test = own_split(labels()) | (labels() == "gnu")
     with pytest.raises(ValueError, match="there is nothing to learn 'gnu' from: all its pictures are for testing"):

@@ -89,10 +89,20 @@ def test_many_vectors_get_a_centroid_for_every_four_and_fewer_get_one(per_class:
 
 def test_without_evidence_there_is_one_centroid_a_class() -> None:
     one_each = [np.eye(3)[[i]] for i in range(3)]
-    only_class = clusters(60, spots=6)[:1]
+    only_class = [x[:29] for x in clusters(60, spots=6)[:1]]
     twins = [np.ones((4, 2)), np.ones((4, 2))]
     for classes in (one_each, only_class, twins):
         assert tune(classes) == Tuning(math.inf, 1)
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1.0, 1e20])
+def test_a_lone_class_of_many_vectors_gets_the_usual_radius(scale: float) -> None:
+    for per_class, some in ((30, 7), (200, 50)):
+        (lone,) = (x * scale for x in noisy(per_class, seed=0)[:1])
+        chosen = tune([lone])
+        assert chosen.n_voters == 1  # there is nothing to confuse it with
+        assert len(agg_var(lone, chosen.radius).counts) == pytest.approx(some, rel=0.15)
+    assert tune([np.ones((60, 4))]) == Tuning(math.inf, 1)
 
 
 def test_the_seed_reaches_the_folds() -> None:

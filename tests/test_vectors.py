@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -140,7 +141,20 @@ def test_what_was_killed_goes_on_as_well(home: Path) -> None:
     at_once = features("digits", Colours().backbone, home=home / "other")
     assert made.about["vectors"] == at_once.about["vectors"]
     (place,) = (home / "study").iterdir()
-    assert sorted(path.name for path in place.iterdir()) == ["about.json", "labels.json", "vectors.npy"]
+    (left,) = place.glob(".vectors.npy.*.part")  # it may be another's that is at work
+    assert {path.name for path in place.iterdir()} - {left.name} == {"about.json", "labels.json", "vectors.npy"}
+
+
+def test_what_one_that_was_killed_left_is_removed_a_day_later(home: Path, things: Path) -> None:
+    features(str(things), Colours().backbone, home=home)
+    (place,) = (home / "study").iterdir()
+    old, young = place / ".vectors.npy.1.part", place / ".vectors.npy.2.part"
+    for path, hours in ((old, 25), (young, 23)):
+        path.write_bytes(b"unfinished")
+        os.utime(path, (time.time() - 3600 * hours,) * 2)
+    features(str(things), Colours().backbone, home=home, anew=True)
+    assert not old.exists()
+    assert young.read_bytes() == b"unfinished"
 
 
 def test_the_record_is_the_last_to_be_written(home: Path, things: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from cbcl.memory.store import Memory
 from cbcl.method.arrays import Float32s
 from cbcl.method.certainty import NOTHING, spread_of
 from cbcl.method.knowledge import Knowledge, Options, learn
+from cbcl.method.tuning import MANY
 
 
 class Learned(NamedTuple):
@@ -46,18 +47,25 @@ def limit(view: View, options: Options) -> int | None:
     return options.max_centroids or view.settings.max_centroids
 
 
+def depends_on_all(lesson: Lesson, view: View, options: Options) -> bool:
+    """Whether what is learned depends on other classes: on how much room they leave, or whether a radius is chosen."""
+    many = len(lesson.targets) >= MANY * len(lesson.learned.pictures)
+    return limit(view, options) is not None or (view.settings.radius == np.inf and many)
+
+
 def basis(lesson: Lesson, view: View, options: Options) -> tuple[object, ...]:
     """All of a memory that a plan depends on."""
     some = {label: view.classes.get(label) for label in lesson.learned.pictures}
-    return view.settings, bool(view.classes), view.about.private, view.classes if limit(view, options) else some
+    classes = view.classes if depends_on_all(lesson, view, options) else some
+    return view.settings, bool(view.classes), view.about.private, classes
 
 
 def plan(lesson: Lesson, view: View, memory: Memory, options: Options) -> Plan:
     """The classes as they are after the lesson, those that it changes."""
     most = limit(view, options)
     touched = [label for label in lesson.learned.pictures if label in view.classes]
-    # Without a limit, no other class is touched, and none is read: a memory of many is as fast as one of few.
-    known = memory.load(view, touched if most is None else None)
+    # Mostly no other class matters, and none is read: a memory of many is as fast as one of few.
+    known = memory.load(view, None if depends_on_all(lesson, view, options) else touched)
     concepts = {label: stored.concepts for label, stored in known.items()}
     before = Knowledge(concepts, view.settings.radius, view.settings.n_voters) if view.classes else None
     after = learn(before, lesson.matrix, lesson.targets, options._replace(max_centroids=most))

@@ -154,8 +154,9 @@ def as_given(matrix: Matrix, lessons: Sequence[Lesson], radius: float, most: int
 
 def _is_open(before: Knowledge, lessons: dict[Any, Lesson]) -> bool:
     """Whether what to go on with could not be chosen before, for want of vectors, and can be now."""
-    few = before.index.sizes.mean() < MANY and len(before.index.counts) == len(before.concepts)
-    return bool(few) and are_many([*lessons.values()])
+    if before.radius < np.inf or not before.concepts or not are_many([*lessons.values()]):
+        return False
+    return bool(before.index.sizes.mean() < MANY)
 
 
 def _block_winners(vote: Vote, search: Search, block: Float32s) -> Int64s:

@@ -90,7 +90,6 @@ def tuner(records: Records) -> Table:
     fixed = ["ncm", *(f"radius-{scale:g}" for scale in RADII)]
     rows: list[list[str]] = []
     wanted: list[Cell] = []
-    notes: list[str] = []
     for data, backbone in pairs(records):
         for shots in SHOTS:
             cell = Cell(data, backbone, "cbcl", shots=shots, max_centroids=BUDGETS[data])
@@ -102,13 +101,13 @@ def tuner(records: Records) -> Table:
             shown = [Strong(cells.number(mean)) if mean == best else cells.number(mean) for mean in others]
             known = fixed[others.index(best)] if not math.isnan(best) else DASH
             last = Strong(f"{gap} (!)") if tuned - best < -TOLERATED else gap
-            rows.append([DATA[data], backbone, str(shots or "all"), cells.number(tuned), *shown, known, last])
-            notes += cells.orders(shared, here, "means")
+            orders = str(len(cells.behind(shared, cell)) or DASH)
+            rows.append([DATA[data], backbone, str(shots or "all"), orders, cells.number(tuned), *shown, known, last])
             wanted += here
     names = ["∞ (NCM)", *(f"{scale:g}" for scale in RADII)]
-    columns = ("data", "backbone", "shots", "tuned", *names, "best", "tuned less best")
+    columns = ("data", "backbone", "shots", "orders", "tuned", *names, "best", "tuned less best")
     caption = "Average incremental accuracy (%) with D tuned, and with D fixed at so many times the vectors' spread"
-    said = (*dict.fromkeys(notes), *cells.not_run(records, wanted))
+    said = tuple(cells.not_run(records, wanted))
     return Table(caption, columns, [Group(None, rows)], said, heads=3, words=("best",))
 
 

@@ -193,6 +193,7 @@ def _processes(workers: int) -> Iterator[ProcessPoolExecutor]:
         executor.shutdown(wait=False, cancel_futures=True)
         for process in active_children():
             process.terminate()
+            process.join(5.0)
         raise
     executor.shutdown()
 

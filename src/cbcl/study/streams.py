@@ -53,7 +53,7 @@ def stream(labels: NDArray[Any], test: NDArray[np.bool_] | None, protocol: Proto
     >>> labels = np.repeat(["cup", "key", "pen", "toy"], 10)
     >>> found = stream(labels, None, Protocol(increment=2, shots=3), seed=0)
     >>> found.classes, found.sizes, [len(rows) for rows in found.learned], [len(rows) for rows in found.tested]
-    (('toy', 'cup', 'key', 'pen'), (2, 2), [3, 3, 3, 3], [2, 2, 2, 2])
+    (('toy', 'cup', 'pen', 'key'), (2, 2), [3, 3, 3, 3], [2, 2, 2, 2])
     """
     _check(protocol)
     everything = np.unique(labels)
@@ -71,9 +71,9 @@ def stream(labels: NDArray[Any], test: NDArray[np.bool_] | None, protocol: Proto
     empty = [label for label, rows in learned.items() if not len(rows)]
     if empty:
         raise ValueError(f"there is nothing to learn {empty[0]!r} from: all its pictures are for testing.")
-    if not any(len(rows) for rows in tested.values()):
-        raise ValueError("there is nothing to test on: a class needs two pictures, at least.")
     order = tuple(str(label) for label in _generator(seed, ORDER).permutation(everything)[: protocol.classes])
+    if not any(len(tested[label]) for label in order):
+        raise ValueError("there is nothing to test on: a class needs two pictures, at least.")
     sizes = _sizes(len(order), protocol)
     return Stream(order, sizes, tuple(learned[label] for label in order), tuple(tested[label] for label in order))
 

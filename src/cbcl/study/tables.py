@@ -180,9 +180,10 @@ def ablation(records: Records) -> Table:
         cell = Cell(CIFAR, backbone, learner, max_centroids=LIMIT)
         found = [cells.spread(cells.mean(records, cell, score)) for score in (cells.averages, cells.lasts)]
         kept = [cells.mean(records, cell, score).mean for score in (cells.centroids, cells.megabytes)]
-        rows.append([method, backbone, paper, *found, cells.number(kept[0], 0), cells.number(kept[1])])
+        orders = str(len(cells.behind(records, cell)) or DASH)
+        rows.append([method, backbone, paper, *found, orders, cells.number(kept[0], 0), cells.number(kept[1])])
         wanted.append(cell)
-    columns = ("hybrid", "our backbone", "paper", "average", "after the last", "centroids", "megabytes")
+    columns = ("hybrid", "our backbone", "paper", "average", "after the last", "orders", "centroids", "megabytes")
     caption = f"Ablation on CIFAR-100, 10 classes at a time, K = {LIMIT}: accuracy (%) and what is kept"
     ours = (f"{learner}, no row of the paper's: {cells.described(learner)}." for learner in MORE)
     text = (*cells.notes(records, wanted), *ours, *doubts(claims))
@@ -235,10 +236,11 @@ def budgets(records: Records) -> Table:
         ours = [cells.mean(records, cell, cells.averages) for cell in here]
         kept = cells.mean(records, here[0], cells.centroids)
         gap = cells.signed(ours[0].mean - ours[1].mean)
-        rows.append([str(limit), *paper, *map(cells.spread, ours), gap, cells.number(kept.mean, 0)])
+        orders = str(min(one.n for one in ours) or DASH)
+        rows.append([str(limit), *paper, *map(cells.spread, ours), gap, orders, cells.number(kept.mean, 0)])
         wanted += here
     columns = ["K", *(f"paper: {REDUCED[one]}" for one in learners[:2]), *(REDUCED[one] for one in learners)]
-    columns += ["CBCL less Remove-Centroids", "centroids of CBCL"]
+    columns += ["CBCL less Remove-Centroids", "orders", "centroids of CBCL"]
     beside = [claim for claim in CLAIMS if claim.measure == "megabytes"]
     caption = f"CIFAR-100 under memory budgets, 10 classes at a time, {MAIN}: average incremental accuracy (%)"
     text = (*cells.notes(records, wanted), *unrun(beside), *doubts(beside))
