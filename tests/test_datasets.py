@@ -20,7 +20,8 @@ import pytest
 from PIL import Image
 
 from cbcl.errors import DataError
-from cbcl.study.datasets import CIFAR10, CIFAR100, KNOWN, Cifar, fingerprint, load
+from cbcl.study.cifar import Cifar
+from cbcl.study.datasets import CIFAR10, CIFAR100, KNOWN, fingerprint, load
 from cbcl.study.downloads import ARCHIVES, Archive, download
 from cbcl.vision.pictures import Pixels
 from cbcl.vision.pictures import load as load_picture

@@ -11,7 +11,8 @@ from typing import Any, get_args
 import pytest
 
 from cbcl.study import paper
-from cbcl.study.paper import CLAIMS, MARGINS, Claim, Measure, measured, only, why
+from cbcl.study.paper import CLAIMS, MARGINS, Claim, Measure, only
+from cbcl.study.reasons import measured, why
 from cbcl.vision.backbones.catalogue import RECIPES
 from cbcl.vision.backbones.words import NAME
 

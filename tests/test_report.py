@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cbcl.study import beyond, cells, headline, paper, report, tables
+from cbcl.study import beyond, cells, headline, reasons, report, tables
 from cbcl.study.cells import DASH, Cell, Table
 from cbcl.study.paper import CLAIMS
 from cbcl.study.rendering import markdown_table
@@ -226,8 +226,8 @@ def test_reasons_are_letters_and_every_letter_is_explained(records: list[dict[st
 
 def test_the_reasons_of_a_claim_can_be_taken_apart() -> None:
     for claim, backbone in RERUN:
-        reasons = paper.why(claim, backbone, 1e6, 0.0).partition(": ")[2].split("; ")
-        assert reasons == list(paper._candidates(claim, backbone))
+        named = reasons.why(claim, backbone, 1e6, 0.0).partition(": ")[2].split("; ")
+        assert named == list(reasons._candidates(claim, backbone))
 
 
 @pytest.mark.parametrize("orders", [0, 1, 3])

@@ -5,7 +5,6 @@ The order is that of label, split and digest, so that it depends on the pictures
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -13,15 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from PIL import Image
 
 from cbcl.errors import DataError, PictureError, WeightsError
-from cbcl.vision.archives import Array, NumpyUnpickler, read_members
+from cbcl.study.cifar import Cifar, Found, find_cifar, ppm
 from cbcl.vision.extractor import Progress, cores
-from cbcl.vision.pickles import Refused, naming, next_pickle
 from cbcl.vision.pictures import find_labelled, read
 from cbcl.vision.pictures import load as load_picture
 
@@ -49,15 +46,6 @@ class DataSet(NamedTuple):
     own_split: bool
 
 
-class Found(NamedTuple):
-    """A picture whose bytes were not looked at yet."""
-
-    label: str
-    test: bool | None
-    source: Path | bytes
-    name: str
-
-
 class Known(NamedTuple):
     """A data set that has a name, and the layouts it is found in."""
 
@@ -66,18 +54,6 @@ class Known(NamedTuple):
     layouts: str  # in words
     own_split: bool = False
     pixels: bool = False  # small pictures kept in several formats: their pixels count, not their files
-
-
-class Cifar(NamedTuple):
-    """The files of CIFAR's archive for Python."""
-
-    folder: str
-    archive: str
-    train: tuple[str, ...]
-    test: tuple[str, ...]
-    meta: str
-    labels: str
-    names: str
 
 
 def load(name: str, folder: Path | None = None, *, progress: Progress | None = None) -> DataSet:
@@ -196,13 +172,8 @@ def _as_file(found: Found) -> Picture:
 def _as_pixels(found: Found) -> Picture:
     source = found.source
     if not isinstance(source, bytes):
-        source = _ppm(load_picture(source, str(source), 1))
+        source = ppm(load_picture(source, str(source), 1))
     return Picture(found.label, found.test, source, found.name, sha256(source).digest())
-
-
-def _ppm(image: Image.Image) -> bytes:
-    """The simplest file that holds a picture's pixels."""
-    return b"P6 %d %d 255\n" % image.size + image.tobytes()
 
 
 def _classes_in(folder: Path, test: bool | None = None, prefix: str = "") -> list[Found]:
@@ -259,79 +230,11 @@ def _cub(folder: Path) -> list[Found] | None:
 
 
 def _cifar(cifar: Cifar) -> Callable[[Path], list[Found] | None]:
-    parts = (*cifar.train, *cifar.test, cifar.meta)
-
     def find(folder: Path) -> list[Found] | None:
-        if all((folder / part).is_file() for part in parts):
-            return _unpickled(cifar, folder, lambda part: (folder / part).read_bytes())
-        if all((folder / cifar.folder / part).is_file() for part in parts):
-            return find(folder / cifar.folder)
-        archive = folder / cifar.archive
-        if not archive.is_file():
-            return _split_in(folder)
-        with naming(archive, "get it again"):
-            members = read_members(archive, rf"{cifar.folder}/({'|'.join(map(re.escape, parts))})")
-            if lacking := [part for part in parts if f"{cifar.folder}/{part}" not in members]:
-                raise Refused(f"lacks {cifar.folder}/{lacking[0]}")
-        return _unpickled(cifar, archive, lambda part: members.pop(f"{cifar.folder}/{part}"))
+        found = find_cifar(cifar, folder)
+        return _split_in(folder) if found is None else found
 
     return find
-
-
-def _unpickled(cifar: Cifar, place: Path, data: Callable[[str], bytes]) -> list[Found]:
-    names = _read_pickle(data(cifar.meta), f"{place}: {cifar.meta}").get(cifar.names)
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise DataError(f"{place}: {cifar.meta} names no classes: get it again.")
-    found = []
-    for part in (*cifar.train, *cifar.test):
-        batch = _read_pickle(data(part), f"{place}: {part}")
-        labels: Any = batch.get(cifar.labels)
-        pixels: Any = getattr(batch.get("data"), "array", None)  # (n, 3 * 32 * 32)
-        if not _are_pictures(labels, pixels, len(names)):
-            raise DataError(f"{place}: {part} does not hold 32 x 32 pictures with labels: get it again.")
-        for number, (label, planes) in enumerate(zip(labels, pixels, strict=True)):
-            image = Image.fromarray(np.ascontiguousarray(planes.reshape(3, 32, 32).transpose(1, 2, 0)))
-            found.append(Found(names[label], part in cifar.test, _ppm(image), f"{part}/{number}"))
-    return found
-
-
-def _are_pictures(labels: Any, pixels: Any, classes: int) -> bool:
-    return (
-        isinstance(labels, list)
-        and all(isinstance(label, int) and 0 <= label < classes for label in labels)
-        and isinstance(pixels, np.ndarray)
-        and pixels.dtype == np.uint8
-        and pixels.shape == (len(labels), 3 * 32 * 32)
-    )
-
-
-def _read_pickle(data: bytes, name: str) -> dict[str, Any]:
-    with naming(name, "get the original file again"):
-        found = Python2Unpickler(io.BytesIO(next_pickle(io.BytesIO(data))), encoding="latin1").load()
-        if not isinstance(found, dict):
-            raise Refused("is no batch of pictures")
-        return {str(_text(key)): [*map(_text, item)] if type(item) is list else item for key, item in found.items()}
-
-
-def _text(value: object) -> object:
-    return value.decode("latin1") if isinstance(value, bytes) else value
-
-
-class Python2Array(Array):
-    """Stands in for a numpy array whose bytes were Python 2's text."""
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        *described, data = state
-        super().__setstate__((*described, data.encode("latin1") if isinstance(data, str) else data))
-
-
-class Python2Unpickler(NumpyUnpickler):
-    def find_class(self, module: str, name: str) -> object:
-        if name == "_reconstruct" and super().find_class(module, name) is Array:
-            return Python2Array
-        if (module, name) == ("_codecs", "encode"):  # how Python 3 writes bytes for Python 2
-            return lambda text, _: str(text).encode("latin1")
-        return super().find_class(module, name)
 
 
 CIFAR100 = Cifar(

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from cbcl.study import cells
 from cbcl.study.cells import DASH, DATA, MEASURES, Cell, Group, Records, Table, of_claim, stated
-from cbcl.study.paper import CLAIMS, Claim, measured, only, why
+from cbcl.study.paper import CLAIMS, Claim, only
+from cbcl.study.reasons import measured, why
 from cbcl.study.scores import Summary, summary
 
 COLUMNS = ("what", "measure", "our backbone", "paper", "ours", "orders", "difference", "why")

@@ -1,4 +1,4 @@
-"""The paper's numbers, as claims that a run can be held against, and what may explain a difference.
+"""The paper's numbers, as claims that a run can be held against.
 
 All of its tables, and what its text says in numbers. Tables and sections are counted as the paper counts them: S is its
 supplement, whose sections follow the conclusion's. D, n and K as there. That the paper is not always of one mind, and
@@ -7,14 +7,8 @@ where, is in tests/test_paper.py.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple, TypeAlias
-
-import numpy as np
-
-from cbcl.study.scores import Record, accuracies, average, drop, last, omega
-from cbcl.vision.backbones.catalogue import RECIPES
 
 Measure: TypeAlias = Literal["average", "last", "after", "drop", "omega_base", "omega_new", "omega_all", "megabytes"]
 
@@ -111,19 +105,6 @@ LEARNERS = {
 }
 TUNED = ("cbcl", "single-centroid", "remove-centroids")  # learners with a D
 LIMITED = (*TUNED, "trad-agg", "k-means")  # learners with a K
-
-# What the paper leaves open about a learner of ours.
-UNSAID = {
-    "trad-agg": "the paper names neither the linkage nor the number of clusters",
-    "k-means": "the paper does not say how many clusters a class gets",
-    "remove-centroids": "the paper does not say which centroids are removed",
-    "flb": "at a fixed rate and number of passes, much depends on the scale of the features and on the first weights",
-}
-# And about its features.
-OPEN = {
-    "vgg16": "from which layer of VGG-16 the features are is not said there",
-    "surf-words": "the size of the vocabulary, and from what it was made, is not said there",
-}
 
 BRIEF = (
     f"FLB makes {EPOCHS} passes at a rate of {RATE} however few the vectors, so its layer may be trained too briefly: "
@@ -331,71 +312,3 @@ def _margins() -> Iterator[Margin]:
 
 
 MARGINS: tuple[Margin, ...] = tuple(_margins())
-
-
-def measured(claim: Claim, record: Record, measure: Measure | None = None) -> float:
-    """What our run says to a claim, in the claim's unit; or another measure of it, such as the claim's `rather`.
-
-    >>> run = {"increments": [10, 10], "tested": [4] * 20, "right": [[3] * 10, [2] * 20]}
-    >>> measured(only("CBCL", "average", "caltech101"), run)
-    62.5
-    """
-    measure = measure or claim.measure
-    if measure == "megabytes":
-        return float(record["bytes"] / 1e6)
-    if measure == "after":
-        reached = np.cumsum(record["increments"]) == claim.classes_seen
-        return 100.0 * float(accuracies(record)[reached][0]) if reached.any() else math.nan
-    if measure in ("average", "last", "drop"):
-        return 100.0 * {"average": average, "last": last, "drop": drop}[measure](record)
-    return float(getattr(omega(record), measure.removeprefix("omega_")))
-
-
-def why(claim: Claim, backbone: str, difference: float | None, spread: float | None) -> str:
-    """Why our number, with that backbone, may differ from the claim's.
-
-    The difference and the spread, our standard deviation over orders, are in the claim's unit; None is not known.
-    Within twice both deviations together there is nothing to explain. Beyond, all that is known to be unlike is
-    named: candidates, of which none was measured by itself.
-
-    >>> claim = only("CBCL", "average", "cifar100", where="Table 5")
-    >>> why(claim, "resnet50-keras", 0.4, 0.3)
-    'within the spread of orders'
-    >>> why(claim, "resnet50-keras", 2.0, 0.3).split("; ")[0]
-    'candidates, none measured by itself: ResNet-50 here, ResNet-34 there'
-    """
-    if backbone not in NETWORKS:
-        raise ValueError(f"backbone={backbone!r} is not known here: give one of {', '.join(NETWORKS)}.")
-    if claim.protocol.learner is None or difference is None or math.isnan(difference):
-        return "not run here"
-    known = [std for std in (claim.std, spread) if std is not None and not math.isnan(std)]
-    if abs(difference) <= 2.0 * math.hypot(*known):
-        return "within the spread of orders"
-    return "candidates, none measured by itself: " + "; ".join(_candidates(claim, backbone))
-
-
-def _candidates(claim: Claim, backbone: str) -> Iterator[str]:
-    """All that is known to be unlike, or not known to be alike, from the most particular to the most general."""
-    setting, statistics = claim.protocol, STATISTICS[claim.protocol.data]
-    if claim.suspect:
-        yield claim.suspect
-    if claim.measure == "megabytes":
-        numbers = f", {RECIPES[backbone].dimension} a centroid" if backbone in RECIPES else ""
-        yield f"here it is a file of all that is needed, in float32 numbers{numbers}"
-        return
-    if (here := NETWORKS[backbone]) != (there := NETWORKS[str(setting.backbone)]):
-        yield f"{here} here, {there} there"
-    if setting.shots:
-        yield "how it was made is not known: the published code overwrites the shots that it draws with all the data"
-    if claim.measure == "omega_base":
-        yield f"the accuracy on {setting.base} classes depends much on which they are"
-    if setting.learner in UNSAID:
-        yield UNSAID[setting.learner]
-    if setting.learner in TUNED:
-        yield f"D is tuned relative to the spread of the vectors here, from {RADII[0]:g} to {RADII[-1]:g} there"
-    if setting.backbone in OPEN:
-        yield OPEN[setting.backbone]
-    if statistics.of > statistics.classes:
-        which = f"which {statistics.classes} of {statistics.of} classes take part, and which pictures are for testing,"
-        yield f"{which} is drawn here and not said there"
-    yield "how pictures were scaled and cropped is not said there"

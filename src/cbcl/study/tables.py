@@ -11,8 +11,9 @@ from typing import NamedTuple
 from cbcl.study import cells
 from cbcl.study.cells import DASH, MEASURES, Cell, Group, Records, Table, of_claim, stated
 from cbcl.study.learners import LEARNERS
-from cbcl.study.paper import ABLATION, BUDGETS, CLAIMS, ENOUGH, STATISTICS, Claim, Measure, measured
+from cbcl.study.paper import ABLATION, BUDGETS, CLAIMS, ENOUGH, STATISTICS, Claim, Measure
 from cbcl.study.paper import LEARNERS as HYBRIDS
+from cbcl.study.reasons import measured
 from cbcl.study.scores import summary
 
 CIFAR, MAIN = "cifar100", "resnet50-keras"  # the data and the backbone of most of the paper's comparisons
