@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cbcl.errors import DataError
 from cbcl.study import beyond, cells, headline, reasons, report, tables
 from cbcl.study.cells import DASH, Cell, Table
 from cbcl.study.paper import CLAIMS
@@ -347,7 +348,7 @@ def test_without_matplotlib_there_are_tables_and_a_word_on_what_to_install(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert report.markdown(records)
-    with pytest.raises(ImportError, match=r'pip install "cbcl\[study\]"'):
+    with pytest.raises(DataError, match=r'pip install "cbcl\[study\]"'):
         report.html(records)
 
 
@@ -411,3 +412,11 @@ def test_a_run_outside_a_repository_has_no_commit() -> None:
     [row] = rows_of(beyond.surroundings([recorded(SOME[0], commit=None)]))
     assert row["commit"] == DASH
     assert not math.isnan(float(row["hours"]))
+
+
+def test_runs_on_other_data_have_a_table_of_their_own(records: list[dict[str, Any]]) -> None:
+    assert "Other runs" not in report.markdown(records)
+    run = {**records[0]["run"], "data": "folder my things", "seed": 7}
+    page = report.markdown([*records, {**records[0], "run": run}])
+    assert "## Other runs" in page
+    assert "| folder my things |" in page

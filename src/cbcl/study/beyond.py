@@ -13,7 +13,7 @@ from cbcl.method.arrays import Int64s
 from cbcl.study import cells
 from cbcl.study.cells import DASH, DATA, Cell, Group, Records, Strong, Table
 from cbcl.study.learners import RADII
-from cbcl.study.paper import BUDGETS, STAND_INS
+from cbcl.study.paper import BUDGETS, STAND_INS, STATISTICS
 from cbcl.study.scores import Record, confusion
 
 CHOICES = ("cbcl", "cbcl-rank", "ncm", "knn", "slda", "ranpac", "ranpac-10000", "flb", "probe")
@@ -109,6 +109,22 @@ def tuner(records: Records) -> Table:
     caption = "Average incremental accuracy (%) with D tuned, and with D fixed at so many times the vectors' spread"
     said = tuple(cells.not_run(records, wanted))
     return Table(caption, columns, [Group(None, rows)], said, heads=3, words=("best",))
+
+
+def others(records: Records) -> Table | None:
+    """Runs on data that the paper does not have."""
+    here = list(dict.fromkeys(_cell(record) for record in records if record["run"]["data"] not in STATISTICS))
+    rows = []
+    for cell in here:
+        found = [cells.mean(records, cell, score) for score in ACCURACIES.values()]
+        shown = (cells.spread(one, 1) for one in found)
+        rows.append([cell.data, cell.backbone, cell.learner, cell.how, *shown, str(found[0].n)])
+    columns = ("data", "backbone", "learner", "protocol", *ACCURACIES, "orders")
+    return Table("Accuracy (%) on other data", columns, [Group(None, rows)], heads=4) if rows else None
+
+
+def _cell(record: Record) -> Cell:
+    return Cell(**{name: record["run"][name] for name in Cell._fields})
 
 
 def by_position(records: Records) -> Int64s | None:

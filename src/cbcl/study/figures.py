@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
+from cbcl.errors import DataError
 from cbcl.method.arrays import Int64s
 from cbcl.study.scores import Curve
 
@@ -167,7 +168,7 @@ def _drawn(title: str, height: float, draw: Callable[[Figure, Axes], None]) -> s
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError('figures need matplotlib: pip install "cbcl[study]".') from error
+        raise DataError('figures need matplotlib: pip install "cbcl[study]".') from error
     file = io.StringIO()
     style: Any = {**STYLE, "svg.hashsalt": title}
     # Names inside the SVG are made from the salt: no two figures of a page may have the same.

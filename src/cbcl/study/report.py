@@ -71,6 +71,7 @@ def sections(records: Records) -> list[Section]:
         _choices(records),
         _tuner(records),
         _confusion(records),
+        *_others(records),
         _making(records),
     ]
 
@@ -221,6 +222,11 @@ def _confusion(records: Records) -> Section:
     title = "Confusion of classes on CIFAR-100, in the order in which they were learned"
     figure = Drawing(caption, lambda: [figures.matrix(counts, title)])
     return Section("Confusion", [beyond.bias(counts)], [figure])
+
+
+def _others(records: Records) -> list[Section]:
+    table = beyond.others(records)
+    return [] if table is None else [Section("Other runs", ["On data that the paper does not have."], [table])]
 
 
 def _making(records: Records) -> Section:
