@@ -242,11 +242,14 @@ def test_reasons_follow_from_the_settings(claim: Claim) -> None:
         accuracy = claim.measure != "megabytes"
         assert said.startswith("candidates, none measured by itself: ")
         assert (claim.suspect is None) or claim.suspect in said
-        assert ("published code" in said) == (setting.shots is not None)
-        assert ("D is tuned" in said) == (setting.learner in paper.TUNED and accuracy)
+        assert ("overwrites the shots" in said) == (setting.shots is not None)
+        assert ("D is chosen" in said) == (setting.learner in paper.TUNED and accuracy)
+        merging = setting.learner in set(paper.LIMITED) - {"remove-centroids"} and not setting.shots
+        assert ("in a full memory" in said) == (merging and accuracy)
         assert ("take part" in said) == (setting.data != "cifar100" and accuracy)
         alike = backbone.partition("-")[0] == setting.backbone
-        assert (" here, " in said.replace("the vectors here, ", "")) == (accuracy and not alike)
+        others = said.replace("the vectors here, ", "").replace("behind it here, ", "")
+        assert (" here, " in others) == (accuracy and not alike)
 
 
 def test_reasons_name_the_networks_of_both() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from cbcl.study.paper import NETWORKS, RADII, STATISTICS, TUNED, Claim, Measure
+from cbcl.study.paper import LIMITED, NETWORKS, RADII, STATISTICS, TUNED, Claim, Measure
 from cbcl.study.scores import Record, accuracies, average, drop, last, omega
 from cbcl.vision.backbones.catalogue import RECIPES
 
@@ -86,7 +86,9 @@ def _candidates(claim: Claim, backbone: str) -> Iterator[str]:
     if setting.learner in UNSAID:
         yield UNSAID[setting.learner]
     if setting.learner in TUNED:
-        yield f"D is tuned relative to the spread of the vectors here, from {RADII[0]:g} to {RADII[-1]:g} there"
+        yield f"D is chosen by the spread and the number of the vectors here, from {RADII[0]:g} to {RADII[-1]:g} there"
+    if setting.learner in LIMITED and setting.learner != "remove-centroids" and not setting.shots:
+        yield "in a full memory a centroid counts for the vectors behind it here, and once in the published code"
     if setting.backbone in OPEN:
         yield OPEN[setting.backbone]
     if statistics.of > statistics.classes:
