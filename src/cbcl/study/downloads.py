@@ -174,6 +174,8 @@ def _check(path: Path, archive: Archive, way_out: str, *, delete: bool = False) 
 
 def _unpack(path: Path, archive: Archive, place: Path) -> None:
     """What is in an archive, there whole or not at all."""
+    if not hasattr(tarfile, "data_filter"):
+        raise DataError(f"{path} is here, but this Python cannot unpack it safely: unpack it, or take Python 3.11.4.")
     try:
         with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=place.parent) as folder:
             with _opened(path, archive) as stream, tarfile.open(fileobj=stream, mode="r|gz") as tar:
