@@ -228,6 +228,9 @@ def test_a_process_that_is_ended_is_told_and_what_was_finished_is_recorded(tmp_p
     with pytest.raises(DataError, match="was ended, perhaps for want of memory: try `--workers 1`"):
         execute(asked, tmp_path, workers=2, progress=ending)
     assert 1 <= len(read(tmp_path)) < 12
+    end = time.monotonic() + 10.0
+    while active_children() and time.monotonic() < end:  # another thread may be about to note that they are gone
+        time.sleep(0.01)
     assert active_children() == []
 
 
