@@ -29,8 +29,9 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
     ----------
     radius : float or "auto", default="auto"
         D in the paper: a vector closer than this to a centroid of its class joins it, any other becomes a centroid.
-        `math.inf` keeps one centroid a class, 0 keeps every vector. "auto" chooses it by cross-validation on the
-        vectors of the call (see `cbcl.tune`); without evidence it is `math.inf`, which suits a few examples a class.
+        `math.inf` keeps one centroid a class, 0 keeps every vector. "auto" chooses it from the vectors of
+        the first call that has enough (see `cbcl.tune`), and keeps it; until then it is `math.inf`, which suits a few
+        examples a class. In a full memory it is widened for newcomers that would take more than their share.
     n_voters : int or "auto", default="auto"
         n in the paper: how many nearest centroids vote. "auto" chooses it together with the radius; with
         `max_centroids`, it is 1.

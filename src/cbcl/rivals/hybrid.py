@@ -32,8 +32,8 @@ from cbcl.rivals.linear import check_labels, check_width, nothing_learned
 class Hybrid:
     """A learner made of these parts; with none swapped it is `CBCLClassifier`, bit for bit.
 
-    `choose` None chooses as CBCL does: radius and n by cross-validation, and n = 1 where there is a budget. Whatever
-    the other parts are, that cross-validation clusters by Agg-Var and votes by 1 / distance.
+    `choose` None chooses as CBCL does: radius and n by `cbcl.tune`, and n = 1 where there is a budget. Whatever
+    the other parts are, its cross-validation clusters by Agg-Var and votes by 1 / distance.
 
     >>> nearest_class_mean = Hybrid(choose=fixed(math.inf, 1))
     >>> nearest_class_mean.partial_fit([[0.0], [4.0], [9.0]], ["cup", "cup", "key"]).predict([[5.0], [6.0]]).tolist()
@@ -110,7 +110,7 @@ def fixed(scale: float, n_voters: int) -> Choose:
 
 
 def single(matrix: Matrix, lessons: Sequence[Lesson], before: Tuning | None, seed: int) -> Tuning:
-    """One voter, and the radius by cross-validation with one voter: the paper's "Single-Centroid-Pred".
+    """One voter, and the radius chosen for one voter: the paper's "Single-Centroid-Pred".
 
     With a budget CBCL chooses that by itself; `cbcl.method.tuning.choose` in its place is what tunes n there too.
     """

@@ -52,7 +52,7 @@ def _means(seed: int, limit: int | None) -> Learner:
 
 
 LEARNERS = {
-    "cbcl": _hybrid("CBCL as it comes: D and n chosen by cross-validation"),
+    "cbcl": _hybrid("CBCL as it comes: D and n chosen by itself"),
     "cbcl-rank": _hybrid("CBCL with the vote of the authors' published code", vote=block_rank_votes),
     "single-centroid": _hybrid("CBCL with one voter; with a budget, that is CBCL itself", choose=single),
     "trad-agg": _hybrid("CBCL with traditional agglomerative clustering, as many centroids", cluster=agglomerative),
