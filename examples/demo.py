@@ -282,7 +282,7 @@ def card_of(name: str, answer: Answer) -> str:
 
 
 def reason_of(reason: Reason) -> str:
-    thumbnails = "".join(image_of(jpeg, f"{reason.label}, as learned") for jpeg in reason.thumbnails)
+    thumbnails = "".join(image_of(one.jpeg, f"{reason.label}, as learned") for one in reason.examples)
     return f"""<div class="reason"><div class="thumbs">{thumbnails}</div>
 <p>nearest: <strong>{escape(reason.label)}</strong><br>
 {reason.pictures} photos, distance {reason.distance:.1f}</p></div>"""

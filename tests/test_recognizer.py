@@ -91,8 +91,8 @@ def test_an_answer_has_its_ranking_its_evidence_and_thumbnails(seen: Recognizer)
     )
     assert sum(guess.confidence for guess in answer.ranking) == pytest.approx(familiarity(answer.strangeness))
     (reason,) = answer.evidence
-    assert (reason.label, reason.pictures, len(reason.thumbnails)) == ("coffee", 3, 3)
-    assert max(Image.open(io.BytesIO(reason.thumbnails[0])).size) == 128
+    assert (reason.label, reason.pictures, len(reason.examples)) == ("coffee", 3, 3)
+    assert max(Image.open(io.BytesIO(reason.examples[0].jpeg)).size) == 128
     assert reason.distance == answer.ranking[0].distance
 
 
@@ -351,7 +351,7 @@ def test_a_private_memory_keeps_no_thumbnail_and_nothing_in_the_cache(
         recognizer.learn("x", photos)
     with Recognizer(tmp_path / "a.cbcl") as recognizer:
         recognizer.learn("y", photos / NAMES[0])
-        assert recognizer.recognize(photos / NAMES[0] / "0.jpg").evidence[0].thumbnails == ()
+        assert recognizer.recognize(photos / NAMES[0] / "0.jpg").evidence[0].examples == ()
     assert not (tmp_path / "home" / "cache" / "vectors.sqlite").exists()
 
 
@@ -492,7 +492,7 @@ def test_text_is_learned_through_a_function(tmp_path: Path) -> None:
         words.learn("a", ["banana", "papaya", "kakadu"])
         words.learn("e", "bedeheve")
         answer = words.recognize("ananas")
-        assert (answer.ranking[0].label, answer.evidence[0].thumbnails) == ("a", ())
+        assert (answer.ranking[0].label, answer.evidence[0].examples) == ("a", ())
 
 
 def test_vectors_of_another_length_change_nothing(things: Recognizer) -> None:
@@ -557,7 +557,7 @@ def test_a_photo_that_is_gone_when_its_thumbnail_is_made_is_learned_all_the_same
     monkeypatch.setattr(album, "thumbnail_of", gone)
     with Recognizer(tmp_path / "a.cbcl") as recognizer:
         assert recognizer.learn("x", photos).pictures == {"x": 3}
-        assert recognizer.recognize(photos / NAMES[0] / "0.jpg").evidence[0].thumbnails == ()
+        assert recognizer.recognize(photos / NAMES[0] / "0.jpg").evidence[0].examples == ()
 
 
 def test_labels_are_found_in_any_form_of_unicode(things: Recognizer) -> None:

@@ -20,6 +20,14 @@ class Guess(NamedTuple):
     distance: float  # to the nearest centroid of that label
 
 
+class Example(NamedTuple):
+    """A picture that was learned, as far as it is kept."""
+
+    number: int  # its own for good
+    concept: int  # the centroid nearest to it, by its number among those of its label
+    jpeg: bytes  # small
+
+
 class Reason(NamedTuple):
     """One of the centroids that voted."""
 
@@ -27,7 +35,7 @@ class Reason(NamedTuple):
     distance: float
     weight: float  # of its vote; those of one label at distance 0 count once together
     pictures: int  # that stand behind it
-    thumbnails: tuple[bytes, ...]  # JPEG, of those nearest to it; none where the memory is private
+    examples: tuple[Example, ...]  # those nearest to it; none where the memory is private
     centroid: int  # its number among those of its label
 
 
@@ -45,6 +53,13 @@ class Answer(NamedTuple):
     evidence: tuple[Reason, ...]  # the nearest first
     strangeness: float
     picture: str = ""  # its name, if it has one
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """Of all votes, what each reason's came to: from 0 to 1, in the order of the evidence."""
+        most = max((reason.weight for reason in self.evidence), default=1.0)
+        parts = [reason.weight / most for reason in self.evidence]  # so that the sum is finite
+        return tuple(part / sum(parts) for part in parts)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: photo, label (None: unknown), confidence, strangeness and ranking."""
@@ -65,7 +80,7 @@ MOST_GUESSES = 5
 
 
 def answers(matrix: Float32s, knowledge: Knowledge, scale: Scale) -> list[Answer]:
-    """An answer for each vector, without thumbnails: the first guess is what the vote says, bit for bit.
+    """An answer for each vector, without examples: the first guess is what the vote says, bit for bit.
 
     The others follow by votes, then by distance; the confidences are those of `cbcl.method.certainty`, the largest for
     the first guess, over the classes of the nearest 64 centroids, times the chance that it is any of them.

@@ -14,6 +14,7 @@ from cbcl.memory.steps import View
 from cbcl.memory.store import Memory
 from cbcl.method.arrays import Float32s
 from cbcl.method.certainty import NOTHING, spread_of
+from cbcl.method.concepts import Concepts, cluster
 from cbcl.method.knowledge import Knowledge, Options, learn
 from cbcl.method.tuning import MANY
 
@@ -86,3 +87,38 @@ def plan(lesson: Lesson, view: View, memory: Memory, options: Options) -> Plan:
 def shown(memory: Memory, view: View, label: str) -> list[Shown]:
     """The pictures that are kept of a label."""
     return [Shown(thumbnail, thumbnail.vector) for thumbnail in memory.thumbnails(view, label)]
+
+
+def without(one: Thumbnail, stored: Stored, kept: list[Thumbnail], radius: float) -> tuple[Stored, list[Thumbnail]]:
+    """A class without one of its examples, which is not its only one.
+
+    Where all its examples are kept, and learning them again gives what is known, it is as if this one had never been
+    shown. Else it is taken out of the mean nearest to it, which is where it went unless centroids have moved since.
+    """
+    rest = [thumbnail for thumbnail in kept if thumbnail.number != one.number]
+    whole = len(kept) == stored.concepts.size
+    if whole and _same(cluster(_matrix(kept), None, radius), stored.concepts):
+        left = cluster(_matrix(rest), None, radius)
+        made = Stored(left, spread_of(_matrix(rest), radius))
+    else:
+        made = Stored(_less(stored.concepts, one), stored.spread)
+    return made, select([Shown(thumbnail, thumbnail.vector) for thumbnail in rest], made.concepts)
+
+
+def _matrix(thumbnails: list[Thumbnail]) -> Float32s:
+    return np.stack([thumbnail.vector for thumbnail in thumbnails])
+
+
+def _same(these: Concepts, those: Concepts) -> bool:
+    return np.array_equal(these.centroids, those.centroids) and np.array_equal(these.counts, those.counts)
+
+
+def _less(concepts: Concepts, one: Thumbnail) -> Concepts:
+    centroids, counts = concepts.centroids.copy(), concepts.counts.copy()
+    counts[one.centroid] -= 1
+    left = int(counts[one.centroid])
+    if not left:
+        return Concepts(np.delete(centroids, one.centroid, axis=0), np.delete(counts, one.centroid))
+    mean = centroids[one.centroid].astype(np.float64)
+    centroids[one.centroid] = mean + (mean - one.vector) / left
+    return Concepts(centroids, counts)

@@ -6,26 +6,27 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, overload
 
 import numpy as np
 
-from cbcl.album import select
-from cbcl.answer import Answer
+from cbcl import changes
+from cbcl.album import PER_CENTROID
+from cbcl.answer import Answer, Example
 from cbcl.answer import answers as answers_to
-from cbcl.errors import LabelError, MemoryFileError, PictureError
-from cbcl.lesson import Learned, Lesson, basis, plan, shown
-from cbcl.memory.records import About, Settings, Stored, as_label
+from cbcl.changes import Adopted, must_be_kept, must_be_known
+from cbcl.errors import MemoryFileError, PictureError
+from cbcl.lesson import Learned, Lesson, basis, plan
+from cbcl.memory.records import About, Settings, Stored, Thumbnail, as_label
 from cbcl.memory.steps import Step, View, Writing
-from cbcl.memory.store import ChangedError, Memory
+from cbcl.memory.store import Album, ChangedError, Memory
 from cbcl.method.arrays import Float32s, as_count, as_radius
 from cbcl.method.certainty import Scale
-from cbcl.method.concepts import Concepts, join
+from cbcl.method.concepts import Concepts
 from cbcl.method.knowledge import Knowledge, Options
 from cbcl.method.tuning import Tuning, tune
 from cbcl.sight import Broken, Given, Sight
@@ -36,12 +37,24 @@ if TYPE_CHECKING:
     from cbcl.method.classifier import CBCLClassifier
 
 TRIES = 10  # to read what others keep changing
+SHOWN = 4  # examples of a thing, at a glance
+
+
+class Thing(NamedTuple):
+    """Something that is known."""
+
+    label: str
+    examples: int
+    concepts: int
+    kept: int  # of the examples
+    shown: list[int]  # the numbers of a few of those
 
 
 @dataclass(frozen=True)
 class _Known:
     """A view of the memory with all that is needed to answer."""
 
+    memory: Memory
     view: View
     classes: dict[str, Stored]
 
@@ -53,6 +66,10 @@ class _Known:
     @cached_property
     def scale(self) -> Scale:
         return Scale.of((stored.spread for stored in self.classes.values()), self.knowledge.index)
+
+    @cached_property
+    def albums(self) -> dict[str, Album]:
+        return self.memory.albums(self.view, SHOWN)
 
 
 class Recognizer:
@@ -211,50 +228,54 @@ class Recognizer:
         found = self._sight.see(sources, progress=progress)
         return np.stack([result for result in found if not isinstance(result, PictureError)])
 
+    def look(self, pictures: Any, *, broken: Broken = "raise", progress: Progress | None = None) -> list[Any]:
+        """Pictures looked at once, to be learned or recognized, or both, as often as need be.
+
+        A `Seen` for each, which can be given wherever a picture can; with broken="report", the error in its place.
+        """
+        return [*self._sight.look(self._sight.sources(pictures), broken=broken, progress=progress)]
+
+    def examples(self, label: str) -> list[Example]:
+        """The examples that are kept of a label, in the order they were learned: at least its first hundred."""
+        view = self._memory.view()
+        must_be_known(label := as_label(label), view)
+        return [_example(thumbnail) for thumbnail in self._memory.thumbnails(view, label)]
+
+    def example(self, number: int) -> Example:
+        """One of the examples that are kept."""
+        return _example(must_be_kept(self._memory, number)[1])
+
+    def unlearn(self, number: int) -> str:
+        """Take one of the examples that are kept out of its label, which is returned; the last takes its label along.
+
+        Where all examples of the label are kept, it is as if this one had never been shown; else it is taken out of
+        the mean that is nearest to it.
+        """
+        return changes.unlearn(self._memory, number)
+
     def forget(self, label: str, *, for_good: bool = False) -> None:
         """Forget a label: the others are as if it had never been learned (but for room that they made for it).
 
         It can be undone, so the file still holds it; with `for_good` nothing of it remains, not even its name, and
         neither this nor any step before it can be undone. A label that was forgotten before can be, for good.
         """
-        label = as_label(label)
-        with self._memory.writing() as writing:
-            if not (for_good and writing.remembers(label)):
-                _must_be_known(label, writing.view)
-            writing.begin("forget", {} if for_good else {"label": label}, writing.view.settings)
-            if label in writing.view.classes:
-                writing.end(label)
-            if for_good:
-                writing.seal()
-        if for_good:
-            self._memory.checkpoint()
+        changes.forget(self._memory, label, for_good=for_good)
 
     def rename(self, label: str, new: str) -> None:
         """Call a label something else."""
-        label, new = as_label(label), as_label(new)
-        with self._memory.writing() as writing:
-            _must_be_known(label, writing.view)
-            if new in writing.view.classes:
-                raise LabelError(f"{new!r} is taken: to make {label!r} part of it, merge them.")
-            writing.begin("rename", {"label": label, "new": new}, writing.view.settings)
-            stored = self._memory.load(writing.view, [label])[label]
-            writing.put(new, stored, self._memory.thumbnails(writing.view, label))
-            writing.end(label)
+        changes.rename(self._memory, label, new)
 
     def merge(self, label: str, into: str) -> None:
         """Make one label part of another: they turned out to be the same."""
-        label, into = as_label(label), as_label(into)
-        with self._memory.writing() as writing:
-            _must_be_known(label, writing.view)
-            _must_be_known(into, writing.view)
-            if label == into:
-                raise LabelError(f"{label!r} cannot be merged with itself: give two labels.")
-            writing.begin("merge", {"label": label, "into": into}, writing.view.settings)
-            both = self._memory.load(writing.view, [label, into])
-            joined = join(both[into].concepts, both[label].concepts, writing.view.settings.radius)
-            pictures = [picture for one in (into, label) for picture in shown(self._memory, writing.view, one)]
-            writing.put(into, Stored(joined, both[into].spread + both[label].spread), select(pictures, joined))
-            writing.end(label)
+        changes.merge(self._memory, label, into)
+
+    def adopt(self, path: str | os.PathLike[str]) -> Adopted:
+        """Learn all that another memory knows, in one step: labels known here, too, are merged with theirs."""
+        return changes.adopt(self._memory, Path(path), private=self._private)
+
+    def save_copy(self, path: str | os.PathLike[str]) -> None:
+        """Write all that is known now into a new file: a memory without history, and without what was forgotten."""
+        self._memory.copy(Path(path).absolute())
 
     def undo(self) -> Step:
         """Take back the latest step that was not taken back yet, and say what it was: up to twenty steps."""
@@ -266,7 +287,25 @@ class Recognizer:
 
     def history(self) -> list[Step]:
         """What was done to the memory, the latest first."""
-        return self._memory.history()
+        return self._memory.history() if self._memory.exists() else []
+
+    def revision(self) -> int:
+        """The number of the last step, by whomever it was done; 0: none was yet."""
+        return self._memory.view().step if self._memory.exists() else 0
+
+    def about(self) -> About | None:
+        """What the memory is of: the backbone it was learned through, whether it is private; None: nothing yet."""
+        return self._memory.view().about if self._memory.exists() else None
+
+    def things(self) -> list[Thing]:
+        """All that is known, in the order of the labels: how much, and a few examples to show."""
+        if not self._memory.exists():
+            return []
+        known = self._current(empty=True)
+        return [
+            Thing(label, stored.concepts.size, len(stored.concepts.counts), *known.albums[label])
+            for label, stored in known.classes.items()
+        ]
 
     def tune(self, things: Mapping[str, Any], *, broken: Broken = "raise", progress: Progress | None = None) -> Tuning:
         """Choose the radius and the number of voters by cross-validation on these pictures, and go on with them.
@@ -299,7 +338,7 @@ class Recognizer:
             known = self._known
             if known is None or known.view is not view:
                 try:
-                    self._known = known = _Known(view, self._memory.load(view))
+                    self._known = known = _Known(self._memory, view, self._memory.load(view))
                 except ChangedError:  # another process was faster: look again
                     continue
             if not (empty or known.classes):
@@ -346,15 +385,12 @@ class Recognizer:
     def _illustrated(self, answer: Answer, view: View) -> Answer:
         reasons = (
             reason._replace(
-                thumbnails=tuple(one.jpeg for one in self._memory.thumbnails(view, reason.label, reason.centroid))
+                examples=tuple(map(_example, self._memory.nearest(view, reason.label, reason.centroid, PER_CENTROID)))
             )
             for reason in answer.evidence
         )
         return answer._replace(evidence=tuple(reasons))
 
 
-def _must_be_known(label: str, view: View) -> None:
-    if label not in view.classes:
-        near = get_close_matches(label, view.classes, 3) or [*view.classes][:10]
-        more = f"; there are {', '.join(map(repr, near))}" if near else ""
-        raise LabelError(f"{label!r} is not known{more}.")
+def _example(thumbnail: Thumbnail) -> Example:
+    return Example(thumbnail.number, thumbnail.centroid, thumbnail.jpeg)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
+from threading import Lock
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cbcl.album import SIDE, Seen, thumbnail_of
 from cbcl.errors import BackboneError, PictureError, WeightsError
 from cbcl.memory.records import About
 from cbcl.memory.store import Memory
@@ -20,13 +23,14 @@ from cbcl.method.threads import one_thread
 from cbcl.vision.backbones import DEFAULT, load_backbone, restore
 from cbcl.vision.backbones.backbone import Backbone, Fittable
 from cbcl.vision.cache import VectorCache
-from cbcl.vision.extractor import Progress, extract
+from cbcl.vision.extractor import Progress, cores, extract
 from cbcl.vision.pictures import Identity, find, load, name_of
 
 Given: TypeAlias = str | os.PathLike[str] | Callable[[Sequence[Any]], ArrayLike] | Backbone | Fittable
 Broken: TypeAlias = Literal["raise", "report"]  # what to do about a picture that cannot be read
 
 MOST_FITTED = 500  # pictures that a backbone is shown which must see some first
+AT_ONCE = 16  # pictures in memory, decoded
 
 
 class Sight:
@@ -36,6 +40,7 @@ class Sight:
         self._memory, self._private, self._cached = memory, private, cache
         self._given = None if given is None else load_backbone(given)
         self._backbone: Backbone | None = None
+        self._choosing = Lock()
         self._cache: VectorCache | None = None
 
     def close(self) -> None:
@@ -50,15 +55,19 @@ class Sight:
 
     def backbone(self, sources: Sequence[Any] = ()) -> Backbone:
         """The backbone; one that must see pictures first is shown these."""
-        if self._backbone is None:
-            self._backbone = self._chosen(sources)
-        return self._backbone
+        with self._choosing:
+            if self._backbone is None:
+                self._backbone = self._chosen(sources)
+            return self._backbone
 
     def see(
         self, sources: Sequence[Any], *, broken: Broken = "raise", progress: Progress | None = None
     ) -> list[Float32s | PictureError]:
         """The vector of each source, in their order, or what is wrong with it."""
         backbone = self.backbone(sources)
+        for source in sources:
+            if isinstance(source, Seen) and source.fingerprint != backbone.fingerprint:
+                raise PictureError(f"a picture was looked at through another backbone than {backbone.name}.")
         about = self._memory.view().about if self._memory.exists() else None
         if about is not None:
             self.check(about)
@@ -67,7 +76,9 @@ class Sight:
         if cached and (self._cache is None or self._cache.process != os.getpid()):
             self._cache = VectorCache(backbone.fingerprint)
         with one_thread() if backbone.threads else nullcontext():  # a picture a thread is enough
-            found = extract(backbone, sources, cache=self._cache if cached else None, progress=progress)
+            new = [source for source in sources if not isinstance(source, Seen)]
+            extracted = iter(extract(backbone, new, cache=self._cache if cached else None, progress=progress))
+        found = [source.vector if isinstance(source, Seen) else next(extracted) for source in sources]
         for result in found:
             if isinstance(result, PictureError):
                 if broken == "raise":
@@ -75,6 +86,35 @@ class Sight:
             elif about is not None:
                 self.check(about, len(result))
         return found
+
+    def look(
+        self, sources: Sequence[Any], *, broken: Broken = "raise", progress: Progress | None = None
+    ) -> list[Seen | PictureError]:
+        """Each source, decoded once: its vector and a small picture, or what is wrong with it."""
+        found: list[Seen | PictureError] = []
+        backbone = self.backbone(sources)
+        for start in range(0, len(sources), AT_ONCE):
+            some = sources[start : start + AT_ONCE]
+            loaded = [*some] if backbone.at_least is None else _decoded(some, start, max(backbone.at_least, SIDE))
+            for picture in loaded:
+                if broken == "raise" and isinstance(picture, PictureError):
+                    raise picture
+            vectors = iter(self.see([one for one in loaded if not isinstance(one, PictureError)], broken=broken))
+            for picture in loaded:
+                vector = picture if isinstance(picture, PictureError) else next(vectors)
+                found.append(vector if isinstance(vector, PictureError) else self._seen(picture, vector))
+            if progress is not None:
+                progress(len(found), len(sources))
+        return found
+
+    def _seen(self, picture: Any, vector: Float32s) -> Seen:
+        if isinstance(picture, Seen):
+            return picture
+        backbone = self.backbone()
+        private = self._memory.view().about.private if self._memory.exists() else self._private
+        return Seen(
+            vector, b"" if private or backbone.at_least is None else thumbnail_of(picture), backbone.fingerprint
+        )
 
     def check(self, about: About, dimension: int | None = None) -> None:
         """Whether this is what a memory was learned through, and gives vectors of the same length."""
@@ -109,6 +149,22 @@ class Sight:
                     raise BackboneError(f"{self._memory.path} was learned through {about.backbone}; {error}") from error
         chosen = load_backbone(DEFAULT) if self._given is None else self._given
         return chosen.fit(_loaded(sources, chosen.at_least)) if isinstance(chosen, Fittable) else chosen
+
+
+def _decoded(sources: Sequence[Any], first: int, at_least: int) -> list[Any]:
+    """Pictures as they are decoded, on all cores, or what is wrong with them; those looked at already as they are."""
+
+    def decoded(number: int) -> Any:
+        source = sources[number]
+        try:
+            return source if isinstance(source, Seen) else load(source, name_of(source, first + number), at_least)
+        except PictureError as error:
+            return error
+
+    if len(sources) == 1:
+        return [decoded(0)]
+    with ThreadPoolExecutor(cores()) as executor:
+        return [*executor.map(decoded, range(len(sources)))]
 
 
 def _loaded(sources: Sequence[Any], at_least: int | None) -> list[Any]:

@@ -70,13 +70,14 @@ def _classes(connection: sqlite3.Connection, about: About) -> Iterator[Finding]:
 
 def _thumbnails(connection: sqlite3.Connection, about: About) -> Iterator[Finding]:
     rows = connection.execute(
-        "SELECT ifnull(label, ''), centroid, jpeg, vector, thumbnails.checksum, ifnull(length(counts) / 8, 0)"
-        " FROM thumbnails LEFT JOIN classes USING (class)"
+        "SELECT ifnull(label, ''), ifnull(length(counts) / 8, 0),"
+        " picture, centroid, rank, ifnull(jpeg, x''), ifnull(vector, x''), pictures.checksum"
+        " FROM examples LEFT JOIN pictures USING (picture) LEFT JOIN classes USING (class)"
     )
-    for label, centroid, jpeg, vector, checksum, m in rows:
+    for label, m, *row in rows:
         try:
-            read_thumbnail((centroid, jpeg, vector, checksum), about, f"a thumbnail of {label!r}")
-            sound = 0 <= centroid < m
+            thumbnail = read_thumbnail(tuple(row), about, f"a thumbnail of {label!r}")
+            sound = 0 <= thumbnail.centroid < m
         except MemoryFileError:
             sound = False
         if not sound:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from cbcl.errors import MemoryFileError
+from cbcl.memory.records import checksum
 from cbcl.memory.schema import APPLICATION_ID, MIGRATIONS, VERSION
 
 PATIENCE = 60.0  # seconds to wait for another process to finish its step
@@ -28,8 +29,12 @@ class Opened(NamedTuple):
     frozen: State | None  # where nothing can be written, not even locks: the state that was opened, which may change
 
 
-def connect(path: Path, *, create: bool = False) -> Opened | None:
-    """A memory, checked; None where there is none yet (unless it is to be created)."""
+def connect(path: Path, *, write: bool = False, create: bool = False) -> Opened | None:
+    """A memory, checked; None where there is none yet (unless it is to be created).
+
+    One of an older format is brought to the present one by the first step that is written; until then, who only reads
+    has a copy of it, in memory.
+    """
     status = _status(path)
     if status is None and not create:
         return None
@@ -44,7 +49,24 @@ def connect(path: Path, *, create: bool = False) -> Opened | None:
             raise
         frozen = state_of(path)
         connection = _checked(_connection(file, "mode=ro&immutable=1"), path, create=False)
+    if connection is not None and not write and version_of(connection) < VERSION:
+        frozen = state_of(path)
+        connection = _renewed(connection)
     return None if connection is None else Opened(connection, which(path), frozen)
+
+
+def _renewed(connection: sqlite3.Connection) -> sqlite3.Connection:
+    copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    with closing(connection):
+        connection.backup(copy)
+    prepare(copy)
+    return copy
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """The format of the file; 0: it is empty."""
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return version
 
 
 def _status(path: Path) -> os.stat_result | None:
@@ -87,13 +109,19 @@ def own_files(path: Path) -> set[tuple[int, int]]:
 
 def prepare(connection: sqlite3.Connection) -> bool:
     """Inside a transaction: bring the file to the present version; whether it was empty before."""
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    for migration in MIGRATIONS[version:]:
+    version = version_of(connection)
+    if version < VERSION:
+        _migrate(connection, version, VERSION)
+    return version == 0
+
+
+def _migrate(connection: sqlite3.Connection, version: int, to: int) -> None:
+    connection.create_function("checksum_of", -1, checksum, deterministic=True)
+    for migration in MIGRATIONS[version:to]:
         for statement in filter(str.strip, migration.split(";")):
             connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    connection.execute(f"PRAGMA user_version = {VERSION}")
-    return version == 0
+    connection.execute(f"PRAGMA user_version = {to}")
 
 
 def _connection(file: Path, how: str) -> sqlite3.Connection:
@@ -120,7 +148,7 @@ def _checked(connection: sqlite3.Connection, path: Path, *, create: bool) -> sql
     try:
         connection.execute("BEGIN")  # all from one moment: another process may be making it
         kind = connection.execute("PRAGMA application_id").fetchone()[0]
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        version = version_of(connection)
         schema = _schema(connection)
         connection.execute("COMMIT")
         if not schema and kind == version == 0:  # nothing yet, or stopped before the first step
@@ -133,7 +161,7 @@ def _checked(connection: sqlite3.Connection, path: Path, *, create: bool) -> sql
             raise MemoryFileError(
                 f"{path} was written by a newer cbcl (format {version}, and this one knows {VERSION}): update cbcl."
             )
-        if schema != _expected():
+        if schema != _expected(version):
             raise MemoryFileError(f"{path} has tables that cbcl did not make: it is damaged, or not to be trusted.")
     except BaseException:
         connection.close()
@@ -149,9 +177,9 @@ def _schema(connection: sqlite3.Connection) -> set[tuple[str, ...]]:
 
 
 @cache
-def _expected() -> set[tuple[str, ...]]:
+def _expected(version: int) -> set[tuple[str, ...]]:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        prepare(connection)
+        _migrate(connection, 0, version)
         return _schema(connection)
 
 

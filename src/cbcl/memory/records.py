@@ -81,11 +81,13 @@ class Stored(NamedTuple):
 
 
 class Thumbnail(NamedTuple):
-    """A small picture, for people, and the vector of the picture it was made from."""
+    """An example of a class: a small picture, for people, and the vector of the picture it was made from."""
 
-    centroid: int
+    centroid: int  # the nearest
     jpeg: bytes
     vector: Float32s
+    rank: int = 0  # among those of its centroid: 0 is the nearest
+    number: int = 0  # its own for good, whatever becomes of its class; 0: it was not written yet
 
 
 def as_label(label: object) -> str:
@@ -182,13 +184,16 @@ def _step_checksum(time: str, action: str, text: str, settings: Settings) -> byt
     return checksum(time, action, text, numbers)
 
 
-def write_thumbnail(thumbnail: Thumbnail) -> tuple[int, bytes, bytes, bytes]:
+def write_picture(thumbnail: Thumbnail) -> tuple[bytes, bytes, bytes]:
+    """Its JPEG, its vector, checksum."""
     vector = thumbnail.vector.astype(FLOAT32, copy=False).tobytes()
-    return thumbnail.centroid, thumbnail.jpeg, vector, checksum(str(thumbnail.centroid), thumbnail.jpeg, vector)
+    return thumbnail.jpeg, vector, checksum(thumbnail.jpeg, vector)
 
 
 def read_thumbnail(row: tuple[Any, ...], about: About, what: str) -> Thumbnail:
-    centroid, jpeg, vector, found = row
-    if checksum(str(centroid), jpeg, vector) != found or len(vector) != about.dimension * FLOAT32.itemsize:
+    """Of picture, centroid, rank, JPEG, vector, checksum."""
+    number, centroid, rank, jpeg, blob, found = row
+    if checksum(jpeg, blob) != found or len(blob) != about.dimension * FLOAT32.itemsize:
         raise MemoryFileError(f"{what} is damaged: forget the class and learn it again, or restore a copy of the file.")
-    return Thumbnail(centroid, jpeg, read_only(np.frombuffer(vector, FLOAT32).astype(np.float32, copy=False)))
+    vector = read_only(np.frombuffer(blob, FLOAT32).astype(np.float32, copy=False))
+    return Thumbnail(centroid, jpeg, vector, rank, number)

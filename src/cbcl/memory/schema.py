@@ -45,5 +45,31 @@ MIGRATIONS = (
     ) STRICT;
     CREATE INDEX of_class ON thumbnails (class);
     """,
+    # A picture once, however many rows of a class have come and gone since; damaged ones stay behind.
+    """
+    CREATE TABLE pictures (
+        picture INTEGER PRIMARY KEY AUTOINCREMENT,
+        jpeg BLOB NOT NULL,
+        vector BLOB NOT NULL,
+        checksum BLOB NOT NULL
+    ) STRICT;
+    CREATE TABLE examples (
+        class INTEGER NOT NULL,
+        picture INTEGER NOT NULL,
+        centroid INTEGER NOT NULL,
+        rank INTEGER NOT NULL
+    ) STRICT;
+    INSERT INTO pictures (jpeg, vector, checksum)
+        SELECT jpeg, vector, checksum_of(jpeg, vector) FROM thumbnails
+        WHERE checksum = checksum_of(CAST(centroid AS TEXT), jpeg, vector)
+        GROUP BY jpeg, vector ORDER BY min(rowid);
+    INSERT INTO examples
+        SELECT class, picture, centroid,
+            row_number() OVER (PARTITION BY class, centroid ORDER BY thumbnails.rowid) - 1
+        FROM thumbnails JOIN pictures USING (jpeg, vector) ORDER BY thumbnails.rowid;
+    DROP TABLE thumbnails;
+    CREATE INDEX of_class ON examples (class);
+    CREATE INDEX of_picture ON examples (picture);
+    """,
 )
 VERSION = len(MIGRATIONS)

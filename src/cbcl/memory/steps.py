@@ -16,9 +16,9 @@ from cbcl.memory.records import (
     Thumbnail,
     read_step,
     read_stored,
+    write_picture,
     write_step,
     write_stored,
-    write_thumbnail,
 )
 
 UNDOABLE = 20  # steps that can be taken back
@@ -33,6 +33,7 @@ class View(NamedTuple):
     about: About
     settings: Settings
     classes: dict[str, int]  # label -> the number of its row, in the order of the labels
+    step: int = 0  # the last that was done; 0: none
 
 
 class Step(NamedTuple):
@@ -69,7 +70,7 @@ class Writing:
         self._connection.execute("UPDATE classes SET until = ? WHERE class = ?", (self.step, self.view.classes[label]))
 
     def put(self, label: str, stored: Stored, thumbnails: Iterable[Thumbnail]) -> None:
-        """A class as it is from now on, in place of what it was."""
+        """A class as it is from now on, in place of what it was; its examples in the order they were learned."""
         if stored.concepts.centroids.shape[1] != self.view.about.dimension:
             raise ValueError(f"{label!r} has vectors of another length than {self.view.about.dimension}.")
         if label in self.view.classes:
@@ -79,9 +80,14 @@ class Writing:
             (label, self.step, *write_stored(label, stored)),
         )
         self._connection.executemany(
-            "INSERT INTO thumbnails VALUES (?, ?, ?, ?, ?)",
-            [(added.lastrowid, *write_thumbnail(thumbnail)) for thumbnail in thumbnails],
+            "INSERT INTO examples VALUES (?, ?, ?, ?)",
+            [(added.lastrowid, one.number or self._add(one), one.centroid, one.rank) for one in thumbnails],
         )
+
+    def _add(self, picture: Thumbnail) -> int | None:
+        return self._connection.execute(
+            "INSERT INTO pictures (jpeg, vector, checksum) VALUES (?, ?, ?)", write_picture(picture)
+        ).lastrowid
 
     def undo(self) -> Step | None:
         """Take back the latest step that is not taken back yet; None: there is none."""
@@ -136,10 +142,16 @@ class Writing:
         )
 
     def _drop(self, which: str, step: int) -> None:
-        self._connection.execute(
-            f"DELETE FROM thumbnails WHERE class IN (SELECT class FROM classes WHERE {which})", (step,)
-        )
-        self._connection.execute(f"DELETE FROM classes WHERE {which}", (step,))
+        """Delete rows of classes, and the pictures that no other row has."""
+        rows = self._connection.execute(f"SELECT class FROM classes WHERE {which}", (step,)).fetchall()
+        for row in rows:
+            pictures = self._connection.execute("SELECT picture FROM examples WHERE class = ?", row).fetchall()
+            self._connection.execute("DELETE FROM examples WHERE class = ?", row)
+            self._connection.executemany(
+                "DELETE FROM pictures WHERE picture = ?1 AND NOT EXISTS (SELECT 1 FROM examples WHERE picture = ?1)",
+                pictures,
+            )
+        self._connection.executemany("DELETE FROM classes WHERE class = ?", rows)
 
 
 def step_of(number: int, undone: int, row: Sequence[Any], path: Path) -> Step:

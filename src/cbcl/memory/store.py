@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from threading import RLock
+from typing import NamedTuple
 from weakref import WeakSet
 
 from cbcl.errors import MemoryFileError
@@ -43,6 +44,13 @@ class GoneError(MemoryFileError):
 
 _ABANDONED: list[object] = []  # connections that must not even be closed: their file's name is another's by now
 _MEMORIES: WeakSet[Memory] = WeakSet()  # all of this process
+
+
+class Album(NamedTuple):
+    """The examples that are kept of a label."""
+
+    kept: int
+    shown: list[int]  # the numbers of a few, one of each centroid first
 
 
 class Memory:
@@ -135,19 +143,67 @@ class Memory:
                     "old pages stay on the disk."
                 )
 
+    def copy(self, path: Path) -> None:
+        """Write all that is known now into a new file: what was forgotten, and what could be undone, stays behind."""
+        with explained(path):
+            opened = None if which(path) != (0, 0) else connect(self.path)
+            if opened is None:
+                raise self._missing() if which(path) == (0, 0) else MemoryFileError(f"{path} is there already.")
+            with closing(opened.connection):  # one of its own, since others want to read meanwhile
+                opened.connection.execute("VACUUM INTO ?", (str(path),))
+        with closing(Memory(path)) as made:
+            with made.writing() as writing:
+                writing.begin("copy", {}, writing.view.settings)
+                writing.seal()
+            made.checkpoint()
+
     def backbone_state(self) -> bytes:
         with self._access(self._reading):
             return read_value(self._there(), "backbone", self.path)
 
-    def thumbnails(self, view: View, label: str, centroid: int | None = None) -> list[Thumbnail]:
-        """The pictures kept for a centroid of a label (None: for all), the nearest first."""
+    def thumbnails(self, view: View, label: str) -> list[Thumbnail]:
+        """The examples that are kept of a label, in the order they were learned."""
+        return self._examples(view, label, "", "examples.rowid")
+
+    def nearest(self, view: View, label: str, centroid: int, most: int) -> list[Thumbnail]:
+        """Those of the examples kept of a label that are nearest to one of its centroids, the nearest first."""
+        return self._examples(view, label, "AND centroid = ? AND rank < ?", "rank", centroid, most)
+
+    def _examples(self, view: View, label: str, which: str, order: str, *more: int) -> list[Thumbnail]:
         with self._access(self._reading):
             rows = self._there().execute(
-                "SELECT centroid, jpeg, vector, checksum FROM thumbnails"
-                " WHERE class = ? AND ifnull(?, centroid) = centroid ORDER BY rowid",
-                (view.classes[label], centroid),
+                "SELECT picture, centroid, rank, jpeg, vector, checksum FROM examples JOIN pictures USING (picture)"
+                f" WHERE class = ? {which} ORDER BY {order}",
+                (view.classes[label], *more),
             )
             return [read_thumbnail(row, view.about, f"{self.path}: a thumbnail of {label!r}") for row in rows]
+
+    def example(self, number: int) -> tuple[str, Thumbnail] | None:
+        """An example that is kept of a label, and that label; None: there is none of that number, or no longer."""
+        with self._access(self._reading):
+            about = self.view().about
+            row = (
+                self._there()
+                .execute(
+                    "SELECT label, picture, centroid, rank, jpeg, vector, pictures.checksum FROM examples"
+                    " JOIN classes USING (class) JOIN pictures USING (picture) WHERE picture = ? AND until IS NULL",
+                    (number,),
+                )
+                .fetchone()
+            )
+            return row and (row[0], read_thumbnail(row[1:], about, f"{self.path}: a thumbnail of {row[0]!r}"))
+
+    def albums(self, view: View, most: int) -> dict[str, Album]:
+        """How many examples are kept of each label, and the numbers of some to show."""
+        with self._access(self._reading):
+            kept = dict(self._there().execute("SELECT class, count(*) FROM examples GROUP BY class"))
+            some: dict[int, list[int]] = {}
+            for row, number in self._there().execute(
+                "SELECT class, picture FROM examples WHERE rank < ? ORDER BY rank, centroid", (most,)
+            ):
+                if len(numbers := some.setdefault(row, [])) < most:
+                    numbers.append(number)
+        return {label: Album(kept.get(row, 0), some.get(row, [])) for label, row in view.classes.items()}
 
     def history(self) -> list[Step]:
         """What was done, the latest first."""
@@ -163,12 +219,12 @@ class Memory:
         """
         with self._access(self._writing):
             if self._writer is None:
-                self._writer = connect(self.path, create=new is not None)
+                self._writer = connect(self.path, write=True, create=new is not None)
             if self._writer is None:
                 raise self._missing()
             connection = self._writer.connection
             with _transaction(connection, "IMMEDIATE"):
-                if new is not None and prepare(connection):
+                if prepare(connection) and new is not None:
                     for name, value in (("about", new.as_json()), ("backbone", state)):
                         connection.execute("INSERT INTO memory VALUES (?, ?, ?)", (name, value, checksum(name, value)))
                 writing = Writing(connection, self._look(connection), self.path)
@@ -224,7 +280,8 @@ class Memory:
         ).fetchone()
         rows = connection.execute("SELECT label, class FROM classes WHERE until IS NULL")
         settings = read_step(last, str(self.path))[3] if last else Settings()
-        return View(about, settings, dict(sorted(rows.fetchall())))
+        (step,) = connection.execute("SELECT ifnull(max(step), 0) FROM steps").fetchone()
+        return View(about, settings, dict(sorted(rows.fetchall())), step)
 
     def _stored(self, row: int, label: str, about: About) -> Stored:
         found = (
