@@ -91,16 +91,19 @@ def half_way(index: Index) -> float:
     """Half the relative distance from a centroid to the nearest of another class, on average over some of them."""
     m = len(index.owners)
     some = np.arange(0, m, max(1, m // MOST_LOOKED_AT))
-    search = Search(index, MANY_VOTERS)
-    found = search.nearest(index.centroids[some], search.n)
-    others = index.owners[found.indices] != index.owners[some][:, np.newaxis]
-    seen = others.any(axis=1)  # the others have more centroids of their own class around them than were looked at
+    apart = np.full(len(some), np.nan)
+    for n in (4, MANY_VOTERS):  # mostly one of another class is among the first few
+        left = np.flatnonzero(np.isnan(apart))
+        if not len(left):
+            break
+        search = Search(index, n)
+        found = search.nearest(index.centroids[some[left]], search.n)
+        others = index.owners[found.indices] != index.owners[some[left]][:, np.newaxis]
+        nearest = np.take_along_axis(found.distances, others.argmax(axis=1)[:, np.newaxis], axis=1)[:, 0]
+        apart[left] = np.where(others.any(axis=1), nearest, np.nan)
     lengths = np.sqrt(norms_squared(index.centroids[some]))
-    seen &= lengths > 0.0
-    if not seen.any():
-        return 0.0
-    nearest = np.take_along_axis(found.distances, others.argmax(axis=1)[:, np.newaxis], axis=1)[:, 0]
-    return float(0.5 * np.mean(nearest[seen] / lengths[seen]))
+    seen = ~np.isnan(apart) & (lengths > 0.0)  # some have too many of their own class around them
+    return float(0.5 * np.mean(apart[seen] / lengths[seen])) if seen.any() else 0.0
 
 
 def _student(freedom: int) -> float:

@@ -57,7 +57,8 @@ class Index:
 
     @cached_property
     def sizes(self) -> Int64s:  # (t,), N_y
-        return np.array([known.size for known in self.concepts], dtype=np.int64)
+        firsts = np.flatnonzero(np.diff(self.owners, prepend=-1))
+        return np.add.reduceat(self.counts, firsts)
 
     @cached_property
     def twins(self) -> dict[bytes, Int64s]:
@@ -74,8 +75,7 @@ class Index:
 
     @cached_property
     def bounds(self) -> Bounds:
-        squares = np.concatenate([_fallback.norms_squared(known.centroids) for known in self.concepts])
-        return Bounds.of(squares, self.centroids.shape[1])
+        return Bounds.of(_fallback.norms_squared(self.centroids), self.centroids.shape[1])
 
 
 class Bounds(NamedTuple):
