@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, overload
 import numpy as np
 
 from cbcl import changes
-from cbcl.album import PER_CENTROID
+from cbcl.advice import Advice, look_alikes, wanting, worth_asking
+from cbcl.album import PER_CENTROID, Seen
 from cbcl.answer import Answer, Example
 from cbcl.answer import answers as answers_to
 from cbcl.changes import Adopted, must_be_kept, must_be_known
 from cbcl.errors import MemoryFileError, PictureError
+from cbcl.examination import Examined, examine
 from cbcl.lesson import Learned, Lesson, basis, plan
 from cbcl.memory.records import About, Settings, Stored, Thumbnail, as_label
 from cbcl.memory.steps import Step, View, Writing
@@ -228,12 +230,24 @@ class Recognizer:
         found = self._sight.see(sources, progress=progress)
         return np.stack([result for result in found if not isinstance(result, PictureError)])
 
-    def look(self, pictures: Any, *, broken: Broken = "raise", progress: Progress | None = None) -> list[Any]:
+    @overload
+    def look(
+        self, pictures: Any, *, broken: Literal["raise"] = "raise", progress: Progress | None = None
+    ) -> list[Seen]: ...
+
+    @overload
+    def look(
+        self, pictures: Any, *, broken: Broken, progress: Progress | None = None
+    ) -> list[Seen] | list[Seen | PictureError]: ...
+
+    def look(
+        self, pictures: Any, *, broken: Broken = "raise", progress: Progress | None = None
+    ) -> list[Seen] | list[Seen | PictureError]:
         """Pictures looked at once, to be learned or recognized, or both, as often as need be.
 
         A `Seen` for each, which can be given wherever a picture can; with broken="report", the error in its place.
         """
-        return [*self._sight.look(self._sight.sources(pictures), broken=broken, progress=progress)]
+        return self._sight.look(self._sight.sources(pictures), broken=broken, progress=progress)
 
     def examples(self, label: str) -> list[Example]:
         """The examples that are kept of a label, in the order they were learned: at least its first hundred."""
@@ -306,6 +320,28 @@ class Recognizer:
             Thing(label, stored.concepts.size, len(stored.concepts.counts), *known.albums[label])
             for label, stored in known.classes.items()
         ]
+
+    def examine(self) -> Examined:
+        """How well it knows its own things: each example that is kept is asked about, by what the others teach."""
+        if not self._memory.exists():
+            return examine({}, Settings())
+        view = self._memory.view()
+        kept = {label: self._memory.thumbnails(view, label) for label in view.classes}
+        return examine(
+            {label: [(one.number, one.vector) for one in some] for label, some in kept.items()}, view.settings
+        )
+
+    def advise(self) -> Advice:
+        """What to ask a person who teaches: which labels may be the same, and of which more should be shown."""
+        labels = self.labels()
+        if not labels:
+            return Advice((), ())
+        known = self._current()
+        return Advice(look_alikes(known.knowledge, known.scale), wanting(labels, self.examine()))
+
+    def worth_asking(self, seen: Sequence[Seen], answers: Sequence[Answer]) -> list[int]:
+        """The order in which to ask a person about pictures that were looked at, the one to gain most from first."""
+        return worth_asking(np.stack([one.vector for one in seen]), answers) if seen else []
 
     def tune(self, things: Mapping[str, Any], *, broken: Broken = "raise", progress: Progress | None = None) -> Tuning:
         """Choose the radius and the number of voters by cross-validation on these pictures, and go on with them.
