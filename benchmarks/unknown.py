@@ -31,6 +31,7 @@ from cbcl import Recognizer
 from cbcl.answer import Answer, answers
 from cbcl.method.certainty import Scale, spread_of
 from cbcl.method.knowledge import Options, learn
+from cbcl.sight import limit_at_first
 from cbcl.vision.pictures import find_labelled
 
 RECORDS = Path(__file__).parent.parent / "results" / "unknown.jsonl"
@@ -43,7 +44,9 @@ def calibration_error(confidences: NDArray[Any], right: NDArray[Any]) -> float:
     return float(np.sum(gaps))
 
 
-def draw(vectors: NDArray[np.float32], labels: NDArray[Any], known: int, shots: int, seed: int) -> dict[str, float]:
+def draw(
+    vectors: NDArray[np.float32], labels: NDArray[Any], known: int, shots: int, at_first: float, seed: int
+) -> dict[str, float]:
     rng = np.random.default_rng(seed)
     classes = rng.permutation(np.unique(labels))
     rows = {label: rng.permutation(np.flatnonzero(labels == label)) for label in classes}
@@ -53,7 +56,7 @@ def draw(vectors: NDArray[np.float32], labels: NDArray[Any], known: int, shots: 
 
     knowledge = learn(None, vectors[learned], labels[learned], Options())
     spreads = [spread_of(vectors[learned][labels[learned] == label], knowledge.radius) for label in knowledge.concepts]
-    scale = Scale.of(spreads, knowledge.index)
+    scale = Scale.of(spreads, knowledge.index, at_first)
     of_known, of_unknown = (answers(vectors[some], knowledge, scale) for some in (asked, strange))
     right = np.array([answer.ranking[0].label for answer in of_known]) == labels[asked]
     return {
@@ -104,7 +107,8 @@ def main() -> None:
         )
         backbone = recognizer._sight.backbone()
     labels = np.array([label for label, _ in files])
-    draws = [draw(vectors, labels, args.known, args.shots, seed) for seed in range(args.draws)]
+    at_first = limit_at_first(backbone.name)
+    draws = [draw(vectors, labels, args.known, args.shots, at_first, seed) for seed in range(args.draws)]
     means = {name: float(np.mean([one[name] for one in draws])) for name in draws[0]}
     print(
         f"{args.about}, {args.backbone}: {args.known} known, {args.shots} shots: "

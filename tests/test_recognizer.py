@@ -564,3 +564,11 @@ def test_labels_are_found_in_any_form_of_unicode(things: Recognizer) -> None:
     things.learn("caf\N{LATIN SMALL LETTER E WITH ACUTE}", some("owl", 2))
     things.rename("cafe\N{COMBINING ACUTE ACCENT}", "bar")
     assert "bar" in things.labels()
+
+
+@pytest.mark.parametrize("count", [1, 3, 6])
+def test_one_thing_is_known_from_another_from_the_first_photo_on(tmp_path: Path, count: int) -> None:
+    with Recognizer(tmp_path / "one.cbcl") as recognizer:
+        recognizer.learn("cat", views("chelsea", count))
+        asked = {name: [recognizer.recognize(view).label for view in views(name, 4, seed=1)] for name in NAMES}
+    assert asked == {name: ["cat" if name == "chelsea" else None] * 4 for name in NAMES}

@@ -31,7 +31,7 @@ from cbcl.method.certainty import Scale
 from cbcl.method.concepts import Concepts
 from cbcl.method.knowledge import Knowledge, Options
 from cbcl.method.tuning import Tuning, tune
-from cbcl.sight import Broken, Given, Sight
+from cbcl.sight import Broken, Given, Sight, limit_at_first
 from cbcl.vision.extractor import Progress
 from cbcl.vision.pictures import name_of
 
@@ -67,7 +67,8 @@ class _Known:
 
     @cached_property
     def scale(self) -> Scale:
-        return Scale.of((stored.spread for stored in self.classes.values()), self.knowledge.index)
+        spreads = (stored.spread for stored in self.classes.values())
+        return Scale.of(spreads, self.knowledge.index, limit_at_first(self.view.about.backbone))
 
     @cached_property
     def albums(self) -> dict[str, Album]:

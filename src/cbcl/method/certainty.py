@@ -71,20 +71,23 @@ class Scale(NamedTuple):
     limit: float
 
     @classmethod
-    def of(cls, spreads: Iterable[Spread], index: Index) -> Scale:
+    def of(cls, spreads: Iterable[Spread], index: Index, at_first: float = math.inf) -> Scale:
         """From all classes together: with a few pictures each, none has enough to say by itself.
 
         The limit is what one more distance stays below nine times in ten, as far as n distances can tell; but no less
         than half way to another class, since pictures that are all alike say nothing about others of the same thing.
-        With fewer than three distances there is nothing to go by: then nothing is too far.
+        With fewer than three distances there is nothing to go by, and with one class no half way: then the limit is what
+        is said to fit `at_first`; if nothing is, nothing is too far, and the distances of one class are believed.
         """
         whole = sum(spreads, Spread())
         if whole.n < 3 or whole.total <= 0.0:
-            return cls(whole.total / whole.n if whole.total > 0.0 else 1.0, math.inf)
+            usual = whole.total / whole.n if whole.total > 0.0 else 1.0
+            return cls(usual, max(at_first, half_way(index)))
         mean = whole.total / whole.n
         variance = max(0.0, whole.squares - whole.n * mean * mean) / (whole.n - 1)
         limit = mean + _student(whole.n - 1) * math.sqrt(variance * (1.0 + 1.0 / whole.n))
-        return cls(mean, max(limit, half_way(index)))
+        least = half_way(index) if len(index.sizes) > 1 or at_first == math.inf else at_first
+        return cls(mean, max(limit, least))
 
 
 def half_way(index: Index) -> float:
