@@ -65,6 +65,7 @@ ORDER = [
     "cbcl.changes",
     "cbcl.examination",
     "cbcl.advice",
+    "cbcl.portable",
     "cbcl.recognizer",
     "cbcl.rivals.linear",
     "cbcl.rivals.hybrid",
@@ -93,6 +94,23 @@ ORDER = [
     "cbcl.study.report",
     "cbcl.screen",
     "cbcl.bench",
+    "cbcl.web.faults",
+    "cbcl.web.desks",
+    "cbcl.web.seen",
+    "cbcl.web.events",
+    "cbcl.web.metrics",
+    "cbcl.web.limits",
+    "cbcl.web.guard",
+    "cbcl.web.log",
+    "cbcl.web.uploads",
+    "cbcl.web.schemas",
+    "cbcl.web.telling",
+    "cbcl.web.classroom",
+    "cbcl.web.routes",
+    "cbcl.web.pages",
+    "cbcl.web.app",
+    "cbcl.web.serving",
+    "cbcl.web.client",
     "cbcl.cli",
     "cbcl.__main__",
 ]
@@ -114,7 +132,7 @@ def test_modules_import_only_from_their_left() -> None:
     for path in SOURCE.rglob("*.py"):
         parts = ["cbcl", *path.relative_to(SOURCE).with_suffix("").parts]
         name = ".".join(part for part in parts if part != "__init__")
-        if name in ("cbcl.method", "cbcl.memory", "cbcl.vision", "cbcl.rivals", "cbcl.study"):
+        if name in ("cbcl.method", "cbcl.memory", "cbcl.vision", "cbcl.rivals", "cbcl.study", "cbcl.web"):
             assert not imports(path)
             continue
         assert imports(path) <= set(ORDER[: ORDER.index(name)]), name

@@ -14,10 +14,9 @@ from click.shell_completion import CompletionItem, get_completion_class
 from cbcl import __version__
 from cbcl.bench import bench
 from cbcl.errors import CBCLError, MemoryFileError
-from cbcl.screen import Screen, as_csv_lines, as_json_lines, as_table
+from cbcl.screen import Screen, as_csv_lines, as_json_lines, as_table, told
 
 if TYPE_CHECKING:
-    from cbcl.memory.steps import Step
     from cbcl.recognizer import Recognizer
     from cbcl.sight import Broken
 
@@ -199,7 +198,7 @@ def show(memory: Path, history: bool) -> None:
     with closing(Memory(memory)) as opened:
         if history:
             steps = [
-                (step.time[:19], step.action, _told(step), "undone" if step.undone else "") for step in opened.history()
+                (step.time[:19], step.action, told(step), "undone" if step.undone else "") for step in opened.history()
             ]
             screen.table(["time (UTC)", "step", "of", ""], steps)
             return
@@ -281,7 +280,7 @@ def undo(memory: Path, quiet: bool) -> None:
     """
     with _open(memory) as recognizer:
         step = recognizer.undo()
-    Screen(quiet=quiet).say(f"took back: {step.action} {_told(step)}")
+    Screen(quiet=quiet).say(f"took back: {step.action} {told(step)}")
 
 
 @main.command()
@@ -305,22 +304,39 @@ def check(memory: Path, quiet: bool) -> None:
 
 @main.command()
 @MEMORY
-@click.argument("file", type=Place())
+@click.argument("file", type=Place(), required=False)
+@click.option("--onnx", type=Place(), metavar="FILE", help="Write one ONNX graph instead, backbone included.")
+@BACKBONE
 @QUIET
-def export(memory: Path, file: Path, quiet: bool) -> None:
+def export(memory: Path, file: Path | None, onnx: Path | None, backbone: str | None, quiet: bool) -> None:
     """Write what is known for others to read: arrays in FILE.safetensors, words in FILE.json.
 
-    Thumbnails and history stay behind.
+    Thumbnails and history stay behind. With --onnx, the file has all that it takes to say what a picture shows, without
+    cbcl (docs/onnx.md); a backbone from a file of your own is to be given again.
 
     \b
     cbcl export things.cbcl things.safetensors
+    cbcl export things.cbcl --onnx things.onnx
     """
+    if (file is None) == (onnx is None) or (backbone and onnx is None):
+        raise click.UsageError("give either FILE or --onnx FILE, and --backbone with the latter alone.")
+    screen = Screen(quiet=quiet)
+    if onnx is not None:
+        from cbcl.recognizer import Recognizer
+
+        with Recognizer(memory, backbone) as recognizer:
+            recognizer.export_onnx(onnx)
+        screen.say(f"wrote {onnx}.")
+    if file is not None:
+        _export_arrays(memory, file, screen)
+
+
+def _export_arrays(memory: Path, file: Path, screen: Screen) -> None:
     from cbcl.memory.exchange import export as written
     from cbcl.memory.store import Memory
 
     with closing(Memory(memory)) as opened:
         files, left_out = written(opened, _safetensors(file))
-    screen = Screen(quiet=quiet)
     screen.say(f"wrote {' and '.join(map(str, files))}.")
     screen.problems([MemoryFileError(f"{label}, which is damaged.") for label in left_out])
 
@@ -342,6 +358,65 @@ def import_(memory: Path, file: Path, quiet: bool) -> None:
         read(_safetensors(file), opened)
         known = opened.view().classes
     Screen(quiet=quiet).say(f"{memory} knows {_many(len(known), 'thing')}.")
+
+
+@main.command()
+@MEMORY
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="Where to listen; beyond this machine, with a token."
+)
+@click.option("--port", type=click.IntRange(0, 65535), help="The port; else 8737, or the next that is free.")
+@click.option("--no-browser", is_flag=True, help="Do not open the page in a browser.")
+@BACKBONE
+@click.option("--private", is_flag=True, help="A new memory keeps no thumbnails, and nothing of its photos elsewhere.")
+@click.option(
+    "--max-centroids", type=click.IntRange(1), metavar="K", help="Keep no more centroids than this, from now on."
+)
+@click.option("--certificate", type=Place(), metavar="FILE", help="Serve over https: the certificate, as PEM.")
+@click.option("--key", type=Place(), metavar="FILE", help="The certificate's key, unless it is in the same file.")
+@click.option("--log", is_flag=True, help="Write one JSON object a request to standard error.")
+def teach(
+    memory: Path,
+    host: str,
+    port: int | None,
+    no_browser: bool,
+    backbone: str | None,
+    private: bool,
+    max_centroids: int | None,
+    certificate: Path | None,
+    key: Path | None,
+    log: bool,
+) -> None:
+    """Open a page on which to teach, ask and correct, with a camera or photos; and an API for robots.
+
+    MEMORY is a file, which is made by the first thing learned. Only this machine can reach the page, unless --host says
+    otherwise: then a token is needed, which is part of the address that is shown. docs/serving.md tells more.
+
+    \b
+    cbcl teach things.cbcl
+    cbcl teach things.cbcl --host 0.0.0.0     # for a phone, too
+    """
+    try:
+        from cbcl.web.serving import serve
+    except ModuleNotFoundError as error:
+        raise click.ClickException(f'{error.name} is missing: pip install "cbcl[web]"') from error
+    from cbcl.recognizer import Recognizer
+
+    screen = Screen()
+    with Recognizer(memory, backbone, private=private, max_centroids=max_centroids) as recognizer:
+        serve(
+            recognizer,
+            say=screen.say,
+            host=host,
+            port=port,
+            browser=not no_browser,
+            backbone=backbone,
+            private=private,
+            certificate=certificate,
+            key=key,
+            log=log,
+        )
+        screen.say(f"stopped; {memory} knows {_many(len(recognizer.labels()), 'thing')}.")
 
 
 @main.command()
@@ -486,11 +561,3 @@ def _broken(strict: bool) -> Broken:
 
 def _many(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def _told(step: Step) -> str:
-    """What a step was about, in a few words."""
-    about = step.about
-    if "pictures" in about:
-        return ", ".join(f"{label} ({count})" for label, count in about["pictures"].items())
-    return " → ".join(str(about[key]) for key in ("label", "new", "into") if key in about)

@@ -292,6 +292,14 @@ class Recognizer:
         """Write all that is known now into a new file: a memory without history, and without what was forgotten."""
         self._memory.copy(Path(path).absolute())
 
+    def export_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Write what is known now, backbone included, as one ONNX graph that gives the same answers: docs/onnx.md."""
+        from cbcl.portable import export_onnx  # which loads onnx
+
+        known = self._current()
+        self._sight.check(known.view.about)
+        export_onnx(Path(path), known.knowledge, known.scale, self._sight.backbone())
+
     def undo(self) -> Step:
         """Take back the latest step that was not taken back yet, and say what it was: up to twenty steps."""
         with self._memory.writing() as writing:

@@ -21,7 +21,7 @@ from cbcl.method.search import MANY_VOTERS, Index, Search
 REFUSED = 1.2816  # standard deviations above the mean, beyond which one in ten lies, if all were known exactly
 SHARPNESS = 30.0  # how fast confidence falls with distance, in units of the mean distance
 MOST_MEASURED = 200  # vectors of a class, its first, whose distances are kept
-MOST_LOOKED_AT = 256  # centroids, to find out how far classes are apart
+MOST_LOOKED_AT = 128  # centroids, to find out how far classes are apart
 DOUBT = 20.0  # how fast a thing gets stranger around the limit, in units of the limit
 
 
@@ -76,8 +76,8 @@ class Scale(NamedTuple):
 
         The limit is what one more distance stays below nine times in ten, as far as n distances can tell; but no less
         than half way to another class, since pictures that are all alike say nothing about others of the same thing.
-        With fewer than three distances there is nothing to go by, and with one class no half way: then the limit is what
-        is said to fit `at_first`; if nothing is, nothing is too far, and the distances of one class are believed.
+        With fewer than three distances there is nothing to go by, and with one class no half way: then the limit is
+        what is said to fit `at_first`; if nothing is, nothing is too far, and the distances of one class are believed.
         """
         whole = sum(spreads, Spread())
         if whole.n < 3 or whole.total <= 0.0:

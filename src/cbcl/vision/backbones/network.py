@@ -68,6 +68,8 @@ class Network:
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = self.cores
+        # Threads that wait by spinning take the cores from whatever comes next: the search, another picture's turn.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.log_severity_level = 3
         usable = [name for name in ("CUDAExecutionProvider",) if name in onnxruntime.get_available_providers()]
         try:
