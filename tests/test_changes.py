@@ -172,6 +172,7 @@ def test_a_broken_picture_is_told_or_raised_when_looked_at(tmp_path: Path) -> No
     with made(tmp_path / "things.cbcl") as recognizer:
         first, broken, last = recognizer.look([good, b"no picture", good], broken="report")
         assert isinstance(first, Seen)
+        assert isinstance(last, Seen)
         assert first.vector.tobytes() == last.vector.tobytes()
         assert isinstance(broken, PictureError)
         assert str(broken).startswith("picture 2 is not a picture")
@@ -357,3 +358,15 @@ def test_a_damaged_thumbnail_of_the_first_format_stays_behind(tmp_path: Path) ->
         recognizer.learn("key", noise(1, 1))
         assert len(recognizer.examples("cup")) == 2
     assert check(path) == []
+
+
+def test_a_step_says_whether_it_can_still_be_undone(tmp_path: Path) -> None:
+    with made(tmp_path / "things.cbcl") as recognizer:
+        for seed in range(25):
+            recognizer.learn("thing", noise(1, seed))
+        assert [step.can_be_undone for step in recognizer.history()] == [True] * 20 + [False] * 5
+        for _ in range(20):
+            recognizer.undo()
+        assert not any(step.can_be_undone for step in recognizer.history())
+        with pytest.raises(MemoryFileError, match="nothing to undo"):
+            recognizer.undo()

@@ -44,6 +44,7 @@ class Step(NamedTuple):
     action: str
     about: dict[str, Any]
     undone: bool
+    can_be_undone: bool
 
 
 class Writing:
@@ -156,4 +157,4 @@ class Writing:
 
 def step_of(number: int, undone: int, row: Sequence[Any], path: Path) -> Step:
     time, action, about, _ = read_step(row, str(path))
-    return Step(number, time, action, about, undone > 0)
+    return Step(number, time, action, about, undone > 0, undone == 0 and action != "undo")

@@ -1,0 +1,75 @@
+"""The application: the classroom of one memory behind its addresses, guarded and watched."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from cbcl import __version__
+from cbcl.errors import CBCLError
+from cbcl.recognizer import Recognizer
+from cbcl.vision.backbones import DEFAULT
+from cbcl.web import pages, routes
+from cbcl.web.classroom import Classroom
+from cbcl.web.faults import refusal_of
+from cbcl.web.guard import Door, Guard
+from cbcl.web.log import Log, Watch
+from cbcl.web.metrics import Metrics
+
+DESCRIPTION = """Teach a machine new things from a few pictures each, and ask it what others show.
+
+Every answer that is not 200 has the body `{"error": {"kind", "message"}}`; the kinds are stable, the messages are for
+people. `429` comes with a time to wait, as `Retry-After` and as `retry_after`."""
+
+
+def create_app(
+    recognizer: Recognizer,
+    *,
+    door: Door | None = None,
+    log: Log | None = None,
+    backbone: str = DEFAULT,
+    private: bool = False,
+) -> FastAPI:
+    """A server of one memory, which it neither opens nor closes.
+
+    `backbone` and `private` are what the recognizer was given: they are told as long as there is no memory.
+    """
+    counted = Metrics()
+    classroom = Classroom(recognizer, counted, backbone=backbone, private=private)
+
+    @asynccontextmanager
+    async def life(_: FastAPI) -> AsyncIterator[None]:
+        warming = asyncio.create_task(classroom.warm_up())
+        yield
+        warming.cancel()
+        await asyncio.to_thread(classroom.close)
+
+    app = FastAPI(
+        title="cbcl",
+        version=__version__,
+        description=DESCRIPTION,
+        openapi_url="/api/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=life,
+        generate_unique_id_function=lambda route: route.name.strip("_"),
+    )
+    app.state.classroom, app.state.metrics, app.state.transfers = classroom, counted, 0
+
+    async def refuse(_: Request, error: Exception) -> Response:
+        refusal = refusal_of(error, classroom.discretion)
+        counted.refused(refusal.kind)
+        return refusal.response()
+
+    for kind in (CBCLError, ValueError, RequestValidationError, HTTPException):
+        app.add_exception_handler(kind, refuse)
+    app.include_router(pages.router)
+    app.include_router(routes.router)
+    app.add_middleware(Guard, door=door or Door(), metrics=counted)
+    app.add_middleware(Watch, log=log or Log(), metrics=counted)
+    return app
