@@ -172,7 +172,7 @@ def load(folder: Path, requests: int, pictures: Pictures) -> dict[str, Any]:
                     print(f"{number} requests, {perf_counter() - begun:.0f} s, {resident(process):.0f} MB")
         took = perf_counter() - begun
         megabytes = watch.end()
-        known = sum(label["examples"] for label in first.get("/api/labels")["labels"])
+        known = sum(label["examples"] for label in Client(address).get("/api/labels")["labels"])
     learned = statuses.get("learn 200", 0) + len(LABELS)
     with Recognizer(folder / "load.cbcl") as recognizer:
         on_disk = sum(recognizer.labels().values())
