@@ -23,17 +23,15 @@ from cbcl.method.search import Index, in_blocks, nearest
 
 CLOSE = 0.6  # closeness from which two labels may be the same
 DOUBT = 0.2  # how far chance alone may have moved two means, in units of what it does on average
-SPREAD = 0.5  # the usual distance within a label, as long as too few were measured
+ENOUGH = 3  # distances, to say what is usual
+SPREAD = 0.5  # the usual distance within a label, as long as there are less
 APART = 0.3  # the usual squared distance between two labels, as long as there are no others to compare with
+LEAST_APART = 0.05  # what labels are compared with at least, should all look the same
 MOST_SPREAD = 0.9  # nothing is believed to be spread wider
 NEIGHBOURS = 16  # of a label that are looked at
 MOST_ALIKE = 5  # pairs
 MOST_WANTED = 3  # labels
 FEW = 3  # examples: with less, more are worth more than anything else
-MOST_WEIGHED = (
-    100  # pictures to ask about, that are weighed against each other; the rest follow by how strange they are
-)
-
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
@@ -78,19 +76,15 @@ def look_alikes(knowledge: Knowledge, scale: Scale) -> tuple[Alike, ...]:
     if t < 2:
         return ()
     nearby, apart, chance = _differences(knowledge, scale)
-    first, second = apart[:, 0], apart[:, 1] if t > 2 else np.full(t, APART)
-    usual = float(np.median(second))
-    if usual <= 0.0:
-        return ()  # all look the same: with so few examples of things so much alike nothing can be told
+    first, second = apart[:, 0], (apart[:, 1] if t > 2 else APART)
+    closeness = 1.0 - (first + DOUBT * chance) / max(float(np.median(second)), LEAST_APART)
     labels = [*knowledge.concepts]
-    found = []
-    for one in range(t):
-        other = int(nearby[one, 0])
-        if one < other and nearby[other, 0] == one:  # each other's nearest
-            closeness = 1.0 - max(0.0, first[one] + DOUBT * chance[one]) / usual
-            if closeness > CLOSE:
-                found.append(Alike(labels[one], labels[other], min(closeness, 1.0)))
-    return tuple(sorted(found, key=lambda pair: -pair.closeness)[:MOST_ALIKE])
+    found = [
+        Alike(labels[one], labels[nearby[one, 0]], min(float(closeness[one]), 1.0))
+        for one in np.argsort(-closeness, kind="stable")
+        if closeness[one] > CLOSE and one < nearby[one, 0] and nearby[nearby[one, 0], 0] == one  # each other's nearest
+    ]
+    return tuple(found[:MOST_ALIKE])
 
 
 def wanting(examples: Mapping[str, int], examined: Examined | None = None) -> tuple[Wanted, ...]:
@@ -118,32 +112,34 @@ def worth_asking(matrix: Float32s, answers: Sequence[Answer]) -> list[int]:
     Each picture is some way from the nearest thing that is known. To be told about one brings that picture, and those
     that are nearer to it than to anything known, closer to something known: the first is the one that brings all of
     them closest, added up; the next is the one that then does; and so on. What is known well gains nothing, what is
-    strange but alone gains little, and ten alike are asked about once.
+    strange but alone gains little, and of ten alike the first gains for all.
     """
     if not answers:
         return []
     lengths = np.sqrt(norms_squared(matrix))
     lengths[lengths == 0.0] = 1.0
-    between = _distances(matrix) / np.sqrt(lengths[:, np.newaxis] * lengths)  # (n, n)
+    between = _distances(matrix) / lengths[:, np.newaxis]  # (n, n), from each to each, relative to the first
     known = [one.evidence[0].distance if one.evidence else math.inf for one in answers]
     away = np.minimum(np.array(known) / lengths, between.max())  # (n,), from anything known
+    gains = np.maximum(away[:, np.newaxis] - between, 0.0).sum(axis=0)
     order: list[int] = []
-    is_open = np.ones(len(answers), dtype=bool)
-    while len(order) < min(len(answers), MOST_WEIGHED):
-        gains = np.where(is_open, np.maximum(away[:, np.newaxis] - between, 0.0).sum(axis=0), -1.0)
+    while len(order) < len(answers):
         chosen = int(gains.argmax())
         order.append(chosen)
-        is_open[chosen] = False
-        away = np.minimum(away, between[chosen])
-    rest = np.flatnonzero(is_open)
-    return [*order, *(int(one) for one in rest[np.argsort(-away[rest], kind="stable")])]
+        closer = np.flatnonzero(between[:, chosen] < away)
+        before = np.maximum(away[closer, np.newaxis] - between[closer], 0.0)
+        away[closer] = between[closer, chosen]
+        gains -= (before - np.maximum(away[closer, np.newaxis] - between[closer], 0.0)).sum(axis=0)
+        gains[chosen] = -math.inf
+    return order
 
 
 def _differences(knowledge: Knowledge, scale: Scale) -> tuple[Int64s, Float64s, Float64s]:
     """The labels next to each, the nearest first: (t, n); how different they are: (t, n); and chance's share: (t,)."""
     classes = [*knowledge.concepts.values()]
     sizes = knowledge.index.sizes
-    spread = min(scale.usual if scale.limit < math.inf else SPREAD, MOST_SPREAD) ** 2
+    measured = sizes.sum() - len(sizes) >= ENOUGH  # each example but the first of a label, while it was learned
+    spread = min(scale.usual if measured else SPREAD, MOST_SPREAD) ** 2
     means = np.stack([_mean(known) for known in classes])  # (t, d)
     concepts = np.array([len(known.counts) for known in classes])
     squares = np.array([known.counts @ norms_squared(known.centroids) for known in classes]) / sizes

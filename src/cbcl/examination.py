@@ -5,6 +5,7 @@ t labels, n examples.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -14,7 +15,7 @@ from cbcl.answer import answers
 from cbcl.memory.records import Settings
 from cbcl.method.arrays import Float32s, Int64s
 from cbcl.method.budget import reduce
-from cbcl.method.certainty import Scale, spread_of
+from cbcl.method.certainty import Scale, Spread, spread_of
 from cbcl.method.concepts import cluster
 from cbcl.method.knowledge import Knowledge
 
@@ -22,7 +23,7 @@ Examples: TypeAlias = Sequence[tuple[int, Float32s]]  # of one label: numbers an
 
 FOLDS = 5
 MOST_ASKED = 5000  # examples of all labels together, at most; the rest are learned from only
-MOST_MEASURED = 4000  # distances of all labels together, at most, to find out what is unknown
+MOST_MEASURED = 5000  # examples, about, to find out from how far is too far
 ROWS = 1024  # examples to ask about at a time
 
 
@@ -61,13 +62,15 @@ class Examined(NamedTuple):
         return tuple(label for label, row in zip(self.labels, self.matrix, strict=True) if not row.any())
 
 
-def examine(examples: Mapping[str, Examples], settings: Settings, *, seed: int = 0) -> Examined:
+def examine(
+    examples: Mapping[str, Examples], settings: Settings, *, at_first: float = math.inf, seed: int = 0
+) -> Examined:
     """Ask about each example, by what is learned from others: each label's numbered vectors, in the order learned.
 
-    The examples are divided into five parts, drawn at random; each part is asked about by what is learned from the other
-    four alone, as the memory learns: with its radius, its voters and its limit, and what is too far for them. A label
-    with fewer than five examples always keeps all but one; one with a single example is learned, but not asked about.
-    Of more than 5,000 examples a sample is asked about, as many of each label as can be.
+    The examples are divided into five parts, at random; each part is asked about by what is learned from the other four
+    alone, as the memory learns: with its radius, its voters and its limit, and what is too far for them (`at_first` is
+    for `Scale.of`). A label with fewer than five examples always keeps all but one; one with a single example is
+    learned, but not asked about. Of more than 5,000 examples a sample is asked about, as many of each label as can be.
 
     >>> cups, keys = ([np.array([x, y], dtype=np.float32) for x in (1.0, 1.1)] for y in (1.0, 9.0))
     >>> examined = examine({"cup": [*enumerate(cups)], "key": [*enumerate(keys, 2)]}, Settings())
@@ -84,7 +87,8 @@ def examine(examples: Mapping[str, Examples], settings: Settings, *, seed: int =
     columns: dict[str | None, int] = {None: len(labels), **{label: number for number, label in enumerate(labels)}}
     wrong = []
     for fold in range(FOLDS):
-        knowledge, scale = _learned(labels, kept, folds, fold, settings)
+        knowledge, spreads = _learned(labels, kept, folds, fold, settings)
+        scale = Scale.of(spreads, knowledge.index, at_first)
         for row, number, answer in _asked(kept, folds, fold, knowledge, scale):
             matrix[row, columns[answer]] += 1
             if answer != labels[row]:
@@ -116,18 +120,18 @@ def _folds(counts: Sequence[int], seed: int) -> list[Int64s]:
 
 def _learned(
     labels: Sequence[str], kept: Sequence[Examples], folds: Sequence[Int64s], fold: int, settings: Settings
-) -> tuple[Knowledge, Scale]:
-    """What is known without the examples of a fold; the scale is read off the first of each label."""
-    few = max(4, MOST_MEASURED // len(labels))
+) -> tuple[Knowledge, list[Spread]]:
+    """What is known without the examples of a fold, and the spreads of its labels; of many labels, those of some."""
+    step = -(-sum(len(some) for some in kept) // MOST_MEASURED)
     concepts, spreads = [], []
-    for some, parts in zip(kept, folds, strict=True):
+    for row, (some, parts) in enumerate(zip(kept, folds, strict=True)):
         vectors = np.stack([vector for (_, vector), part in zip(some, parts, strict=True) if part != fold])
         concepts.append(cluster(vectors, None, settings.radius))
-        spreads.append(spread_of(vectors[:few], settings.radius))
+        if row % step == 0:
+            spreads.append(spread_of(vectors, settings.radius))
     if settings.max_centroids is not None:
         concepts = reduce(concepts, settings.max_centroids)
-    knowledge = Knowledge(dict(zip(labels, concepts, strict=True)), settings.radius, settings.n_voters)
-    return knowledge, Scale.of(spreads, knowledge.index)
+    return Knowledge(dict(zip(labels, concepts, strict=True)), settings.radius, settings.n_voters), spreads
 
 
 def _asked(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, overload
 import numpy as np
 
 from cbcl import changes
-from cbcl.advice import Advice, look_alikes, wanting, worth_asking
+from cbcl.advice import MOST_WANTED, Advice, look_alikes, wanting, worth_asking
 from cbcl.album import PER_CENTROID, Seen
 from cbcl.answer import Answer, Example
 from cbcl.answer import answers as answers_to
@@ -336,9 +336,8 @@ class Recognizer:
             return examine({}, Settings())
         view = self._memory.view()
         kept = {label: self._memory.thumbnails(view, label) for label in view.classes}
-        return examine(
-            {label: [(one.number, one.vector) for one in some] for label, some in kept.items()}, view.settings
-        )
+        examples = {label: [(one.number, one.vector) for one in some] for label, some in kept.items()}
+        return examine(examples, view.settings, at_first=limit_at_first(view.about.backbone))
 
     def advise(self) -> Advice:
         """What to ask a person who teaches: which labels may be the same, and of which more should be shown."""
@@ -346,7 +345,10 @@ class Recognizer:
         if not labels:
             return Advice((), ())
         known = self._current()
-        return Advice(look_alikes(known.knowledge, known.scale), wanting(labels, self.examine()))
+        more = wanting(labels)
+        if len(more) < MOST_WANTED:  # else there is no need to look further
+            more = wanting(labels, self.examine())
+        return Advice(look_alikes(known.knowledge, known.scale), more)
 
     def worth_asking(self, seen: Sequence[Seen], answers: Sequence[Answer]) -> list[int]:
         """The order in which to ask a person about pictures that were looked at, the one to gain most from first."""

@@ -1,0 +1,217 @@
+"""What ten labels are worth if the machine says which photos to label: `python benchmarks/asking.py FOLDER`.
+
+    python benchmarks/asking.py 101_ObjectCategories --leave-out BACKGROUND_Google --known 10 --new 10 --shots 5
+
+FOLDER holds one folder a class; a file of vectors and labels (X and y in an .npz) will do, too. Some classes, drawn at
+random, are learned from a few photos each. Then there is a pool of photos without labels, of these and new classes; a
+person labels ten, in an order that is given at once, or one at a time, asking again after each. Means over draws of the
+share of other photos, of all these classes, whose first guess is right then; the orders differ, all else is the same.
+With --strangers, so many photos of the pool are of yet other classes, one each, that are not examined: what lies about
+and is of no interest. What an order is worth is the number of photos, drawn from the pool at random, whose labels give
+as much. Each run is appended to results/asking.jsonl with its record.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from contest import record
+from numpy.typing import NDArray
+
+import cbcl
+from cbcl import Recognizer
+from cbcl.advice import worth_asking
+from cbcl.answer import Answer, answers
+from cbcl.method.arrays import Float32s, Int64s
+from cbcl.method.certainty import Scale, spread_of
+from cbcl.method.knowledge import Knowledge, Options, learn
+from cbcl.sight import limit_at_first
+from cbcl.vision.pictures import find_labelled
+
+RECORDS = Path(__file__).parent.parent / "results" / "asking.jsonl"
+LABELLED = 10
+TESTED = 10  # photos of a class
+AT_RANDOM = (10, 20, 30, 40, 50, 60, 80, 100)  # labels, to find out what ten chosen ones are worth
+LEAST = 0.01  # that ten labels at random gain, to be compared with
+TIMES = 3  # that so many are drawn
+
+Order: TypeAlias = Callable[[Float32s, Sequence[Answer]], Sequence[int]]
+
+
+def by_margin(matrix: Float32s, given: Sequence[Answer]) -> list[int]:  # noqa: ARG001
+    margins = [[*(guess.confidence for guess in answer.ranking), 0.0] for answer in given]
+    return sorted(range(len(given)), key=lambda row: margins[row][0] - margins[row][1])
+
+
+def by_doubt(matrix: Float32s, given: Sequence[Answer]) -> list[int]:  # noqa: ARG001
+    return sorted(range(len(given)), key=lambda row: given[row].ranking[0].confidence)
+
+
+def by_strangeness(matrix: Float32s, given: Sequence[Answer]) -> list[int]:  # noqa: ARG001
+    return sorted(range(len(given)), key=lambda row: -given[row].strangeness)
+
+
+def by_centres(matrix: Float32s, given: Sequence[Answer]) -> list[int]:
+    """The farthest from all that is known or chosen (k-center, greedily)."""
+    lengths = np.linalg.norm(matrix, axis=1)
+    away = np.array([answer.evidence[0].distance for answer in given]) / lengths
+    order: list[int] = []
+    while len(order) < min(LABELLED, len(given)):
+        away[order] = -1.0
+        order.append(int(away.argmax()))
+        away = np.minimum(away, np.linalg.norm(matrix - matrix[order[-1]], axis=1) / lengths)
+    return order
+
+
+ORDERS: dict[str, Order] = {
+    "margin": by_margin,
+    "confidence": by_doubt,
+    "strangeness": by_strangeness,
+    "k-center": by_centres,
+    "worth_asking": worth_asking,
+}
+
+
+class Trial:
+    """One draw: what is known, the pool, and the photos to be examined with."""
+
+    def __init__(self, vectors: Float32s, labels: NDArray[Any], how: argparse.Namespace, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.vectors, self.labels = vectors, labels.astype(object)
+        self.at_first = limit_at_first(how.backbone)
+        enough = how.shots + 2 * TESTED
+        some = [label for label in np.unique(labels) if np.sum(labels == label) >= enough]
+        classes = self.rng.permutation(some)[: how.known + how.new]
+        rows = {label: self.rng.permutation(np.flatnonzero(labels == label)) for label in classes}
+        self.learned = np.concatenate([rows[label][: how.shots] for label in classes[: how.known]])
+        self.tested = np.concatenate([rows[label][how.shots : how.shots + TESTED] for label in classes])
+        rest = np.concatenate([rows[label][how.shots + TESTED :][: how.pool] for label in classes])
+        others = self.rng.permutation(np.setdiff1d(labels, classes))[: how.strangers]
+        strangers = [self.rng.choice(np.flatnonzero(labels == label)) for label in others]
+        pool = [*self.rng.permutation(rest)[: how.pool - len(strangers)], *strangers]
+        self.pool = self.rng.permutation(np.array(pool))
+
+    def know(self, more: Int64s) -> tuple[Knowledge, NDArray[Any], Float32s]:
+        """What is known once these are learned, too; and from what."""
+        rows = np.concatenate([self.learned, more])
+        labels, vectors = self.labels[rows], self.vectors[rows]
+        return learn(None, vectors, labels, Options()), labels, vectors
+
+    def ask(self, more: Int64s, pool: Int64s) -> list[Answer]:
+        knowledge, labels, vectors = self.know(more)
+        spreads = [spread_of(vectors[labels == label], knowledge.radius) for label in knowledge.concepts]
+        return answers(self.vectors[pool], knowledge, Scale.of(spreads, knowledge.index, self.at_first))
+
+    def right(self, more: Int64s) -> float:
+        """The share of first guesses that are right, once these are learned, too."""
+        knowledge, _, _ = self.know(more)
+        guesses = knowledge.classes[knowledge.winners(self.vectors[self.tested])]
+        return float(np.mean(guesses == self.labels[self.tested]))
+
+    def at_once(self, order: Order) -> float:
+        given = self.ask(self.pool[:0], self.pool)
+        return self.right(self.pool[list(order(self.vectors[self.pool], given))[:LABELLED]])
+
+    def one_at_a_time(self, order: Order) -> float:
+        more, pool = self.pool[:0], self.pool
+        for _ in range(LABELLED):
+            chosen = order(self.vectors[pool], self.ask(more, pool))[0]
+            more, pool = np.append(more, pool[chosen]), np.delete(pool, chosen)
+        return self.right(more)
+
+    def at_random(self, count: int) -> float:
+        return float(np.mean([self.right(self.rng.permutation(self.pool)[:count]) for _ in range(TIMES)]))
+
+
+def draw(trial: Trial) -> dict[str, float]:
+    found = {"nothing": trial.right(trial.pool[:0])}
+    found |= {f"random {count}": trial.at_random(count) for count in AT_RANDOM if count <= len(trial.pool)}
+    for name, order in ORDERS.items():
+        found[f"{name}, at once"] = trial.at_once(order)
+        found[f"{name}, one at a time"] = trial.one_at_a_time(order)
+    return found
+
+
+def worth(means: dict[str, float], right: float) -> float:
+    """How many labels at random give as much."""
+    counts = [0, *(count for count in AT_RANDOM if f"random {count}" in means)]
+    shares = [means["nothing"], *(means[f"random {count}"] for count in counts[1:])]
+    return float(np.interp(right, np.maximum.accumulate(shares) + 1e-9 * np.arange(len(shares)), counts))
+
+
+def load(path: Path, leave_out: str, backbone: str) -> tuple[Float32s, NDArray[Any], str]:
+    """The vectors, their labels, and the backbone that they are from."""
+    if path.suffix == ".npz":
+        with np.load(path) as file:
+            vectors, labels = file["X"], file["y"]
+        return vectors[labels != leave_out], labels[labels != leave_out], backbone
+    files = [(label, one) for label, one in find_labelled([path]) if label != leave_out]
+    with tempfile.TemporaryDirectory() as folder, Recognizer(Path(folder, "m.cbcl"), backbone) as recognizer:
+        vectors = recognizer.embed([one for _, one in files])
+        seen = recognizer._sight.backbone()
+    return vectors, np.array([label for label, _ in files]), f"{seen.name} {seen.fingerprint}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--leave-out", default="")
+    parser.add_argument("--backbone", default="efficientnet-lite0")
+    parser.add_argument("--known", type=int, default=10)
+    parser.add_argument("--new", type=int, default=10)
+    parser.add_argument("--shots", type=int, default=5)
+    parser.add_argument("--pool", type=int, default=100)
+    parser.add_argument("--strangers", type=int, default=0)
+    parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--about", help="the data set's name", required=True)
+    args = parser.parse_args()
+    vectors, labels, backbone = load(args.data, args.leave_out, args.backbone)
+    trials = (Trial(vectors, labels, args, seed) for seed in range(args.draws))
+    draws = [draw(trial) for trial in trials]
+    means = {name: float(np.mean([one[name] for one in draws])) for name in draws[0]}
+    print(
+        f"{args.about}, {args.draws} draws: {args.known} known with {args.shots} photos each, {args.new} new,", end=" "
+    )
+    print(f"{args.strangers} strangers")
+    usual = means["random 10"] - means["nothing"]
+    results: list[dict[str, object]] = []
+    for name, right in means.items():
+        labels_like = worth(means, right)
+        gain = (right - means["nothing"]) / usual if usual > LEAST else math.nan
+        ratio = None if math.isnan(gain) else gain
+        results.append({"order": name, "right": right, "worth": labels_like, "ratio": ratio})
+        print(
+            f"{name:<30} right {right:.3f}   gain {gain:5.2f} x that of ten at random   worth {labels_like:5.1f} labels"
+        )
+    made = record(
+        [cbcl, np],
+        results,
+        about=args.about,
+        backbone=backbone,
+        protocol={
+            "known": args.known,
+            "new": args.new,
+            "shots": args.shots,
+            "pool": args.pool,
+            "strangers": args.strangers,
+            "left_out": args.leave_out,
+            "labelled": LABELLED,
+            "tested": TESTED,
+            "times": TIMES,
+            "seeds": args.draws,
+        },
+        draws=draws,
+    )
+    with RECORDS.open("a") as file:
+        file.write(json.dumps(made) + "\n")
+
+
+if __name__ == "__main__":
+    main()
