@@ -66,6 +66,7 @@ export const isHeld = () => held;
 function setHeld(yes) {
   if (held === yes || (yes && !current)) return;
   held = yes;
+  if (yes) showChoices(kindOf(current.answer), current.answer); // what can be clicked is about what is held
   panel.dispatchEvent(new CustomEvent(yes ? "hold" : "release", { detail: current?.picture }));
 }
 

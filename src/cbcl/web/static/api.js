@@ -2,7 +2,7 @@
 
 import { pause } from "./dom.js";
 
-/** Tells of "gone", "back", "token" and "busy" (detail: seconds to wait), whichever call met it. */
+/** Tells of "gone", "token", "blind" and "busy" (detail: seconds to wait), whichever call met it. */
 export const wire = new EventTarget();
 
 const GONE = "The server does not answer. Nothing is lost: try again when it is back.";
@@ -50,9 +50,7 @@ async function send(method, path, body, signal) {
   const request = { method, signal, body: plain ? body : JSON.stringify(body) };
   if (!plain) request.headers = { "Content-Type": "application/json" };
   try {
-    const response = await fetch(path, request);
-    tell("back");
-    return response;
+    return await fetch(path, request);
   } catch (error) {
     if (signal?.aborted) throw error;
     tell("gone");
@@ -65,6 +63,7 @@ async function troubleOf(response) {
   const error = told?.error ?? { kind: "internal", message: `The server said ${response.status}, and nothing more.` };
   const trouble = new Trouble({ ...error, status: response.status, seen: error.seen ?? told?.seen });
   if (trouble.status === 401) tell("token");
+  if (trouble.kind === "backbone") tell("blind");
   if (trouble.status === 429) tell("busy", trouble.wait);
   return trouble;
 }

@@ -58,6 +58,8 @@ function onKey(box, event) {
   } else if (event.key === "Enter" && chosen(box)) {
     event.preventDefault();
     choose(box, chosen(box));
+  } else if (event.key === "Enter") {
+    close(box);
   } else if (event.key === "Escape" && !box.list.hidden) {
     event.preventDefault();
     event.stopPropagation();

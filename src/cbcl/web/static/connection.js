@@ -9,7 +9,7 @@ const UNWELL = 10_000; // milliseconds between questions to a server that cannot
 
 export const state = { connected: false, problem: null };
 
-/** Tells of "back" when the server is there again, and of "changed" when it can do more or less than before. */
+/** Tells of "back" when the server can be asked again, and of "changed" when it can do more or less than before. */
 export const connection = new EventTarget();
 
 let events = null;
@@ -20,12 +20,14 @@ let trying = false;
 export function connect() {
   wire.addEventListener("gone", lost);
   wire.addEventListener("token", refused);
+  wire.addEventListener("blind", () => state.problem || later(0)); // it says why when asked how it is
   wire.addEventListener("busy", ({ detail }) => busy(detail));
   hello();
 }
 
 /** Ask the server who it is, and listen to it. */
 async function hello() {
+  const fine = state.connected && !state.problem;
   try {
     const health = await get("/api/health");
     await refresh();
@@ -38,10 +40,8 @@ async function hello() {
   }
   trying = false;
   listen();
-  if (!state.connected) {
-    state.connected = true;
-    connection.dispatchEvent(new Event("back"));
-  }
+  state.connected = true;
+  if (!fine && !state.problem) connection.dispatchEvent(new Event("back"));
   tell("connected", "Connected");
   connection.dispatchEvent(new Event("changed"));
 }

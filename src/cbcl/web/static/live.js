@@ -42,7 +42,7 @@ async function look(camera) {
     return EVERY;
   } catch (error) {
     if (error.status === 429) return error.wait * 1000;
-    if (!["gone", "token"].includes(error.kind) && error.name !== "TimeoutError") warn(error.message);
+    if (!["gone", "token", "backbone"].includes(error.kind) && error.name !== "TimeoutError") warn(error.message);
     return 2000;
   }
 }

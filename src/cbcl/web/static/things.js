@@ -37,7 +37,7 @@ function arrange(things) {
   if (nodes.length === list.children.length && nodes.every((node, at) => node === list.children[at])) return;
   const at = document.activeElement.matches(":focus-visible") ? document.activeElement.closest(".card") : null;
   const left = at && !nodes.includes(at) ? [...list.children].indexOf(at) : -1;
-  list.replaceChildren(...nodes);
+  settle(list, nodes);
   if (left < 0 || document.activeElement !== document.body) return;
   const beside = nodes[Math.min(left, nodes.length - 1)]?.querySelector("button");
   (beside ?? find("name")).focus({ preventScroll: true });
@@ -55,6 +55,12 @@ function cardFor(thing) {
   cards.set(thing.label, card);
   if (old?.contains(document.activeElement)) keepFocus(old, card);
   return card;
+}
+
+/** Take out what is gone and put in what is new; what stays is not touched, so that a name being typed is not lost. */
+function settle(list, nodes) {
+  [...list.children].filter((node) => !nodes.includes(node)).forEach((node) => node.remove());
+  nodes.forEach((node, at) => node === list.children[at] || list.insertBefore(node, list.children[at] ?? null));
 }
 
 let drawn = false; // what is there at first is not news

@@ -12,6 +12,7 @@ import { attempt, say } from "./toasts.js";
 
 const SURE = 0.8; // a guess this sure can be accepted with others like it
 const GROUPS = 6;
+const MANY = 12; // pictures at once, beyond which they are hardly all of one thing
 
 const tray = { pictures: [], problems: [], asking: null, progress: null, learning: 0, asked: null, unsorted: false };
 let next = 1;
@@ -39,7 +40,9 @@ export function add(blobs) {
     if (problem) tray.problems.push({ picture: blob.name ?? "the picture", message: problem });
     return !problem;
   });
-  tray.pictures.unshift(...taken.map(enter).reverse());
+  const entered = taken.map(enter).reverse();
+  if (entered.length > MANY) entered.forEach((picture) => (picture.chosen = false));
+  tray.pictures.unshift(...entered);
   complain("");
   draw();
   work();
@@ -155,7 +158,7 @@ async function teachChosen() {
   const label = find("name").value.trim();
   const pictures = chosen();
   if (!tray.pictures.length) return complain("Show me a picture of it first: snap, drop, paste or pick one.");
-  if (!pictures.length) return complain("Choose at least one picture.");
+  if (!pictures.length) return complain("Choose the pictures that show it, or all.");
   if (!label) return complain("What is it? Type its name.", find("name").focus());
   if (await teachThese(label, pictures)) find("name").value = "";
 }
@@ -167,7 +170,8 @@ async function teachThese(label, pictures) {
   pictures.forEach((picture) => picture.node.classList.add("learning"));
   draw();
   await finished(pictures);
-  const told = await attempt(() => teach(label, pictures.filter((picture) => tray.pictures.includes(picture))));
+  const left = pictures.filter((picture) => tray.pictures.includes(picture));
+  const told = await attempt(() => teach(label, left).catch(misnamed));
   tray.learning = 0;
   pictures.forEach((picture) => picture.node.classList.remove("learning"));
   if (told) {
@@ -182,6 +186,12 @@ async function teachThese(label, pictures) {
   }
   draw();
   return Boolean(told);
+}
+
+/** What is wrong with a name is said where it was typed. */
+function misnamed(error) {
+  if (error.kind !== "label") throw error;
+  complain(error.message);
 }
 
 /** Wait until these pictures were looked at, so that they can be taught by digest, in one step. */
