@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 RESULTS = Path(__file__).parent.parent / "results"
+CHOSEN = "worth_asking, at once"
 
 
 def speed() -> str:
@@ -45,5 +46,45 @@ def unknown() -> str:
     return "\n".join(rows)
 
 
+def asking() -> str:
+    rows = [
+        "| data | known + new | photos each | strangers | right at first | with ten at random | with ten chosen |"
+        " worth at random |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for line in (RESULTS / "asking.jsonl").read_text().splitlines():
+        record = json.loads(line)
+        how, found = record["protocol"], {result["order"]: result for result in record["results"]}
+        right = " | ".join(f"{100 * found[name]['right']:.1f}" for name in ("nothing", "random 10", CHOSEN))
+        about = f"{record['about']} | {how['known']} + {how['new']} | {how['shots']} | {how['strangers']}"
+        rows.append(f"| {about} | {right} | {found[CHOSEN]['worth']:.0f} labels |")
+    return "\n".join(rows)
+
+
+def serving() -> str:
+    """Of the latest run."""
+    record = json.loads((RESULTS / "serving.jsonl").read_text().splitlines()[-1])
+    taught = [result for result in record["results"] if result.get("target") == "< 500"]
+    loaded = next(result for result in record["results"] if "statuses" in result)
+    rows = ["| milliseconds | half of the time | 19 times of 20 | always |", "|---|---|---|---|"]
+    timed = {result["work"]: result["milliseconds"] for result in taught}
+    timed |= {f"under load: {kind}": times for kind, times in loaded["milliseconds"].items()}
+    for work, times in timed.items():
+        rows.append(f"| {work} | {times['50 %']:.0f} | {times['95 %']:.0f} | {times['100 %']:.0f} |")
+    megabytes = ", ".join(f"{when} {size:.0f}" for when, size in loaded["megabytes"].items())
+    answers = ", ".join(f"{many:,} x {status}" for status, many in sorted(loaded["statuses"].items()))
+    return "\n".join(
+        [
+            *rows,
+            "",
+            f"- Under load: {loaded['work']}; {loaded['requests a second']:.0f} a second.",
+            f"- Answers: {answers}.",
+            f"- Examples acknowledged: {loaded['examples acknowledged']:,}; in the file: "
+            f"{loaded['examples in the file']:,}.",
+            f"- Megabytes of the server: {megabytes}.",
+        ]
+    )
+
+
 if __name__ == "__main__":
-    print(speed(), seeing(), unknown(), sep="\n\n")
+    print(speed(), seeing(), unknown(), asking(), serving(), sep="\n\n")

@@ -14,7 +14,7 @@ from cbcl.study.records import read
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.mark.parametrize("table", ["speed", "seeing", "unknown"])
+@pytest.mark.parametrize("table", ["speed", "seeing", "unknown", "asking", "serving"])
 def test_the_tables_are_those_of_the_records(table: str) -> None:
     made = runpy.run_path(str(ROOT / "benchmarks" / "tables.py"))[table]()
     assert made in (ROOT / "docs" / "results.md").read_text()

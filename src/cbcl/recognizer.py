@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 TRIES = 10  # to read what others keep changing
 SHOWN = 4  # examples of a thing, at a glance
+MOST_EXAMINED = 2000  # examples, only to give advice: it takes a second
 
 
 class Thing(NamedTuple):
@@ -346,7 +347,7 @@ class Recognizer:
             return Advice((), ())
         known = self._current()
         more = wanting(labels)
-        if len(more) < MOST_WANTED:  # else there is no need to look further
+        if len(more) < MOST_WANTED and sum(labels.values()) <= MOST_EXAMINED:
             more = wanting(labels, self.examine())
         return Advice(look_alikes(known.knowledge, known.scale), more)
 

@@ -144,7 +144,8 @@ class Sight:
                 if about.backbone.endswith(".onnx") or about.backbone.startswith("timm/"):
                     # What a file says may not decide what else is opened or downloaded.
                     raise BackboneError(
-                        f"{self._memory.path} was learned through {about.backbone}: give that backbone."
+                        f"{self._memory.path} was learned through {about.backbone}: give that backbone "
+                        "(--backbone, or backbone=)."
                     )
                 try:
                     return restore(about.backbone, self._memory.backbone_state())

@@ -170,7 +170,8 @@ def serve(
             say(f"port {PORT} is taken: this is {address.port}.")
         say(f"teach {recognizer.path.name} at {address.url(token)}")
         if token is not None:
-            say(as_qr(address.url(token)) + "Whoever has this address can see and change the memory. Ctrl-C stops.")
+            say(as_qr(address.url(token)) + "Whoever has this address can see and change the memory.")
+        say("Ctrl-C stops.")
         if browser and _has_browser():
             Thread(target=webbrowser.open, args=[address.url(token)], daemon=True).start()
 
