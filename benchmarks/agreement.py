@@ -69,17 +69,17 @@ def by_example(file: Path, photos: list[Path]) -> Said:
 def otherwise(pictures: list[Image.Image], size: int) -> dict[str, Pixels]:
     """Pixels prepared in ways that people do, but not the network's own."""
 
-    def square(picture: Image.Image, how: Image.Resampling) -> Image.Image:
+    def square(picture: Image.Image, how: Image.Resampling) -> Pixels:
         (width, height), side = picture.size, min(picture.size)
         left, top = (width - side) / 2, (height - side) / 2
-        return picture.resize((size, size), how, (left, top, left + side, top + side))
+        return np.asarray(picture.resize((size, size), how, (left, top, left + side, top + side)))
 
     bicubic = Image.Resampling.BICUBIC
     return {
         "bilinear": np.stack([square(picture, Image.Resampling.BILINEAR) for picture in pictures]),
         "nearest": np.stack([square(picture, Image.Resampling.NEAREST) for picture in pictures]),
-        "squeezed": np.stack([picture.resize((size, size), bicubic) for picture in pictures]),
-        "BGR": np.stack([np.asarray(square(picture, bicubic))[:, :, ::-1] for picture in pictures]),
+        "squeezed": np.stack([np.asarray(picture.resize((size, size), bicubic)) for picture in pictures]),
+        "BGR": np.stack([square(picture, bicubic)[:, :, ::-1] for picture in pictures]),
     }
 
 
