@@ -156,7 +156,7 @@ function showRunners(answer) {
   [...find("runners").children].forEach((row, at) => {
     const guess = others[at];
     row.classList.toggle("vacant", !guess);
-    row.toggleAttribute("aria-hidden", !guess);
+    row.setAttribute("aria-hidden", String(!guess));
     row.children[0].textContent = guess?.label ?? "";
     row.children[2].textContent = guess ? percent(guess.confidence) : "";
     fill(row.children[1], guess?.confidence ?? 0);

@@ -248,7 +248,7 @@ function dismiss(problem) {
 
 function complain(text) {
   find("name-problem").textContent = text;
-  find("name").toggleAttribute("aria-invalid", Boolean(text));
+  find("name").setAttribute("aria-invalid", String(Boolean(text)));
 }
 
 function draw() {
