@@ -72,8 +72,11 @@ def thumbnail_of(source: Any) -> bytes:
         if not source.jpeg:
             raise PictureError("of a picture that was looked at, nothing small was made.")
         return source.jpeg
-    picture = load(source, name_of(source, 0), SIDE).copy()
-    picture.thumbnail((SIDE, SIDE), Image.Resampling.BICUBIC)
+    picture = load(source, name_of(source, 0), SIDE)
+    share = SIDE / max(picture.size)
+    if share < 1.0:
+        width, height = (max(1, round(share * side)) for side in picture.size)
+        picture = picture.resize((width, height), Image.Resampling.BICUBIC, reducing_gap=2.0)
     file = io.BytesIO()
     picture.save(file, "JPEG", quality=QUALITY, exif=b"", icc_profile=None)
     return file.getvalue()

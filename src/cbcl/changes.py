@@ -11,11 +11,20 @@ from typing import NamedTuple
 from cbcl.album import Shown, select
 from cbcl.errors import BackboneError, LabelError, MemoryFileError
 from cbcl.lesson import shown, without
-from cbcl.memory.records import Settings, Stored, Thumbnail, as_label
+from cbcl.memory.records import About, Settings, Stored, Thumbnail, as_label
 from cbcl.memory.steps import View
 from cbcl.memory.store import Memory
 from cbcl.method.budget import reduce
 from cbcl.method.concepts import join
+
+
+class Foreign(NamedTuple):
+    """What another memory knows."""
+
+    view: View
+    classes: dict[str, Stored]
+    thumbnails: dict[str, list[Thumbnail]]
+    state: bytes  # of its backbone
 
 
 class Adopted(NamedTuple):
@@ -75,37 +84,53 @@ def unlearn(memory: Memory, number: int) -> str:
             writing.end(label)
         else:
             kept = memory.thumbnails(writing.view, label)
-            writing.put(label, *without(one, stored, kept, writing.view.settings.radius))
+            writing.put(label, *without(one, stored, kept, writing.view.settings))
     return label
 
 
-def adopt(memory: Memory, path: Path, *, private: bool) -> Adopted:
-    """All that the memory at `path` knows, beside what is known; where nothing is, a memory like that one."""
+def read(path: Path) -> Foreign:
+    """All that the memory at `path` knows, which somebody else may have made."""
     with closing(Memory(path)) as other:
-        if not other.exists():
-            raise MemoryFileError(f"{path} is not a memory of cbcl.")
-        theirs = other.view()
-        classes, state = other.load(theirs), other.backbone_state()
-        if not classes:
-            raise MemoryFileError(f"{path} knows nothing: there is nothing to take over.")
-        thumbnails = {label: other.thumbnails(theirs, label) for label in classes}
-    about = replace(theirs.about, private=theirs.about.private or private)
-    with memory.writing(about, state) as writing:
+        try:
+            if not other.exists():
+                raise MemoryFileError(f"{path} is not a memory of cbcl.")
+            view = other.view()
+            classes, state = other.load(view), other.backbone_state()
+            thumbnails = {label: other.thumbnails(view, label) for label in classes}
+            if any(as_label(label) != label for label in classes):
+                raise MemoryFileError(f"{path} has labels that cannot be: it was not written by cbcl.")
+        except (TypeError, OverflowError, LabelError) as error:
+            raise MemoryFileError(f"{path} holds what cannot be: it was not written by cbcl.") from error
+    if not classes:
+        raise MemoryFileError(f"{path} knows nothing: there is nothing to take over.")
+    return Foreign(view, classes, thumbnails, state)
+
+
+def adopt(memory: Memory, theirs: Foreign, *, private: bool, max_centroids: int | None) -> Adopted:
+    """All of that, beside what is known; where nothing is, a memory like that one."""
+    about = replace(theirs.view.about, private=theirs.view.about.private or private)
+    with memory.writing(about, theirs.state) as writing:
         ours = writing.view
-        if ours.about.fingerprint != theirs.about.fingerprint or ours.about.dimension != theirs.about.dimension:
-            raise BackboneError(
-                f"{path} was learned through {theirs.about.backbone} ({theirs.about.fingerprint[:8]}), but this memory "
-                f"through {ours.about.backbone} ({ours.about.fingerprint[:8]}): they cannot be put together."
-            )
-        settings = ours.settings if ours.step else theirs.settings
-        writing.begin("adopt", {"labels": [*classes]}, settings)
+        _check_alike(ours.about, about)
+        settings = ours.settings if ours.step else theirs.view.settings
+        settings = settings._replace(max_centroids=max_centroids or settings.max_centroids)
+        writing.begin("adopt", {"labels": [*theirs.classes]}, settings)
         known = memory.load(ours) if ours.step else {}
-        for label, stored in _together(known, classes, settings).items():
+        for label, stored in _together(known, theirs.classes, settings).items():
             pictures = shown(memory, ours, label) if label in known else []
             if not ours.about.private:
-                pictures += [Shown(one._replace(number=0), one.vector) for one in thumbnails.get(label, [])]
+                pictures += [Shown(one._replace(number=0), one.vector) for one in theirs.thumbnails.get(label, [])]
             writing.put(label, stored, select(pictures, stored.concepts))
-    return Adopted([label for label in classes if label not in known], [label for label in classes if label in known])
+    added = [label for label in theirs.classes if label not in known]
+    return Adopted(added, [label for label in theirs.classes if label in known])
+
+
+def _check_alike(ours: About, theirs: About) -> None:
+    if (ours.fingerprint, ours.dimension) != (theirs.fingerprint, theirs.dimension):
+        raise BackboneError(
+            f"that memory was learned through {theirs.backbone} ({theirs.fingerprint[:8]}), but this one through "
+            f"{ours.backbone} ({ours.fingerprint[:8]}): they cannot be put together."
+        )
 
 
 def _joined(these: Stored, those: Stored, radius: float) -> Stored:

@@ -56,11 +56,6 @@ class Examined(NamedTuple):
         """The examples that were called so, wrongly."""
         return int(self.matrix[:, -1].sum())
 
-    @property
-    def left_out(self) -> tuple[str, ...]:
-        """The labels that were not asked about, only learned: those with a single example."""
-        return tuple(label for label, row in zip(self.labels, self.matrix, strict=True) if not row.any())
-
 
 def examine(
     examples: Mapping[str, Examples], settings: Settings, *, at_first: float = math.inf, seed: int = 0

@@ -89,28 +89,24 @@ def shown(memory: Memory, view: View, label: str) -> list[Shown]:
     return [Shown(thumbnail, thumbnail.vector) for thumbnail in memory.thumbnails(view, label)]
 
 
-def without(one: Thumbnail, stored: Stored, kept: list[Thumbnail], radius: float) -> tuple[Stored, list[Thumbnail]]:
+def without(
+    one: Thumbnail, stored: Stored, kept: list[Thumbnail], settings: Settings
+) -> tuple[Stored, list[Thumbnail]]:
     """A class without one of its examples, which is not its only one.
 
-    Where all its examples are kept, and learning them again gives what is known, it is as if this one had never been
-    shown. Else it is taken out of the mean nearest to it, which is where it went unless centroids have moved since.
+    Where all its examples are kept, it is learned anew from the others, in their order: as if this one had never been
+    shown. Else, or if that took more room where there is a limit, it is taken out of the mean nearest to it, which is
+    where it went unless centroids have moved since.
     """
     rest = [thumbnail for thumbnail in kept if thumbnail.number != one.number]
-    whole = len(kept) == stored.concepts.size
-    if whole and _same(cluster(_matrix(kept), None, radius), stored.concepts):
-        left = cluster(_matrix(rest), None, radius)
-        made = Stored(left, spread_of(_matrix(rest), radius))
-    else:
-        made = Stored(_less(stored.concepts, one), stored.spread)
+    made = None
+    if len(kept) == stored.concepts.size:
+        vectors = np.stack([thumbnail.vector for thumbnail in rest])
+        anew = cluster(vectors, None, settings.radius)
+        if settings.max_centroids is None or len(anew.counts) <= len(stored.concepts.counts):
+            made = Stored(anew, spread_of(vectors, settings.radius))
+    made = made or Stored(_less(stored.concepts, one), stored.spread)
     return made, select([Shown(thumbnail, thumbnail.vector) for thumbnail in rest], made.concepts)
-
-
-def _matrix(thumbnails: list[Thumbnail]) -> Float32s:
-    return np.stack([thumbnail.vector for thumbnail in thumbnails])
-
-
-def _same(these: Concepts, those: Concepts) -> bool:
-    return np.array_equal(these.centroids, those.centroids) and np.array_equal(these.counts, those.counts)
 
 
 def _less(concepts: Concepts, one: Thumbnail) -> Concepts:

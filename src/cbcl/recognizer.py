@@ -264,8 +264,8 @@ class Recognizer:
     def unlearn(self, number: int) -> str:
         """Take one of the examples that are kept out of its label, which is returned; the last takes its label along.
 
-        Where all examples of the label are kept, it is as if this one had never been shown; else it is taken out of
-        the mean that is nearest to it.
+        Where all examples of the label are kept, it is learned anew from the others, as if this one had never been
+        shown; else this one is taken out of the mean that is nearest to it.
         """
         return changes.unlearn(self._memory, number)
 
@@ -287,7 +287,13 @@ class Recognizer:
 
     def adopt(self, path: str | os.PathLike[str]) -> Adopted:
         """Learn all that another memory knows, in one step: labels known here, too, are merged with theirs."""
-        return changes.adopt(self._memory, Path(path), private=self._private)
+        theirs = changes.read(Path(path))
+        if self._memory.exists():
+            self._sight.check_private(self._memory.view().about)
+        else:
+            self._sight.become(theirs.view.about)
+        limit = self._options.max_centroids
+        return changes.adopt(self._memory, theirs, private=self._private, max_centroids=limit)
 
     def save_copy(self, path: str | os.PathLike[str]) -> None:
         """Write all that is known now into a new file: a memory without history, and without what was forgotten."""

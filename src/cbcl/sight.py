@@ -9,13 +9,13 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
-from threading import Lock
+from threading import BoundedSemaphore, Lock
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cbcl.album import SIDE, Seen, thumbnail_of
+from cbcl.album import Seen, thumbnail_of
 from cbcl.errors import BackboneError, PictureError, WeightsError
 from cbcl.memory.records import About
 from cbcl.memory.store import Memory
@@ -24,6 +24,7 @@ from cbcl.method.threads import one_thread
 from cbcl.vision.backbones import DEFAULT, load_backbone, restore
 from cbcl.vision.backbones.backbone import Backbone, Fittable
 from cbcl.vision.backbones.catalogue import RECIPES
+from cbcl.vision.backbones.network import Network
 from cbcl.vision.cache import VectorCache
 from cbcl.vision.extractor import Progress, cores, extract
 from cbcl.vision.pictures import Identity, find, load, name_of
@@ -32,8 +33,9 @@ Given: TypeAlias = str | os.PathLike[str] | Callable[[Sequence[Any]], ArrayLike]
 Broken: TypeAlias = Literal["raise", "report"]  # what to do about a picture that cannot be read
 
 MOST_FITTED = 500  # pictures that a backbone is shown which must see some first
-AT_ONCE = 16  # pictures in memory, decoded
 AT_FIRST = 0.8  # relative distance: see `limit_at_first`
+
+_DECODING = BoundedSemaphore(cores())  # pictures at a time, whoever looks
 
 
 class Sight:
@@ -94,30 +96,55 @@ class Sight:
         self, sources: Sequence[Any], *, broken: Broken = "raise", progress: Progress | None = None
     ) -> list[Seen | PictureError]:
         """Each source, decoded once: its vector and a small picture, or what is wrong with it."""
+        if not self._memory.exists() and isinstance(self._given, Fittable):
+            raise BackboneError(
+                f"{self._given.name} is made from the first pictures that are learned: learn some before, with "
+                f"`cbcl learn MEMORY PHOTOS --backbone {self._given.name}`."
+            )
+        backbone = self.backbone()
         found: list[Seen | PictureError] = []
-        backbone = self.backbone(sources)
-        for start in range(0, len(sources), AT_ONCE):
-            some = sources[start : start + AT_ONCE]
-            loaded = [*some] if backbone.at_least is None else _decoded(some, start, max(backbone.at_least, SIDE))
-            for picture in loaded:
-                if broken == "raise" and isinstance(picture, PictureError):
-                    raise picture
-            vectors = iter(self.see([one for one in loaded if not isinstance(one, PictureError)], broken=broken))
-            for picture in loaded:
-                vector = picture if isinstance(picture, PictureError) else next(vectors)
-                found.append(vector if isinstance(vector, PictureError) else self._seen(picture, vector))
-            if progress is not None:
-                progress(len(found), len(sources))
+        with ThreadPoolExecutor(cores() if backbone.threads else 1) as executor:
+            alone = len(sources) == 1 and isinstance(backbone, Network)
+            seeing = backbone.on_all_cores if alone and isinstance(backbone, Network) else backbone
+            for one in executor.map(lambda number: self._seen(seeing, sources[number], number), range(len(sources))):
+                if broken == "raise" and isinstance(one, PictureError):
+                    executor.shutdown(cancel_futures=True)
+                    raise one
+                found.append(one)
+                if progress is not None:
+                    progress(len(found), len(sources))
         return found
 
-    def _seen(self, picture: Any, vector: Float32s) -> Seen:
-        if isinstance(picture, Seen):
-            return picture
-        backbone = self.backbone()
+    def _seen(self, backbone: Backbone, source: Any, number: int) -> Seen | PictureError:
+        if isinstance(source, Seen):
+            return source
         private = self._memory.view().about.private if self._memory.exists() else self._private
-        return Seen(
-            vector, b"" if private or backbone.at_least is None else thumbnail_of(picture), backbone.fingerprint
-        )
+        try:
+            with _DECODING:  # a whole picture may be hundreds of megabytes
+                pictures = backbone.at_least is not None
+                picture = load(source, name_of(source, number), backbone.at_least or 1) if pictures else source
+                (vector,) = backbone.vectors([picture])
+                jpeg = thumbnail_of(picture) if pictures and not private else b""
+        except PictureError as error:
+            return error
+        return Seen(vector, jpeg, backbone.fingerprint)
+
+    def become(self, about: About) -> None:
+        """See through what another memory was learned through, if nothing else was given, from the beginning on."""
+        given = self._given
+        if given is None or (isinstance(given, Fittable) and given.name == about.backbone):
+            self._backbone = None
+        elif isinstance(given, Fittable) or given.fingerprint != about.fingerprint:
+            raise BackboneError(
+                f"that memory was learned through {about.backbone}, but this one is to be through {given.name}: they "
+                "cannot be put together."
+            )
+
+    def check_private(self, about: About) -> None:
+        if self._private and not about.private:
+            raise BackboneError(
+                f"{self._memory.path} was not begun as a private memory and cannot become one: begin a new one."
+            )
 
     def check(self, about: About, dimension: int | None = None) -> None:
         """Whether this is what a memory was learned through, and gives vectors of the same length."""
@@ -127,10 +154,7 @@ class Sight:
                 f"{backbone.name} gives vectors of {dimension} numbers, but {self._memory.path} was learned from such "
                 f"of {about.dimension}."
             )
-        if self._private and not about.private:
-            raise BackboneError(
-                f"{self._memory.path} was not begun as a private memory and cannot become one: begin a new one."
-            )
+        self.check_private(about)
         if backbone.fingerprint != about.fingerprint:
             raise BackboneError(
                 f"{self._memory.path} was learned through {about.backbone} ({about.fingerprint[:8]}), not through "
@@ -162,22 +186,6 @@ def limit_at_first(backbone: str) -> float:
     photos; docs/method.md has what it refuses. For anything else than such a network nothing is known.
     """
     return AT_FIRST if backbone in RECIPES else math.inf
-
-
-def _decoded(sources: Sequence[Any], first: int, at_least: int) -> list[Any]:
-    """Pictures as they are decoded, on all cores, or what is wrong with them; those looked at already as they are."""
-
-    def decoded(number: int) -> Any:
-        source = sources[number]
-        try:
-            return source if isinstance(source, Seen) else load(source, name_of(source, first + number), at_least)
-        except PictureError as error:
-            return error
-
-    if len(sources) == 1:
-        return [decoded(0)]
-    with ThreadPoolExecutor(cores()) as executor:
-        return [*executor.map(decoded, range(len(sources)))]
 
 
 def _loaded(sources: Sequence[Any], at_least: int | None) -> list[Any]:

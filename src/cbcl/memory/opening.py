@@ -124,6 +124,12 @@ def _migrate(connection: sqlite3.Connection, version: int, to: int) -> None:
     connection.execute(f"PRAGMA user_version = {to}")
 
 
+def into_wal(path: Path) -> None:
+    """Have a file that SQLite copied be as those that we make."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+
+
 def _connection(file: Path, how: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
         f"{file.as_uri()}?{how}", uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False

@@ -26,6 +26,7 @@ FLOAT32 = np.dtype("<f4")
 INT64 = np.dtype("<i8")
 MOST_LETTERS = 200  # of a label
 MOST = 1 << 31  # of anything that is counted
+MOST_JPEG = 1_000_000  # bytes of a small picture
 TURNS = {*"\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"}  # of the direction of writing
 ENDS = " \t\r\n\u00a0" + "".join(sorted(TURNS))  # that are not part of a label
 
@@ -158,7 +159,8 @@ def read_stored(row: tuple[Any, ...], label: str, about: About, what: str) -> St
         read_only(np.frombuffer(centroids, FLOAT32).astype(np.float32, copy=False).reshape(m, about.dimension)),
         read_only(np.frombuffer(counts, INT64).astype(np.int64, copy=False)),
     )
-    if not np.isfinite(concepts.centroids).all() or concepts.counts.min() < 1:
+    counted = int(concepts.counts.min()) > 0 and float(concepts.counts.sum(dtype=np.float64)) < MOST
+    if not counted or not np.isfinite(concepts.centroids).all():
         raise MemoryFileError(f"{what} holds impossible numbers: this file was not written by cbcl.")
     n, total, squares = unpack("<qdd", spread)
     return Stored(concepts, as_spread(n, total, squares, what))
@@ -196,4 +198,6 @@ def read_thumbnail(row: tuple[Any, ...], about: About, what: str) -> Thumbnail:
     if checksum(jpeg, blob) != found or len(blob) != about.dimension * FLOAT32.itemsize:
         raise MemoryFileError(f"{what} is damaged: forget the class and learn it again, or restore a copy of the file.")
     vector = read_only(np.frombuffer(blob, FLOAT32).astype(np.float32, copy=False))
+    if not np.isfinite(vector).all() or centroid < 0 or rank < 0 or len(jpeg) > MOST_JPEG:
+        raise MemoryFileError(f"{what} is impossible: this file was not written by cbcl.")
     return Thumbnail(centroid, jpeg, vector, rank, number)

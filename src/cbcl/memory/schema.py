@@ -45,7 +45,8 @@ MIGRATIONS = (
     ) STRICT;
     CREATE INDEX of_class ON thumbnails (class);
     """,
-    # A picture once, however many rows of a class have come and gone since; damaged ones stay behind.
+    # A picture once, however many rows of its label have come and gone since; one that was taught twice, twice. What is
+    # damaged stays so, to be found.
     """
     CREATE TABLE pictures (
         picture INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -59,14 +60,19 @@ MIGRATIONS = (
         centroid INTEGER NOT NULL,
         rank INTEGER NOT NULL
     ) STRICT;
-    INSERT INTO pictures (jpeg, vector, checksum)
-        SELECT jpeg, vector, checksum_of(jpeg, vector) FROM thumbnails
-        WHERE checksum = checksum_of(CAST(centroid AS TEXT), jpeg, vector)
-        GROUP BY jpeg, vector ORDER BY min(rowid);
+    CREATE TEMP TABLE told AS
+        SELECT thumbnails.rowid AS number, class, label, centroid, jpeg, vector,
+            CASE checksum_of(CAST(centroid AS TEXT), jpeg, vector) WHEN thumbnails.checksum
+                THEN checksum_of(jpeg, vector) ELSE thumbnails.checksum END AS checksum,
+            row_number() OVER (PARTITION BY class, jpeg, vector ORDER BY thumbnails.rowid) AS nth,
+            row_number() OVER (PARTITION BY class, centroid ORDER BY thumbnails.rowid) - 1 AS rank
+        FROM thumbnails JOIN classes USING (class);
+    INSERT INTO pictures
+        SELECT min(number), jpeg, vector, checksum FROM told GROUP BY label, jpeg, vector, checksum, nth;
     INSERT INTO examples
-        SELECT class, picture, centroid,
-            row_number() OVER (PARTITION BY class, centroid ORDER BY thumbnails.rowid) - 1
-        FROM thumbnails JOIN pictures USING (jpeg, vector) ORDER BY thumbnails.rowid;
+        SELECT class, min(number) OVER (PARTITION BY label, jpeg, vector, checksum, nth), centroid, rank
+        FROM told ORDER BY number;
+    DROP TABLE told;
     DROP TABLE thumbnails;
     CREATE INDEX of_class ON examples (class);
     CREATE INDEX of_picture ON examples (picture);

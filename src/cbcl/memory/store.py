@@ -17,7 +17,17 @@ from typing import NamedTuple
 from weakref import WeakSet
 
 from cbcl.errors import MemoryFileError
-from cbcl.memory.opening import PATIENCE, Opened, connect, explained, own_files, prepare, state_of, which
+from cbcl.memory.opening import (
+    PATIENCE,
+    Opened,
+    connect,
+    explained,
+    into_wal,
+    own_files,
+    prepare,
+    state_of,
+    which,
+)
 from cbcl.memory.records import (
     About,
     Settings,
@@ -117,7 +127,8 @@ class Memory:
         with explained(self.path):
             place = self.path if which(self.path) != (0, 0) else self.path.parent
         if not os.access(place, os.W_OK):
-            raise MemoryFileError(f"{self.path} cannot be written: {place} is missing or read-only.")
+            what = "it is" if place == self.path else "its folder is missing or"
+            raise MemoryFileError(f"{self.path} cannot be written: {what} read-only.")
 
     def own_files(self) -> set[tuple[int, int]]:
         """The files of all memories that this process has open, by device and number, and of this one.
@@ -145,17 +156,27 @@ class Memory:
 
     def copy(self, path: Path) -> None:
         """Write all that is known now into a new file: what was forgotten, and what could be undone, stays behind."""
-        with explained(path):
-            opened = None if which(path) != (0, 0) else connect(self.path)
-            if opened is None:
-                raise self._missing() if which(path) == (0, 0) else MemoryFileError(f"{path} is there already.")
-            with closing(opened.connection):  # one of its own, since others want to read meanwhile
-                opened.connection.execute("VACUUM INTO ?", (str(path),))
-        with closing(Memory(path)) as made:
-            with made.writing() as writing:
-                writing.begin("copy", {}, writing.view.settings)
-                writing.seal()
-            made.checkpoint()
+        if which(path) != (0, 0):
+            raise MemoryFileError(f"{path} is there already: give another name.")
+        making = path.with_name(f".{path.name}.{os.getpid()}.part")
+        try:
+            with explained(self.path):
+                opened = connect(self.path)
+                if opened is None:
+                    raise self._missing()
+                with closing(opened.connection):  # one of its own, since others want to read meanwhile
+                    opened.connection.execute("VACUUM INTO ?", (str(making),))
+            with explained(path), closing(Memory(making)) as made:
+                with made.writing() as writing:
+                    writing.begin("copy", {}, writing.view.settings)
+                    writing.seal()
+                made.checkpoint()
+            with explained(path):
+                into_wal(making)
+                making.rename(path)
+        finally:
+            for ending in ("", "-wal", "-shm", "-journal"):
+                making.with_name(making.name + ending).unlink(missing_ok=True)
 
     def backbone_state(self) -> bytes:
         with self._access(self._reading):

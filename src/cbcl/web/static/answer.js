@@ -75,7 +75,7 @@ export function show(answer, picture) {
   if (held) return;
   const kind = kindOf(answer);
   const settled = settle(kind, answer, picture);
-  const first = current === null;
+  const first = current === null || kindOf(current.answer) === "nothing";
   current = { answer, picture };
   find("answer").dataset.kind = kind;
   find("answer-label").textContent = headline(kind, answer);
