@@ -12,14 +12,14 @@ its token, that `cbcl teach --host 0.0.0.0` prints.
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Iterator
 from itertools import chain, cycle
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from threading import Thread
 from time import sleep
 
-from cbcl import CBCLError
+from cbcl import CBCLError, LabelError
 from cbcl.web.client import Client
 
 
@@ -35,15 +35,15 @@ def frames(folder: str | None) -> Iterator[bytes]:
         yield cv2.imencode(".jpg", taken[1])[1].tobytes()
 
 
-def listen(commands: SimpleQueue[str]) -> None:
+def listen(names: deque[str]) -> None:
     for line in chain(sys.stdin, [""]):
-        commands.put(line.strip())
+        names.append(line.strip())
 
 
 def main(url: str, folder: str | None = None) -> None:
     robot = Client(url)
-    commands: SimpleQueue[str] = SimpleQueue()
-    Thread(target=listen, args=[commands], daemon=True).start()
+    names: deque[str] = deque()  # that were typed, and are not learned yet
+    Thread(target=listen, args=[names], daemon=True).start()
     said = None
     for frame in frames(folder):
         try:
@@ -51,15 +51,19 @@ def main(url: str, folder: str | None = None) -> None:
             if (sees := answer["label"] or "something that I do not know") != said:
                 print(f"I see {sees}.", flush=True)
                 said = sees
-            if not (name := commands.get_nowait()):
-                return
-            robot.learn(name, seen=[answer["seen"]])  # the very frame that was answered, which need not be sent again
-            print(f"So this is {name}.", flush=True)
-        except Empty:  # nobody says anything
-            pass
+            if names and names[0]:
+                robot.learn(names[0], seen=[answer["seen"]])  # the very frame that was answered: it is not sent again
+                print(f"So this is {names.popleft()}.", flush=True)
+        except LabelError as error:  # which no other frame would change
+            print(error, file=sys.stderr, flush=True)
+            names.popleft()
         except CBCLError as error:
-            print(error, file=sys.stderr)
+            print(error, file=sys.stderr, flush=True)
+            if "" in names:
+                return
             sleep(1.0)
+        if names and not names[0]:
+            return
 
 
 if __name__ == "__main__":

@@ -8,10 +8,8 @@ import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +17,7 @@ import numpy as np
 import pytest
 from photos import encoded, photo
 from PIL import Image
+from teaching import Running, teach
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Playwright, Request
@@ -171,26 +170,20 @@ class Server:
         self.said = ""
         self._options = options
         self._port = "0"
-        self._process: subprocess.Popen[str] | None = None
+        self._running: Running | None = None
+        self._held = ExitStack()
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "cbcl", "teach", str(self.memory), "--no-browser", "--port", self._port]
-        self._process = process = subprocess.Popen([*command, *self._options], stdout=subprocess.PIPE, text=True)
-        assert process.stdout is not None
-        for line in process.stdout:
-            if found := re.search(r"https?://\S+", line):
-                self.address = found[0]
-                self._port = str(re.findall(r":(\d+)", found[0])[0])
-                return
-        pytest.fail(f"cbcl teach ended with {process.wait()} and told no address.")
+        self._running = self._held.enter_context(teach(self.memory, "--port", self._port, *self._options))
+        self.address = self._running.url
+        self._port = str(re.findall(r":(\d+)", self.address)[0])
 
     def stop(self) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.send_signal(signal.SIGINT)
-        self.said, _ = process.communicate(timeout=60)
-        assert process.returncode == 0
+        running, self._running = self._running, None
+        with self._held:
+            if running is not None:
+                self.said, wrong = running.stop(signal.SIGINT)
+                assert (running.process.returncode, wrong) == (0, "")
 
     def elsewhere(self) -> str:
         """Its address, under a name that is not this machine's own."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pytest
-from browser import Server
+from browser import Server, serious
 
 pytest.importorskip("playwright.sync_api", reason="the page is not tested: pip install playwright")
 from playwright.sync_api import Locator, Page, Route, expect
@@ -114,3 +114,10 @@ def told_in_tray(page: Page, count: int) -> list[str]:
     boxes = looked_at(page, count).get_by_role("checkbox")
     said: list[str] = boxes.evaluate_all("nodes => nodes.map((node) => node.getAttribute('aria-label'))")
     return said
+
+
+def found_by_axe(page: Page) -> list[str]:
+    """What keeps people out."""
+    from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
+
+    return serious(Axe().run(page))

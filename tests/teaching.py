@@ -1,22 +1,32 @@
-"""A `cbcl teach` to test against: a process of its own, as a user starts it."""
+"""A `cbcl teach` to test against: a process of its own, as a user starts it; or parts of it, awaited."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 from urllib.parse import urlsplit
 
 from cbcl.web.client import Client
 
 PATIENCE = 60  # seconds for anything
+
+T = TypeVar("T")
+
+
+def awaited(work: Coroutine[Any, Any, T]) -> T:
+    """What comes of it, in a thread of its own: as long as a browser is open, the tests' own has a loop already."""
+    with ThreadPoolExecutor(1) as executor:
+        return executor.submit(asyncio.run, work).result()
 
 
 class Running:

@@ -19,6 +19,7 @@ from person import (
     card,
     cbcl,
     fits,
+    found_by_axe,
     held,
     knows,
     looked_at,
@@ -86,6 +87,7 @@ def test_a_story_from_the_first_thing_to_a_server_started_again(
     expect(page.locator("#connection")).to_have_text("Server gone")
     expect(page.locator("#banner")).to_contain_text("cbcl teach shop.cbcl")
     shot(page, "server-gone")
+    assert found_by_axe(page) == []
     server.start()
     expect(page.locator("#connection")).to_have_text("Connected")
     expect(page.locator("#banner")).to_be_hidden()

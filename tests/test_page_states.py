@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from browser import ELSEWHERE, Browsers, drop, serious, shot
+from browser import ELSEWHERE, Browsers, drop, shot
 from onnx import TensorProto, helper, numpy_helper, save_model
 from person import (
     DESK,
@@ -22,6 +22,7 @@ from person import (
     card,
     cbcl,
     fits,
+    found_by_axe,
     knows,
     looked_at,
     message,
@@ -30,7 +31,7 @@ from person import (
     tiles,
     told_in_tray,
 )
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from cbcl import Recognizer, load_backbone
 from cbcl.vision.backbones.network import Network
@@ -54,6 +55,7 @@ def test_a_camera_that_is_refused_or_not_there_is_told(
         expect(page.get_by_text(text)).to_be_visible()
         expect(page.get_by_role("button", name="Try again")).to_be_visible()
         shot(page, name)
+        assert found_by_axe(page) == []
         drop(page, *photographs("coffee", 1, seed=1))
         expect(answer(page)).to_have_text("mug")  # it works all the same
 
@@ -71,6 +73,7 @@ def test_at_an_address_of_another_machine_there_is_a_token_and_no_live_camera(
     assert page.evaluate("document.cookie") == ""
     expect(page.get_by_text("No live camera at this address.")).to_be_visible()
     shot(page, "insecure")
+    assert found_by_axe(page) == []
     page.get_by_label("Take a photo").set_input_files(photographs("coffee", 1, seed=1))
     expect(answer(page)).to_have_text("mug")
     page.reload()
@@ -96,6 +99,7 @@ def test_a_backbone_that_is_not_here_is_told_and_what_is_known_is_shown(
     expect(page.locator("#banner")).not_to_contain_text(str(tmp_path))
     knows(page, mug=2)
     shot(page, "backbone-missing")
+    assert found_by_axe(page) == []
     rename(page, "mug", "cup")
     drop(page, *photographs("coffee", 1))
     expect(tiles(page)).to_have_count(1)
@@ -131,6 +135,7 @@ def test_a_private_memory_shows_letters_in_place_of_pictures(
     expect(page.get_by_text("This memory is private: it keeps no pictures")).to_be_visible()
     assert page.locator("img[src*=thumbnail]").count() == 0
     shot(page, "private")
+    assert found_by_axe(page) == []
     page.get_by_role("button", name="See all examples of mug").click()
     expect(page.get_by_role("dialog")).to_contain_text("keeps no pictures")
 
@@ -202,12 +207,6 @@ def test_whatever_a_thing_is_called_is_shown_as_text(
 
 
 # How it looks, to whoever looks.
-
-
-def found_by_axe(page: Page) -> list[str]:
-    from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
-
-    return serious(Axe().run(page))
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,10 @@ from click.testing import CliRunner
 from photos import encoded, folders, views
 from teaching import PATIENCE, Running, teach
 
-from cbcl import CBCLError, Recognizer
+from cbcl import CBCLError, Recognizer, load_backbone
 from cbcl.cli import main
 from cbcl.memory.check import check
+from cbcl.web import connections
 from cbcl.web.client import Client
 from cbcl.web.limits import MB
 from cbcl.web.serving import listen
@@ -129,6 +130,71 @@ def test_a_stop_ends_streams_and_loses_nothing_that_was_acknowledged(tmp_path: P
     assert check(memory) == []
 
 
+def test_who_says_stop_twice_loses_nothing_either(photos: Path, tmp_path: Path) -> None:
+    memory = tmp_path / "things.cbcl"
+    learned: list[Any] = []
+    with teach(memory) as server:
+        server.client.learn("coffee", photos / "coffee" / "0.jpg")
+        with closing(sqlite3.connect(memory, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            thread = threading.Thread(
+                target=lambda: learned.append(server.client.learn("cat", photos / "chelsea" / "0.jpg"))
+            )
+            thread.start()
+            until(lambda: bool(server.client.health()["learning"]))
+            server.process.send_signal(signal.SIGINT)
+            until(lambda: not answers(server))
+            server.process.send_signal(signal.SIGINT)
+            time.sleep(0.5)  # a server that stopped at once would have
+            other.execute("COMMIT")
+        said, wrong = server.rest()
+        thread.join()
+        assert server.process.returncode == 0
+    assert learned[0]["learned"] == {"cat": 1}
+    assert said.endswith("knows 2 things.\n")
+    assert wrong == ""
+
+
+def answers(server: Running) -> bool:
+    try:
+        return bool(server.client.health()["status"] == "ok")
+    except CBCLError:
+        return False
+
+
+HALF = (
+    b"POST /api/recognize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n"
+    b"Content-Type: multipart/form-data; boundary=x\r\n\r\n--x\r\n"
+)
+
+
+def test_who_sends_half_a_request_does_not_hold_up_a_stop(tmp_path: Path) -> None:
+    with teach(tmp_path / "x.cbcl") as server, closing(server.connect()) as one, closing(server.connect()) as two:
+        for connection, request in ((one, HALF), (two, HALF[:30])):
+            connection.connect()
+            connection.sock.sendall(request)
+        assert answers(server)
+        _, wrong = server.stop()
+        assert (server.process.returncode, wrong) == (0, "")
+        assert b"the server stops" in one.sock.makefile("rb").read()
+
+
+def test_too_many_connections_are_hung_up_on_and_nothing_is_said(tmp_path: Path) -> None:
+    with teach(tmp_path / "x.cbcl") as server, ExitStack() as held:
+        for _ in range(connections.room()):
+            connection = held.enter_context(closing(server.connect()))
+            connection.connect()
+            connection.sock.sendall(HALF[:30])
+        with closing(server.connect()) as connection:
+            connection.connect()
+            assert connection.sock.recv(1) == b""
+        assert not answers(server)
+        held.close()
+        until(lambda: answers(server))
+        _, wrong = server.stop()
+        assert wrong == ""
+
+
 def test_when_too_much_waits_some_are_sent_away_and_the_rest_is_done(server: Running, photos: Path) -> None:
     fields = {"label": "full", "seen": server.client.recognize(photos / "coffee" / "2.jpg")["seen"]}
     part = '--x\r\nContent-Disposition: form-data; name="{}"\r\n\r\n{}\r\n'
@@ -176,8 +242,7 @@ def test_who_sends_too_much_hears_that_it_is_too_much(server: Running, chunked: 
 
 def test_who_leaves_in_the_middle_harms_nobody(server: Running) -> None:
     for request in (
-        b"POST /api/recognize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n"
-        b"Content-Type: multipart/form-data; boundary=x\r\n\r\n--x\r\n",
+        HALF,
         b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"GET / HTTP/1.1\r\nHo",
         b"\0\1\2 garbage \r\n\r\n",
@@ -211,6 +276,7 @@ def test_without_a_port_the_next_free_one_is_taken() -> None:
         (["x.cbcl", "--backbone", "lite"], "there is no backbone 'lite'"),
         (["x.cbcl", "--certificate", "none.pem"], "none.pem is no certificate"),
         (["x.cbcl", "--key", "key.pem"], "give --certificate, too"),
+        (["shown.cbcl", "--private"], "was not begun as a private memory"),
     ],
 )
 def test_what_cannot_be_served_is_one_sentence_and_exit_1(
@@ -218,6 +284,9 @@ def test_what_cannot_be_served_is_one_sentence_and_exit_1(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("not.cbcl").write_text("hello, I am no memory at all, but long enough to be looked at")
+    letters = load_backbone(lambda things: [[thing.count(c) for c in "abc"] for thing in things], name="letters")
+    with Recognizer("shown.cbcl", letters) as recognizer:
+        recognizer.learn("fruit", ["abc", "cab"])
     result = CliRunner().invoke(main, ["teach", "--no-browser", "--port", "0", *words])
     assert result.exit_code == 1
     assert message in result.output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import re
@@ -17,10 +18,11 @@ import numpy as np
 import pytest
 from photos import encoded, views
 from prometheus_client.parser import text_string_to_metric_families
+from teaching import awaited
 
 from cbcl import Recognizer, load_backbone
 from cbcl.vision.backbones.backbone import Backbone
-from cbcl.web import guard, limits
+from cbcl.web import classroom, guard, limits
 from cbcl.web.app import create_app
 from cbcl.web.faults import STATUSES
 from cbcl.web.guard import HEADERS, Door
@@ -335,6 +337,15 @@ def bad(page: Page, photos: dict[str, list[bytes]]) -> dict[str, tuple[str, str,
         "a path as name": ("picture", "^x.png is not", given("/api/recognize", "picture", NOISE, "/etc/../a\\x.png")),
         "all broken": ("picture", "x.jpg is not", given("/api/examples", "pictures", NOISE, label="mug")),
         "no label": ("argument", "'label' is missing", given("/api/examples", "pictures", photo)),
+        "another encoding": (
+            "argument",
+            "^'label' is not UTF-8.$",
+            form(
+                "/api/examples",
+                b'--x\r\nContent-Disposition: form-data; name="label"\r\n\r\ncaf\xe9\r\n'
+                b'--x\r\nContent-Disposition: form-data; name="pictures"; filename="a"\r\n\r\n%b\r\n--x--\r\n' % photo,
+            ),
+        ),
         "two labels": ("argument", "more than once", given("/api/examples", "pictures", photo, label=["a", "b"])),
         "a label of two lines": ("label", "cannot be a label", given("/api/examples", "pictures", photo, label="a\nb")),
         "unknown as label": ("label", "cannot be a label", given("/api/examples", "pictures", photo, label="unknown")),
@@ -363,6 +374,12 @@ def bad(page: Page, photos: dict[str, list[bytes]]) -> dict[str, tuple[str, str,
             form("/api/recognize", b"--x\r\n" + 3 * (b"A: " + b"b" * 3000 + b"\r\n")),
         ),
         "an unknown label": ("label", "'cofee' is not known; there are 'coffee'", sent("/api/forget", label="cofee")),
+        "half a letter": (
+            "label",
+            "cannot be a label",
+            form("/api/forget", rb'{"label": "\ud800"}', "application/json"),
+        ),
+        "a label like a path": ("label", "^'/usr/local/mugs' is not", sent("/api/forget", label="/usr/local/mugs")),
         "a taken label": ("label", "'coffee' is taken", sent("/api/rename", label="chelsea", new="coffee")),
         "with itself": ("label", "with itself", sent("/api/merge", label="coffee", into="coffee")),
         "examples of nothing": ("label", "is not known", lambda: page.get("/api/examples?label=x")),
@@ -427,13 +444,20 @@ def test_those_that_are_no_longer_remembered_are_named(taught: Page, photos: dic
 class Failing(Recognizer):
     """One that has an error of ours in it."""
 
+    error: type[Exception]
+
     def history(self) -> Any:
-        raise RuntimeError(f"something secret at {self.path}")
+        raise self.error(f"something secret at {self.path}")
 
 
-def test_an_error_of_ours_tells_nothing_but_is_in_the_log(open_page: Callable[..., Page], tmp_path: Path) -> None:
+@pytest.mark.parametrize("error", [RuntimeError, ValueError, OSError])
+def test_an_error_of_ours_tells_nothing_but_is_in_the_log(
+    open_page: Callable[..., Page], tmp_path: Path, error: type[Exception]
+) -> None:
     file = io.StringIO()
-    page = open_page(recognizer=Failing(tmp_path / "x.cbcl"), log=Log(file=file))
+    failing = Failing(tmp_path / "x.cbcl")
+    failing.error = error
+    page = open_page(recognizer=failing, log=Log(file=file))
     assert refused(page.get("/api/history"), "internal")["message"] == "something went wrong here; the log has it."
     told = json.loads(file.getvalue())
     assert (told["route"], told["status"]) == ("/api/history", 500)
@@ -470,6 +494,10 @@ def test_garbage_is_refused_and_never_an_error_of_ours(taught: Page, seed: int) 
         ("localhost.evil.example", False),
         ("192.168.1.7:8737", False),
         ("[::1", False),
+        ("[::1].evil.example", False),
+        ("[::1]evil.example:80", False),
+        ("localhost:80@evil.example", False),
+        ("localhost:http", False),
         ("", False),
     ],
 )
@@ -580,6 +608,18 @@ def test_every_answer_has_the_headers_that_keep_browsers_safe(page: Page, addres
     assert "server" not in answer.headers
 
 
+@pytest.mark.parametrize("address", ["/", "/static/icon.svg", "/api/health", "/api/examples/1/thumbnail"])
+def test_who_asks_for_the_head_only_gets_that(taught: Page, address: str) -> None:
+    whole, head = taught.get(address), taught.http.head(address)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-type"] == whole.headers["content-type"]
+    assert head.headers["content-length"] == str(len(whole.content))
+    assert taught.http.head("/api/nothing").status_code == 404
+    assert taught.http.head("/api/events").status_code == 405
+    routes = re.findall(r'cbcl_requests_total\{method="HEAD",route="([^"]+)"', taught.get("/metrics").text)
+    assert [route.replace("{number}", "1").replace("{name}", "icon.svg") for route in routes][:1] == [address]
+
+
 # How much.
 
 
@@ -628,7 +668,107 @@ def test_so_many_may_ask_at_once(open_page: Callable[..., Page], monkeypatch: py
     assert refused(open_page().get("/api/version"), "busy")["retry_after"] == 1
 
 
+def test_more_labels_than_there_may_be_centroids_are_refused(
+    open_page: Callable[..., Page], backbone: Backbone, photos: dict[str, list[bytes]], tmp_path: Path
+) -> None:
+    page = open_page(recognizer=Recognizer(tmp_path / "few.cbcl", backbone, max_centroids=1))
+    assert page.learn("coffee", photos["coffee"][0]).status_code == 200
+    assert "cannot hold 2 classes" in refused(page.learn("rocket", photos["rocket"][0]), "argument")["message"]
+
+
+def test_a_memory_has_its_place_among_those_that_are_sent_until_its_end(taught: Page) -> None:
+    app: Any = taught.http.app
+    sending: list[int] = []
+
+    async def receive() -> Any:
+        await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.body":
+            sending.append(app.state.transfers)
+            if len(sending) > 2:
+                raise OSError("who asked is gone")
+
+    scope: dict[str, Any] = {"type": "http", "method": "GET", "path": "/api/export", "query_string": b""}
+    scope |= {
+        "scheme": "http",
+        "headers": [(b"host", HOST.encode())],
+        "client": ("127.0.0.1", 5000),
+        "asgi": {"spec_version": "2.3"},
+    }
+    awaited(app(scope, receive, send))
+    assert set(sending) == {1}
+    assert app.state.transfers == 0
+
+
 # Many at once.
+
+
+class Watched(Recognizer):
+    """One that looks when it may, and notes at how many pictures in one go."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.may, self.looks = threading.Semaphore(0), list[int]()
+
+    def look(self, pictures: Any, **options: Any) -> Any:
+        self.may.acquire()
+        self.looks.append(len(pictures))
+        return super().look(pictures, **options)
+
+
+def test_a_single_picture_need_not_wait_for_a_whole_batch(
+    open_page: Callable[..., Page],
+    backbone: Backbone,
+    photos: dict[str, list[bytes]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(classroom, "cores", lambda: 1)
+    watched = Watched(tmp_path / "x.cbcl", backbone)
+    page = open_page(recognizer=watched)
+    looking = cast(Any, page.http.app).state.classroom.looking
+    watched.may.release()  # for what it looks at by itself, to warm up
+    while looking.pending or not watched.looks:
+        pass
+    batch = threading.Thread(target=lambda: page.post("/api/recognize-many", files=files(*photos["coffee"])))
+    frame = threading.Thread(target=page.recognize, args=[photos["rocket"][0]])
+    for number, thread in enumerate((batch, frame), 1):
+        thread.start()
+        while looking.pending < number:
+            pass
+    watched.may.release(9)
+    for thread in (batch, frame):
+        thread.join()
+    assert watched.looks == [1, 2, 1, 2, 1]
+
+
+def test_another_file_in_the_memorys_place_is_what_is_shown(
+    taught: Page, tmp_path: Path, backbone: Backbone, photos: dict[str, list[bytes]]
+) -> None:
+    other = tmp_path / "other.cbcl"
+    with Recognizer(other, backbone) as recognizer:
+        recognizer.learn("rocket", photos["rocket"][:2])
+        recognizer.rename("rocket", "moon rocket")
+    assert taught.labels() == {"chelsea": 3, "coffee": 3}
+    assert taught.get("/api/scores").json()["labels"] == ["chelsea", "coffee"]
+    before = taught.get("/api/labels").json()["revision"]
+    other.replace(taught.memory)
+    taught.get("/api/labels")  # it may be told that the file was replaced
+    assert taught.get("/api/labels").json()["revision"] == before
+    assert taught.labels() == {"moon rocket": 2}
+    assert taught.get("/api/scores").json()["labels"] == ["moon rocket"]
+
+
+def test_what_is_forgotten_for_good_is_not_remembered_by_the_server(
+    taught: Page, photos: dict[str, list[bytes]]
+) -> None:
+    seen = taught.recognize(photos["rocket"][0]).json()["seen"]
+    taught.learn("rocket", seen=[seen])
+    taught.post("/api/forget", json={"label": "rocket"})
+    assert taught.learn("rocket", seen=[seen]).status_code == 200
+    taught.post("/api/forget", json={"label": "rocket", "for_good": True})
+    assert refused(taught.learn("rocket", seen=[seen]), "seen")["seen"] == [seen]
 
 
 def test_reading_and_asking_do_not_wait_for_learning(taught: Page, photos: dict[str, list[bytes]]) -> None:

@@ -18,13 +18,14 @@ from cbcl.web import pages, routes
 from cbcl.web.classroom import Classroom
 from cbcl.web.faults import refusal_of
 from cbcl.web.guard import Door, Guard
+from cbcl.web.limits import Bodies
 from cbcl.web.log import Log, Watch
 from cbcl.web.metrics import Metrics
 
 DESCRIPTION = """Teach a machine new things from a few pictures each, and ask it what others show.
 
-Every answer that is not 200 has the body `{"error": {"kind", "message"}}`; the kinds are stable, the messages are for
-people. `429` comes with a time to wait, as `Retry-After` and as `retry_after`."""
+What is refused has the body `{"error": {"kind", "message"}}`; the kinds are stable, the messages are for people.
+`429` comes with a time to wait, as `Retry-After` and as `retry_after`."""
 
 
 def create_app(
@@ -41,14 +42,6 @@ def create_app(
     """
     counted = Metrics()
     classroom = Classroom(recognizer, counted, backbone=backbone, private=private)
-
-    @asynccontextmanager
-    async def life(_: FastAPI) -> AsyncIterator[None]:
-        warming = asyncio.create_task(classroom.warm_up())
-        yield
-        warming.cancel()
-        await asyncio.to_thread(classroom.close)
-
     app = FastAPI(
         title="cbcl",
         version=__version__,
@@ -56,20 +49,31 @@ def create_app(
         openapi_url="/api/openapi.json",
         docs_url=None,
         redoc_url=None,
-        lifespan=life,
+        lifespan=_life,
         generate_unique_id_function=lambda route: route.name.strip("_"),
     )
-    app.state.classroom, app.state.metrics, app.state.transfers = classroom, counted, 0
-
-    async def refuse(_: Request, error: Exception) -> Response:
-        refusal = refusal_of(error, classroom.discretion)
-        counted.refused(refusal.kind)
-        return refusal.response()
-
-    for kind in (CBCLError, ValueError, RequestValidationError, HTTPException):
-        app.add_exception_handler(kind, refuse)
+    app.state.classroom, app.state.metrics = classroom, counted
+    app.state.bodies, app.state.transfers = Bodies(), 0
+    for kind in (CBCLError, RequestValidationError, HTTPException):
+        app.add_exception_handler(kind, _refuse)
     app.include_router(pages.router)
     app.include_router(routes.router)
-    app.add_middleware(Guard, door=door or Door(), metrics=counted)
+    app.add_middleware(Guard, door=door or Door(), metrics=counted, bodies=app.state.bodies)
     app.add_middleware(Watch, log=log or Log(), metrics=counted)
     return app
+
+
+@asynccontextmanager
+async def _life(app: FastAPI) -> AsyncIterator[None]:
+    classroom: Classroom = app.state.classroom
+    warming = asyncio.create_task(classroom.warm_up())
+    yield
+    warming.cancel()
+    await asyncio.to_thread(classroom.close)
+
+
+async def _refuse(request: Request, error: Exception) -> Response:
+    state = request.app.state
+    refusal = refusal_of(error, state.classroom.discretion)
+    state.metrics.refused(refusal.kind)
+    return refusal.response()

@@ -6,15 +6,14 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
-from pydantic import BaseModel
 
 from cbcl.album import Seen
 from cbcl.answer import Answer
 from cbcl.errors import BackboneError, CBCLError, LabelError, MemoryFileError, PictureError, WeightsError
+from cbcl.memory.opening import which
 from cbcl.memory.records import as_label
 from cbcl.recognizer import Recognizer
 from cbcl.vision.extractor import cores
@@ -22,6 +21,7 @@ from cbcl.web import schemas, telling
 from cbcl.web.desks import Desk
 from cbcl.web.events import Events
 from cbcl.web.faults import Discretion, Refusal
+from cbcl.web.latest import Latest, State
 from cbcl.web.limits import MOST_PICTURES
 from cbcl.web.metrics import Metrics
 from cbcl.web.seen import Lately
@@ -30,24 +30,9 @@ from cbcl.web.uploads import Upload
 
 ROOM = 64  # jobs that may wait at a desk
 FEW = 16  # likewise, where each takes long
+PIECE = 2  # pictures of a request that are looked at in one go: then others have their turn
 
 T = TypeVar("T")
-
-
-class _Latest:
-    """Something worked out of the memory, once for each of its revisions, as the JSON to be sent."""
-
-    def __init__(self, revision: Callable[[], int], work: Callable[[int], BaseModel]) -> None:
-        self._revision, self._work = revision, work
-        self._lock = Lock()
-        self._kept = -1, ""
-
-    def __call__(self) -> str:
-        with self._lock:
-            revision = self._revision()  # before working, so that it is not newer than what is told
-            if self._kept[0] != revision:
-                self._kept = revision, self._work(revision).model_dump_json()
-            return self._kept[1]
 
 
 class Classroom:
@@ -61,15 +46,15 @@ class Classroom:
         self._recognizer, self._metrics = recognizer, metrics
         self._backbone, self._private = backbone, private
         self._ready, self._problem = False, ""
-        self.discretion = Discretion(recognizer.path)
+        self.discretion = Discretion(recognizer.path, backbone)
         self.looking = Desk("looking", cores(), ROOM)
         self.learning = Desk("learning", 1, ROOM)
         self.thinking = Desk("thinking", 1, FEW)
         self.lately = Lately(self._look)
-        self.events = Events(recognizer.revision)
-        self.labels = _Latest(recognizer.revision, self._labels)
-        self._advice = _Latest(recognizer.revision, lambda at: telling.advice(recognizer.advise(), at))
-        self._scores = _Latest(recognizer.revision, lambda at: telling.scores(recognizer.examine(), at))
+        self.events = Events(self._state)
+        self.labels = Latest(self._state, self._labels)
+        self._advice = Latest(self._state, lambda at: telling.advice(recognizer.advise(), at))
+        self._scores = Latest(self._state, lambda at: telling.scores(recognizer.examine(), at))
         metrics.watch(self._desks(), self._labels_known, lambda: self.events.listeners)
 
     def _desks(self) -> tuple[Desk, ...]:
@@ -137,7 +122,8 @@ class Classroom:
         """Answers for all, and the order in which a person should be asked about them."""
         if not files and not digests:
             raise Refusal("argument", "there is no picture in it: give files as 'pictures', or digests as 'seen'.")
-        return await self.looking.do(self._answers, files, digests)
+        asked = await self._asked(files, digests)
+        return await self.looking.go_on(self._answers, asked)
 
     # Changing: one after the other.
 
@@ -147,12 +133,13 @@ class Classroom:
         if not files and not digests:
             raise Refusal("argument", "there is no picture in it: give files as 'pictures', or digests as 'seen'.")
         self.learning.check()
-        asked = await self.looking.do(self._asked, files, digests)
+        asked = await self._asked(files, digests)
         problems = [one for one in asked if isinstance(one.looked, PictureError)]
         good = [one.looked for one in asked if isinstance(one.looked, Seen)]
         if not good and isinstance(problems[0].looked, PictureError):
             raise problems[0].looked
-        learned, revision = await self._change(lambda: self._recognizer.learn(label, good))
+        with _within_limit():
+            learned, revision = await self._change(lambda: self._recognizer.learn(label, good))
         self._metrics.learned.inc(len(good))
         told = [telling.problem(one, self.discretion) for one in problems]
         return schemas.Learned(learned=learned.pictures, problems=told, revision=revision)
@@ -163,7 +150,14 @@ class Classroom:
         return schemas.Removed(label=label, revision=revision)
 
     async def forget(self, label: str, *, for_good: bool) -> schemas.Changed:
-        _, revision = await self._change(lambda: self._recognizer.forget(label, for_good=for_good))
+        def forgotten() -> None:
+            try:
+                self._recognizer.forget(label, for_good=for_good)
+            finally:  # also where the file could not be cleaned at once
+                for kept in (self.lately, self.labels, self._advice, self._scores) if for_good else ():
+                    kept.clear()
+
+        _, revision = await self._change(forgotten)
         return _done(revision, "forget", f"{as_label(label)}{' for good' if for_good else ''}")
 
     async def rename(self, label: str, new: str) -> schemas.Changed:
@@ -179,7 +173,8 @@ class Classroom:
         return _done(revision, "undo", telling.in_words(step))
 
     async def adopt(self, path: Path) -> schemas.Adopted:
-        adopted, revision = await self._change(lambda: self._recognizer.adopt(path))
+        with _within_limit():
+            adopted, revision = await self._change(lambda: self._recognizer.adopt(path))
         return schemas.Adopted(added=adopted.added, joined=adopted.joined, revision=revision)
 
     # What takes long: one after the other, and once for each revision.
@@ -196,12 +191,15 @@ class Classroom:
     async def _change(self, work: Callable[[], T]) -> tuple[T, int]:
         """A change and the revision after it; all who listen are told."""
 
-        def both() -> tuple[T, int]:
-            return work(), self._recognizer.revision()
+        def both() -> tuple[T, State]:
+            return work(), self._state()
 
-        done, revision = await self.learning.do(both)
-        self.events.notice(revision)
-        return done, revision
+        done, state = await self.learning.do(both)
+        self.events.notice(state)
+        return done, state.revision
+
+    def _state(self) -> State:
+        return State(which(self._recognizer.path), self._recognizer.revision())
 
     def _is_private(self) -> bool:
         about = self._recognizer.about()
@@ -242,25 +240,33 @@ class Classroom:
         self._metrics.looked_at.inc(len(pictures))
         return found
 
-    def _asked(self, files: Sequence[Upload], digests: Sequence[str]) -> list[Asked]:
-        """Pictures, looked at: files first, then those that are remembered."""
+    async def _asked(self, files: Sequence[Upload], digests: Sequence[str]) -> list[Asked]:
+        """Pictures, looked at a few at a time: files first, then those that are remembered."""
         if len(files) + len(digests) > MOST_PICTURES:
             raise Refusal("size", f"that is more than {MOST_PICTURES} pictures: send them in several requests.")
-        remembered = [Asked("", *both) for both in zip(digests, self.lately.recall(digests), strict=True)]
-        looked = zip(files, self.lately.look([file.data for file in files]), strict=True)
-        new = [Asked(file.name, digest, telling.named(one, file.name)) for file, (digest, one) in looked]
+        self.looking.check()
+        remembered = self._remembered(digests)
+        new: list[Asked] = []
+        for start in range(0, len(files), PIECE):
+            new += await self.looking.go_on(self._new, files[start : start + PIECE])
         return new + remembered
 
+    def _remembered(self, digests: Sequence[str]) -> list[Asked]:
+        return [Asked("", *both) for both in zip(digests, self.lately.recall(digests), strict=True)]
+
+    def _new(self, files: Sequence[Upload]) -> list[Asked]:
+        looked = zip(files, self.lately.look([file.data for file in files]), strict=True)
+        return [Asked(file.name, digest, telling.named(one, file.name)) for file, (digest, one) in looked]
+
     def _answer(self, files: Sequence[Upload], digests: Sequence[str]) -> schemas.Answer:
-        (asked,) = self._asked(files, digests)
+        (asked,) = self._new(files) + self._remembered(digests)
         if not isinstance(asked.looked, Seen):
             raise asked.looked
         revision = self._recognizer.revision()  # before answering: it may be older than the answer, but not newer
         answers = self._recognized([asked.looked])
         return telling.answer(asked, answers[0] if answers else None, revision)
 
-    def _answers(self, files: Sequence[Upload], digests: Sequence[str]) -> schemas.Answers:
-        asked = self._asked(files, digests)
+    def _answers(self, asked: Sequence[Asked]) -> schemas.Answers:
         revision = self._recognizer.revision()
         seen = [(place, one.looked) for place, one in enumerate(asked) if isinstance(one.looked, Seen)]
         answers = self._recognized([looked for _, looked in seen])
@@ -289,6 +295,19 @@ class Classroom:
             if self._recognizer.labels():
                 raise
             return None  # all was forgotten meanwhile
+
+
+@contextmanager
+def _within_limit() -> Iterator[None]:
+    """More labels than the centroids that the server was told to keep are no error of ours."""
+    try:
+        yield
+    except LabelError:
+        raise
+    except ValueError as error:
+        if not str(error).startswith("max_centroids="):
+            raise
+        raise Refusal("argument", str(error)) from error
 
 
 def _done(revision: int, action: str, text: str) -> schemas.Changed:

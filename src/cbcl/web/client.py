@@ -7,6 +7,7 @@ import os
 import ssl
 import time
 from collections.abc import Iterable, Mapping
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.error import HTTPError, URLError
@@ -14,7 +15,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 from uuid import uuid4
 
-from cbcl.errors import BackboneError, CBCLError, LabelError, MemoryFileError, PictureError
+from cbcl.errors import BackboneError, CBCLError, LabelError, MemoryFileError, PictureError, first_line
 
 Picture: TypeAlias = str | os.PathLike[str] | bytes  # a file, or the bytes of one
 
@@ -56,10 +57,15 @@ class Client:
     def __init__(
         self, url: str, token: str | None = None, *, certificate: str | os.PathLike[str] | None = None
     ) -> None:
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+        except ValueError as error:
+            raise CBCLError(f"{url!r} is no address: {error}.") from error
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise CBCLError(f"{url!r} is no address of a server: give one such as http://127.0.0.1:8737.")
         self.url = f"{parts.scheme}://{parts.netloc}"
         self._token = token or next(iter(parse_qs(parts.query).get("token", [])), None)
-        context = ssl.create_default_context(cafile=certificate) if parts.scheme == "https" else None
+        context = _context(certificate) if parts.scheme == "https" else None
         # A proxy, as programs may be told to use one, knows nothing of machines nearby.
         self._opener = build_opener(ProxyHandler({}), HTTPSHandler(context=context))
 
@@ -125,30 +131,44 @@ class Client:
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write the server's memory, as it is now, to a file."""
-        Path(path).write_bytes(self._send("GET", "/api/export"))
+        memory = self._send("GET", "/api/export")
+        try:
+            Path(path).write_bytes(memory)
+        except OSError as error:
+            raise MemoryFileError(f"{path} cannot be written: {error.strerror or error}.") from error
 
     def adopt(self, path: str | os.PathLike[str]) -> dict[str, Any]:
         """Have the server learn all that a memory file knows."""
-        return self._form("/api/import", [], "memory", [path])
+        return self._form("/api/import", [], "memory", [path], MemoryFileError)
 
     def _json(self, method: str, address: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         data = None if body is None else json.dumps(body).encode()
-        told: dict[str, Any] = json.loads(self._send(method, address, data, "application/json"))
-        return told
+        return self._told(self._send(method, address, data, "application/json"))
 
     def _form(
-        self, address: str, words: list[tuple[str, str]], field: str, pictures: Iterable[Picture]
+        self,
+        address: str,
+        words: list[tuple[str, str]],
+        field: str,
+        files: Iterable[Picture],
+        unread: type[CBCLError] = PictureError,
     ) -> dict[str, Any]:
         boundary = uuid4().hex
         parts = [_part(boundary, name, value.encode()) for name, value in words]
-        for picture in pictures:
-            data = picture if isinstance(picture, bytes) else _read(picture)
-            name = "picture" if isinstance(picture, bytes) else Path(picture).name
+        for file in files:
+            data = file if isinstance(file, bytes) else _read(file, unread)
+            name = "picture" if isinstance(file, bytes) else Path(file).name
             parts.append(_part(boundary, field, data, name))
         body = b"".join([*parts, f"--{boundary}--\r\n".encode()])
-        told: dict[str, Any] = json.loads(
-            self._send("POST", address, body, f"multipart/form-data; boundary={boundary}")
-        )
+        return self._told(self._send("POST", address, body, f"multipart/form-data; boundary={boundary}"))
+
+    def _told(self, answer: bytes) -> dict[str, Any]:
+        try:
+            told = json.loads(answer)
+        except ValueError:
+            told = None
+        if not isinstance(told, dict):
+            raise CBCLError(f"what {self.url} answers is not from cbcl.")
         return told
 
     def _send(self, method: str, address: str, data: bytes | None = None, kind: str = "") -> bytes:
@@ -171,8 +191,8 @@ class Client:
         except HTTPError as error:
             with error:
                 raise _told(error) from None
-        except (URLError, OSError) as error:
-            reason = getattr(error, "reason", error)
+        except (URLError, OSError, HTTPException, ValueError) as error:
+            reason = getattr(error, "reason", None) or first_line(error)
             raise CBCLError(f"no answer from {self.url}: {reason}. Does `cbcl teach` run there?") from error
 
 
@@ -180,11 +200,18 @@ def _each(pictures: Picture | Iterable[Picture]) -> Iterable[Picture]:
     return [pictures] if isinstance(pictures, str | os.PathLike | bytes) else pictures
 
 
-def _read(path: str | os.PathLike[str]) -> bytes:
+def _read(path: str | os.PathLike[str], unread: type[CBCLError]) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        raise PictureError(f"{path} cannot be read: {error.strerror or error}.") from error
+        raise unread(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def _context(certificate: str | os.PathLike[str] | None) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=certificate)
+    except OSError as error:  # of which one of TLS is one
+        raise CBCLError(f"{certificate} is no certificate that can be used: {error.strerror or error}.") from error
 
 
 def _part(boundary: str, name: str, data: bytes, filename: str | None = None) -> bytes:

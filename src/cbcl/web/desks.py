@@ -47,9 +47,13 @@ class Desk:
             raise Refusal("busy", f"too much is waiting already: try again in {wait} s.", retry_after=wait)
 
     async def do(self, work: Callable[..., T], *arguments: Any) -> T:
-        """Have something done in a thread; it is done even if nobody waits for it any more."""
+        """Have something done in a thread, if there is room for it."""
+        self.check()
+        return await self.go_on(work, *arguments)
+
+    async def go_on(self, work: Callable[..., T], *arguments: Any) -> T:
+        """A piece of what was let in already: it waits its turn, and is done even if nobody waits for it any more."""
         with self._lock:
-            self.check()
             self._pending += 1
         job = self._executor.submit(self._timed, work, *arguments)
         job.add_done_callback(self._done)

@@ -10,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 from cbcl.errors import CBCLError
 from cbcl.web.faults import Refusal
+from cbcl.web.latest import State
 
 OFTEN = 0.5  # seconds between two looks at the memory, while somebody listens
 QUIET = 15.0  # seconds without news, after which a sign of life is sent
@@ -19,9 +20,9 @@ MOST = 64  # streams at a time
 class Events:
     """Tells all who listen the memory's revision, at once and whenever it changes."""
 
-    def __init__(self, revision: Callable[[], int], most: int = MOST) -> None:
-        self._revision, self._most = revision, most
-        self._latest = 0
+    def __init__(self, state: Callable[[], State], most: int = MOST) -> None:
+        self._state, self._most = state, most
+        self._latest = State((0, 0), 0)
         self._bell = asyncio.Event()
         self._ended = False
         self._watcher: asyncio.Task[None] | None = None
@@ -31,7 +32,7 @@ class Events:
         """The text of a stream, if there is room for one more."""
         if self.listeners >= self._most:
             raise Refusal("busy", "too many pages are open already: close some.", retry_after=5)
-        self._latest = max(self._latest, await run_in_threadpool(self._revision))
+        await self._look()
         return self._stream()
 
     async def _stream(self) -> AsyncIterator[str]:
@@ -44,7 +45,7 @@ class Events:
                 bell = self._bell  # before looking, so that no ringing is missed
                 if told != self._latest:
                     told = self._latest
-                    yield f'event: changed\ndata: {{"revision": {told}}}\n\n'
+                    yield f'event: changed\ndata: {{"revision": {told.revision}}}\n\n'
                 try:
                     async with asyncio.timeout(QUIET):
                         await bell.wait()
@@ -55,16 +56,19 @@ class Events:
             if not self.listeners:
                 self._stop_watching()
 
-    def notice(self, revision: int) -> None:
+    def notice(self, state: State) -> None:
         """Tell of a change that was made here, without waiting for the next look."""
-        if revision > self._latest or (self._latest and not revision):  # a lesser one was slow to arrive
-            self._latest = revision
-            self._ring()
+        if state.file != self._latest.file or state.revision > self._latest.revision:  # a lesser one was slow to arrive
+            self._tell(state)
 
     def end(self) -> None:
         """End all streams: the server stops."""
         self._ended = True
         self._stop_watching()
+        self._ring()
+
+    def _tell(self, state: State) -> None:
+        self._latest = state
         self._ring()
 
     def _ring(self) -> None:
@@ -80,4 +84,10 @@ class Events:
         while True:
             await asyncio.sleep(OFTEN)
             with suppress(CBCLError):  # whoever asks for something is told what is wrong
-                self.notice(await run_in_threadpool(self._revision))
+                await self._look()
+
+    async def _look(self) -> None:
+        before = self._latest
+        found = await run_in_threadpool(self._state)
+        if found != before and self._latest == before:  # else it may be older than what was noticed meanwhile
+            self._tell(found)

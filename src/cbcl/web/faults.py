@@ -36,12 +36,11 @@ STATUSES = {
 }
 OURS: dict[type[Exception], str] = {
     PictureError: "picture",
-    LabelError: "label",  # before ValueError, which it is, too
+    LabelError: "label",
     MemoryFileError: "memory",
     WeightsError: "backbone",
     BackboneError: "backbone",
     CBCLError: "memory",
-    ValueError: "argument",
 }
 
 
@@ -76,25 +75,37 @@ def unexpected() -> Refusal:
     return Refusal("internal", "something went wrong here; the log has it.")
 
 
+_SPACED = r"[/\\](?=\S)[^/\\'\":,;.\n]+(?=[/\\])"  # a folder in a path: it may have spaces, if one more part follows
+_PLAIN = r"[/\\][^\s'\":,;/\\]*"  # any other part of a path
+_PATH = re.compile(
+    rf"(?<![\w./\\])(?:file:/*(?=/)|\\(?=\\))?(?:[A-Za-z]:)?(?:{_SPACED}|[/\\][\w.@~+-]+)+[/\\][\w.@~+-]+"
+)
+
+
 class Discretion:
     """Takes paths out of sentences: who asks over the network need not know where files lie."""
 
-    def __init__(self, memory: Path) -> None:
+    def __init__(self, memory: Path, backbone: str = "") -> None:
         places = [Path.home(), cache_folder(), backbones_folder(), Path(tempfile.gettempdir()), Path.cwd()]
         places += [Path(sys.prefix), Path(sys.base_prefix), memory.parent]
         spellings = {spelling for place in places for spelling in (str(place), str(place.resolve()))}
-        rest = r"(?:[/\\][^\s'\":,;]*)*"  # of a path below a folder
-        self._memory = {str(memory), str(memory.resolve())}
-        self._name = memory.name
+        self._known = {
+            spelling: file.name
+            for file in [memory, *([Path(backbone)] if backbone else [])]
+            for spelling in (str(file), str(file.absolute()), str(file.resolve()))
+            if os.path.basename(spelling) != spelling  # noqa: PTH119 (a mere name may be a word)
+        }
         self._patterns = [
-            re.compile(re.escape(place) + rest) for place in sorted(spellings, key=len, reverse=True) if len(place) > 1
+            re.compile(f"{re.escape(place)}(?:{_SPACED})*(?:{_PLAIN})*")
+            for place in sorted(spellings, key=len, reverse=True)
+            if len(place) > 1
         ]
-        self._patterns.append(re.compile(r"(?<![\w./\\])(?:[A-Za-z]:)?(?:[/\\][\w.@~+-]+){2,}"))
+        self._patterns.append(_PATH)
 
     def __call__(self, sentence: str) -> str:
         """The sentence, with a file's name in place of its path."""
-        for path in sorted(self._memory, key=len, reverse=True):
-            sentence = sentence.replace(path, self._name)
+        for path in sorted(self._known, key=len, reverse=True):
+            sentence = sentence.replace(path, self._known[path])
         for pattern in self._patterns:
             sentence = pattern.sub(lambda found: _last(found.group()), sentence)
         return sentence
@@ -114,7 +125,7 @@ def refusal_of(error: Exception, discretion: Discretion) -> Refusal:
     if isinstance(error, HTTPException):
         return _of_http(error)
     kind = next(kind for ours, kind in OURS.items() if isinstance(error, ours))
-    return Refusal(kind, discretion(str(error)))
+    return Refusal(kind, str(error) if kind == "label" else discretion(str(error)))  # a label may look like a path
 
 
 def _invalid(error: RequestValidationError) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
+import re
 from dataclasses import dataclass
 from urllib.parse import parse_qs
 
@@ -38,6 +40,8 @@ HEADERS = {
     "Permissions-Policy": "camera=(self)",
 }
 SAFE = {"GET", "HEAD", "OPTIONS"}
+ENDLESS = "/api/events"  # what has no end has no head either
+HOST = re.compile(r"(\[[^\[\]]*\]|[^\[\]:@]*)(?::[0-9]*)?")  # a name or an address, and a port
 LOCKED = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>cbcl</title>
 <h1>This page needs its token</h1>
@@ -60,9 +64,8 @@ class Door:
 class Guard:
     """Lets a request in, or answers it."""
 
-    def __init__(self, app: ASGIApp, door: Door, metrics: Metrics) -> None:
-        self._app, self._door, self._metrics = app, door, metrics
-        self._bodies = Bodies()
+    def __init__(self, app: ASGIApp, door: Door, metrics: Metrics, bodies: Bodies) -> None:
+        self._app, self._door, self._metrics, self._bodies = app, door, metrics, bodies
         self._pictures, self._wrong = Allowance(RATE, BURST), Allowance(WRONG_RATE, WRONG_BURST)
         self._at_once = 0
 
@@ -71,8 +74,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         body = Body(scope, receive, self._bodies)
-
-        begun = False
+        begun, head = False, scope["method"] == "HEAD"
 
         async def sent(message: Message) -> None:
             nonlocal begun
@@ -80,17 +82,21 @@ class Guard:
                 begun = True
                 await body.hear_out()
                 _dress(message, scope["path"])
-            await send(message)
+            await send({**message, "body": b""} if head and "body" in message else message)
 
         answer = self._answer(scope, body)
         if answer is not None:
             await answer(scope, body.receive, sent)
             return
         self._at_once += 1
+        asked = {**scope, "method": "GET"} if head and scope["path"] != ENDLESS else scope
         try:
-            await self._app(scope, body.receive, sent)
+            await self._app(asked, body.receive, sent)
         except ClientDisconnect:  # nobody is left to be answered
             pass
+        except asyncio.CancelledError:  # the server stops, and waits no longer
+            if not begun:
+                await _stopped().response()(scope, receive, sent)
         except Exception:
             if not begun:
                 await unexpected().response()(scope, receive, sent)
@@ -98,6 +104,8 @@ class Guard:
         finally:
             self._at_once -= 1
             body.release()
+            if "route" in asked:
+                scope["route"] = asked["route"]  # for the log
 
     def _answer(self, scope: Scope, body: Body) -> Response | None:
         """What to answer in place of the application; None: it may answer."""
@@ -147,10 +155,14 @@ def _client(scope: Scope) -> str:
     return scope["client"][0] if scope.get("client") else ""
 
 
+def _stopped() -> Refusal:
+    return Refusal("busy", "the server stops, and did not finish this in time: ask what came of it.", retry_after=5)
+
+
 def _check_host(headers: Headers, door: Door) -> None:
     """A page elsewhere may make a browser believe that its name is this machine's; then the name is not ours."""
-    host = headers.get("host", "")
-    name = host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
+    found = HOST.fullmatch(headers.get("host", ""))
+    name = found[1] if found else ""
     if door.token is None and not is_loopback(name) and name.lower() != door.name.lower():
         raise Refusal("origin", "this server answers to this machine's own names only, such as localhost.")
 

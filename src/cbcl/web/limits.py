@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from ipaddress import ip_address
 from math import ceil
 from time import monotonic
@@ -28,6 +29,7 @@ HELD = 512 * MB  # of all bodies at a time, from their first byte to their answe
 PATIENCE = 30.0  # seconds to wait for the next bytes of a body
 UNREAD = 128 * MB  # of a body that nobody wants: heard out, so that its sender hears the answer
 UNREAD_PATIENCE = 10.0  # seconds
+LAST_PATIENCE = 2.0  # seconds for either, once the server stops
 
 PICTURE_REQUESTS = {"/api/recognize", "/api/recognize-many", "/api/examples"}
 RATE, BURST = 30.0, 60.0  # picture requests of one address, a second and at once
@@ -70,10 +72,29 @@ class Allowance:
 
 
 class Bodies:
-    """All bodies that are held at a time."""
+    """All bodies that come and are held at a time."""
 
     def __init__(self) -> None:
         self.held = 0
+        self.stopping = False
+        self._waits: set[asyncio.Timeout] = set()
+
+    @asynccontextmanager
+    async def wait(self, seconds: float) -> AsyncIterator[None]:
+        """Wait for bytes so long, but not for long once the server stops."""
+        async with asyncio.timeout(min(seconds, LAST_PATIENCE) if self.stopping else seconds) as limit:
+            self._waits.add(limit)
+            try:
+                yield
+            finally:
+                self._waits.discard(limit)
+
+    def stop(self) -> None:
+        """The server stops: who sends nothing is no longer waited for."""
+        self.stopping = True
+        last = asyncio.get_running_loop().time() + LAST_PATIENCE
+        for limit in self._waits:
+            limit.reschedule(min(last, limit.when() or last))
 
 
 class Body:
@@ -87,7 +108,7 @@ class Body:
         self._counts = path not in ON_DISK
         self._length = int(length) if (length := headers.get(b"content-length", b"")).isdigit() else 0
         self._whole = not self._length and b"transfer-encoding" not in headers
-        self._waits = b"expect" in headers  # with sending it, until it is asked for
+        self._waits = b"expect" in headers  # with sending it, until it is asked for; or for no reason
         self._came = self._held = 0
 
     def check(self) -> None:
@@ -99,10 +120,11 @@ class Body:
         if self._whole:
             return await self._receive()
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with self._bodies.wait(PATIENCE):
                 message = await self._receive()
         except TimeoutError:
-            raise Refusal("slow", f"nothing came for {PATIENCE:.0f} s: send it again.") from None
+            self._waits = True
+            raise self._too_slow() from None
         self._note(message)
         size = len(message.get("body", b""))
         self._came += size
@@ -121,7 +143,7 @@ class Body:
             return
         heard = 0
         try:
-            async with asyncio.timeout(UNREAD_PATIENCE):
+            async with self._bodies.wait(UNREAD_PATIENCE):
                 while not self._whole and heard < UNREAD:
                     message = await self._receive()
                     heard += len(message.get("body", b""))
@@ -135,6 +157,11 @@ class Body:
 
     def _note(self, message: Message) -> None:
         self._whole = not (message["type"] == "http.request" and message.get("more_body", False))
+
+    def _too_slow(self) -> Refusal:
+        if self._bodies.stopping:
+            return Refusal("slow", "the server stops, and this did not come in time: send it again later.")
+        return Refusal("slow", f"nothing came for {PATIENCE:.0f} s: send it again.")
 
     def _too_large(self) -> Refusal:
         return Refusal("size", f"that is more than {self._limit // MB or 0.064:g} MB: send less, or smaller pictures.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,13 +15,14 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi import Path as InPath
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
+from starlette.types import Receive, Scope, Send
 
 from cbcl import __version__
 from cbcl.errors import CBCLError
 from cbcl.web import schemas
 from cbcl.web.classroom import Classroom
 from cbcl.web.faults import STATUSES, Refusal
-from cbcl.web.uploads import read_form, save_file
+from cbcl.web.uploads import on_disk, read_form, save_file
 
 JSON = "application/json"
 API = 1  # changes when a program written for it would break
@@ -65,24 +66,35 @@ def _form(required: list[str], **fields: str) -> dict[str, Any]:
 
 @contextmanager
 def _transfer(request: Request) -> Iterator[Path]:
-    """A place for a memory that is sent or received; a file that is open when it ends stays so until it is closed."""
+    """A place for a memory that is sent or received."""
     state = request.app.state
     if state.transfers >= MOST_TRANSFERS:
         raise Refusal("busy", "several memories are being sent already: try again in 5 s.", retry_after=5)
     state.transfers += 1
     try:
-        with TemporaryDirectory(prefix="cbcl-", ignore_cleanup_errors=True) as folder:
+        with on_disk():
+            place = TemporaryDirectory(prefix="cbcl-", ignore_cleanup_errors=True)
+        with place as folder:
             yield Path(folder, "memory.cbcl")
     finally:
         state.transfers -= 1
 
 
 async def _pieces(file: BinaryIO) -> AsyncIterator[bytes]:
-    try:
-        while piece := await run_in_threadpool(file.read, PIECE):
-            yield piece
-    finally:
-        file.close()
+    while piece := await run_in_threadpool(file.read, PIECE):
+        yield piece
+
+
+class _Download(StreamingResponse):
+    """A file that is sent; what it needs is let go when all of it is, or nobody is left to be sent it."""
+
+    def __init__(self, file: BinaryIO, needs: ExitStack, **options: Any) -> None:
+        super().__init__(_pieces(file), **options)
+        self._needs = needs
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._needs:
+            await super().__call__(scope, receive, send)
 
 
 PICTURES = _fails("picture", "argument", "memory", "backbone", "size", "slow", "busy", "rate", "seen")
@@ -213,14 +225,15 @@ async def scores(room: Room) -> Response:
 )
 async def export(room: Room, request: Request) -> Response:
     """The memory file as it is now: whole, consistent, to be opened by cbcl anywhere."""
-    with _transfer(request) as path:
+    with ExitStack() as needs:
+        path = needs.enter_context(_transfer(request))
         await room.save_copy(path)
-        file = await run_in_threadpool(path.open, "rb")
-    headers = {
-        "Content-Length": str(os.fstat(file.fileno()).st_size),
-        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(room.name)}",
-    }
-    return StreamingResponse(_pieces(file), media_type="application/vnd.sqlite3", headers=headers)
+        file = needs.enter_context(await run_in_threadpool(path.open, "rb"))
+        headers = {
+            "Content-Length": str(os.fstat(file.fileno()).st_size),
+            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(room.name)}",
+        }
+        return _Download(file, needs.pop_all(), media_type="application/vnd.sqlite3", headers=headers)
 
 
 @router.post(

@@ -27,6 +27,11 @@ class Lately:
         self._seen: OrderedDict[str, Seen] = OrderedDict()
         self._under_way: dict[str, Future[Looked]] = {}
 
+    def clear(self) -> None:
+        """Remember nothing, nor what is being looked at just now."""
+        with self._lock:
+            self._seen = OrderedDict()
+
     def recall(self, digests: Sequence[str]) -> list[Seen]:
         """Pictures by their digests; those that are not remembered are told, all of them."""
         with self._lock:
@@ -43,6 +48,7 @@ class Lately:
         futures: dict[str, Future[Looked]] = {}
         mine: dict[str, bytes] = {}
         with self._lock:
+            seen = self._seen
             for digest, picture in zip(digests, pictures, strict=True):
                 if digest in futures:
                     continue
@@ -54,10 +60,10 @@ class Lately:
                 elif digest not in self._under_way:
                     self._under_way[digest] = futures[digest]
                     mine[digest] = picture
-        self._work(mine, futures)  # before waiting for others, who may wait for these
+        self._work(mine, futures, seen)  # before waiting for others, who may wait for these
         return [(digest, futures[digest].result()) for digest in digests]
 
-    def _work(self, mine: dict[str, bytes], futures: dict[str, Future[Looked]]) -> None:
+    def _work(self, mine: dict[str, bytes], futures: dict[str, Future[Looked]], seen: OrderedDict[str, Seen]) -> None:
         if not mine:
             return
         try:
@@ -73,8 +79,8 @@ class Lately:
             for digest, looked in zip(mine, found, strict=True):
                 del self._under_way[digest]
                 if not isinstance(looked, PictureError):
-                    self._seen[digest] = looked
-            while len(self._seen) > self._most:
-                self._seen.popitem(last=False)
+                    seen[digest] = looked
+            while len(seen) > self._most:
+                seen.popitem(last=False)
         for digest, looked in zip(mine, found, strict=True):
             futures[digest].set_result(looked)

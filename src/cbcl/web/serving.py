@@ -16,23 +16,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread, current_thread, main_thread
+from typing import Any
 from urllib.parse import quote
 
 import segno
 import uvicorn
+from fastapi import FastAPI
 
-from cbcl.errors import CBCLError, MemoryFileError
+from cbcl.errors import BackboneError, CBCLError, MemoryFileError
 from cbcl.recognizer import Recognizer
 from cbcl.vision.backbones import DEFAULT
 from cbcl.web.app import create_app
-from cbcl.web.classroom import Classroom
+from cbcl.web.connections import Connection, Gate, room
 from cbcl.web.guard import Door
 from cbcl.web.limits import is_loopback
 from cbcl.web.log import Log
 
 PORT = 8737
 MORE_PORTS = 100  # tried where that one is taken
-LAST_WAIT = 60  # seconds that a stop waits for what was accepted
+LAST_WAIT = 75  # seconds that a stop waits for what was accepted: more than a memory waits for another process
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Address:
     """Where a server listens."""
 
     host: str  # as it was given
-    listening: socket.socket
+    listening: Gate
     secure: bool
 
     @property
@@ -72,7 +74,8 @@ def listen(host: str, port: int | None, *, secure: bool = False) -> Address:
             )[0]
         except (OSError, UnicodeError) as error:
             raise CBCLError(f"there is no address {host!r} to listen at: {_reason(error)}.") from error
-        listening = socket.socket(family, kind, protocol)
+        listening = Gate(family, kind, protocol)
+        listening.most = room()
         try:
             if os.name == "posix":  # elsewhere this would let two servers have one port
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -103,28 +106,47 @@ def _own_address(family: int) -> str:
 class Server(uvicorn.Server):
     """A server that, told to stop, ends what has no end, finishes the rest, and leaves quietly."""
 
-    def __init__(self, config: uvicorn.Config, classroom: Classroom, started: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._classroom, self._started = classroom, started
+    def __init__(self, app: FastAPI, started: Callable[[], None], **options: Any) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                loop="asyncio",
+                http=Connection,
+                ws="none",
+                lifespan="on",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,  # nobody in front of us is to be believed about who asks
+                server_header=False,
+                timeout_graceful_shutdown=LAST_WAIT,
+                **options,
+            )
+        )
+        self._state, self._started = app.state, started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._classroom.events.end()
+        self._state.classroom.events.end()
+        self._state.bodies.stop()
         await super().shutdown(sockets)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        # uvicorn's own raises the signal again in the end, which would kill us before the memory is closed.
+        # uvicorn's own raises the signal again in the end, which would kill us before the memory is closed. Nor does a
+        # second Ctrl-C stop us sooner, with what was accepted half done.
         signals = (signal.SIGINT, signal.SIGTERM) if current_thread() is main_thread() else ()
-        before = {number: signal.signal(number, self.handle_exit) for number in signals}
+        before = {number: signal.signal(number, self._stop) for number in signals}
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    def _stop(self, *_: object) -> None:
+        self.should_exit = True
 
 
 def serve(
@@ -143,27 +165,12 @@ def serve(
     """Serve a memory until told to stop, by Ctrl-C or a signal; what was accepted is finished then."""
     for name in ("python_multipart", "uvicorn.error"):
         logging.getLogger(name).setLevel(logging.ERROR)  # what others send broken is told to them
-    recognizer.revision()  # which fails where there is a file that is no memory
-    if not recognizer.path.parent.is_dir():
-        raise MemoryFileError(f"{recognizer.path.parent} does not exist: make that folder first.")
+    _check_memory(recognizer, private=private)
     _check_certificate(certificate, key)
     address = listen(host, port, secure=certificate is not None)
     token = None if address.loopback else secrets.token_urlsafe(24)
     door = Door(token, f"cbcl-{address.port}", address.secure, host)
     app = create_app(recognizer, door=door, log=Log(everything=log), backbone=backbone or DEFAULT, private=private)
-    config = uvicorn.Config(
-        app,
-        http="h11",
-        ws="none",
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,  # nobody in front of us is to be believed about who asks
-        server_header=False,
-        ssl_certfile=certificate,
-        ssl_keyfile=key,
-        timeout_graceful_shutdown=LAST_WAIT,
-    )
 
     def started() -> None:
         if port is None and address.port != PORT:
@@ -175,7 +182,7 @@ def serve(
         if browser and _has_browser():
             Thread(target=webbrowser.open, args=[address.url(token)], daemon=True).start()
 
-    Server(config, app.state.classroom, started).run([address.listening])
+    Server(app, started, ssl_certfile=certificate, ssl_keyfile=key).run([address.listening])
 
 
 def as_qr(url: str) -> str:
@@ -190,6 +197,16 @@ def as_qr(url: str) -> str:
 def _has_browser() -> bool:
     """Whether there is a screen for one: else a browser might be opened in this very terminal."""
     return sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")))
+
+
+def _check_memory(recognizer: Recognizer, *, private: bool) -> None:
+    about = recognizer.about()  # which fails where there is a file that is no memory
+    if private and about is not None and not about.private:
+        raise BackboneError(
+            f"{recognizer.path} was not begun as a private memory and cannot become one: begin a new one."
+        )
+    if not recognizer.path.parent.is_dir():
+        raise MemoryFileError(f"{recognizer.path.parent} does not exist: make that folder first.")
 
 
 def _check_certificate(certificate: Path | None, key: Path | None) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
@@ -62,7 +63,7 @@ async def read_form(request: Request, *, files: str, words: Collection[str]) -> 
             if len(values) >= MOST_PICTURES:
                 raise Refusal("size", f"{name!r} is given more than {MOST_PICTURES} times.")
             too_long = Refusal("argument", f"{name!r} is longer than {WORD} bytes.")
-            return _Part(WORD, too_long, lambda data: values.append(data.decode(errors="replace")))
+            return _Part(WORD, too_long, lambda data: values.append(_text(data, name)))
         wanted = ", ".join(map(repr, sorted({*words, files})))
         raise Refusal("argument", f"the form has a part that is not wanted, {name[:50]!r}: {wanted} can be given.")
 
@@ -81,12 +82,22 @@ async def save_file(request: Request, *, files: str, path: Path) -> str:
         names.append(_base_name(filename) or files)
         return _Part(0, None, pieces.append, whole=False)
 
-    with path.open("wb") as file:
+    with on_disk(), path.open("wb") as file:
         await _read(request, begin, lambda: _flush(pieces, file, AT_ONCE))
         await _flush(pieces, file, 0)
     if not names:
         raise Refusal("argument", f"{files!r} is missing.")
     return names[0]
+
+
+@contextmanager
+def on_disk() -> Iterator[None]:
+    """What the system says where a file cannot be written, as a refusal."""
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise Refusal("memory", f"the file cannot be kept while it comes: {reason}. Make room, try again.") from error
 
 
 async def _flush(pieces: list[bytes], file: BinaryIO, at_least: int) -> None:
@@ -199,6 +210,13 @@ async def _read(
         raise Refusal("argument", "the form is broken: it is not as multipart/form-data should be.") from error
     if not reader.ended:
         raise Refusal("argument", "the form ends too early.")
+
+
+def _text(data: bytes, name: str) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise Refusal("argument", f"{name!r} is not UTF-8.") from error
 
 
 def _base_name(filename: str) -> str:
