@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
@@ -102,17 +102,26 @@ class Sight:
                 f"`cbcl learn MEMORY PHOTOS --backbone {self._given.name}`."
             )
         backbone = self.backbone()
-        found: list[Seen | PictureError] = []
+        if len(sources) == 1:
+            seeing = backbone.on_all_cores if isinstance(backbone, Network) else backbone
+            return self._gathered(iter([self._seen(seeing, sources[0], 0)]), 1, broken, progress)
         with ThreadPoolExecutor(cores() if backbone.threads else 1) as executor:
-            alone = len(sources) == 1 and isinstance(backbone, Network)
-            seeing = backbone.on_all_cores if alone and isinstance(backbone, Network) else backbone
-            for one in executor.map(lambda number: self._seen(seeing, sources[number], number), range(len(sources))):
-                if broken == "raise" and isinstance(one, PictureError):
-                    executor.shutdown(cancel_futures=True)
-                    raise one
-                found.append(one)
-                if progress is not None:
-                    progress(len(found), len(sources))
+            looking = executor.map(lambda number: self._seen(backbone, sources[number], number), range(len(sources)))
+            try:
+                return self._gathered(looking, len(sources), broken, progress)
+            finally:
+                executor.shutdown(cancel_futures=True)
+
+    def _gathered(
+        self, looking: Iterator[Seen | PictureError], count: int, broken: Broken, progress: Progress | None
+    ) -> list[Seen | PictureError]:
+        found = []
+        for one in looking:
+            if broken == "raise" and isinstance(one, PictureError):
+                raise one
+            found.append(one)
+            if progress is not None:
+                progress(len(found), count)
         return found
 
     def _seen(self, backbone: Backbone, source: Any, number: int) -> Seen | PictureError:
@@ -120,7 +129,7 @@ class Sight:
             return source
         private = self._memory.view().about.private if self._memory.exists() else self._private
         try:
-            with _DECODING:  # a whole picture may be hundreds of megabytes
+            with _DECODING, one_thread():  # a whole picture may be hundreds of megabytes
                 pictures = backbone.at_least is not None
                 picture = load(source, name_of(source, number), backbone.at_least or 1) if pictures else source
                 (vector,) = backbone.vectors([picture])
