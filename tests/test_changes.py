@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from contents import known
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from photos import NAMES, encoded, views
@@ -38,21 +39,6 @@ def noise(count: int, seed: int, around: int = 100) -> list[Pixels]:
 
 def made(path: Path, **options: Any) -> Recognizer:
     return Recognizer(path, COLOURS, **options)
-
-
-def known(recognizer: Recognizer) -> dict[str, Any]:
-    """All that is known, bit by bit, but the numbers of examples."""
-    memory = recognizer._memory
-    view = memory.view()
-    return {
-        label: (
-            stored.concepts.centroids.tobytes(),
-            stored.concepts.counts.tobytes(),
-            stored.spread,
-            [(one.centroid, one.rank, one.jpeg, one.vector.tobytes()) for one in memory.thumbnails(view, label)],
-        )
-        for label, stored in memory.load(view).items()
-    }
 
 
 def pictures_in(path: Path) -> int:

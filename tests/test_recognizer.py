@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from contents import known as contents
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from photos import NAMES, encoded, folders, views
@@ -43,20 +44,6 @@ def some(label: str, count: int, seed: int = 0) -> np.ndarray[Any, Any]:
 
 def vectors_only(path: Path, **options: Any) -> Recognizer:
     return Recognizer(path, backbone="identity", **options)
-
-
-def contents(recognizer: Recognizer) -> dict[str, tuple[bytes, bytes, list[bytes]]]:
-    """All that is known, bit by bit."""
-    memory = recognizer._memory
-    view = memory.view()
-    return {
-        label: (
-            stored.concepts.centroids.tobytes(),
-            stored.concepts.counts.tobytes(),
-            [thumbnail.jpeg for thumbnail in memory.thumbnails(view, label)],
-        )
-        for label, stored in memory.load(view).items()
-    }
 
 
 @pytest.fixture

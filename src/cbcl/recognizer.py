@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 
@@ -22,14 +20,14 @@ from cbcl.answer import answers as answers_to
 from cbcl.changes import Adopted, must_be_kept, must_be_known
 from cbcl.errors import MemoryFileError, PictureError
 from cbcl.examination import Examined, examine
+from cbcl.known import Known, Thing, latest
 from cbcl.lesson import Learned, Lesson, basis, plan
-from cbcl.memory.records import About, Settings, Stored, Thumbnail, as_label
+from cbcl.memory.records import About, Settings, Thumbnail, as_label
 from cbcl.memory.steps import Step, View, Writing
-from cbcl.memory.store import Album, ChangedError, Memory
+from cbcl.memory.store import ChangedError, Memory
 from cbcl.method.arrays import Float32s, as_count, as_radius
-from cbcl.method.certainty import Scale
 from cbcl.method.concepts import Concepts
-from cbcl.method.knowledge import Knowledge, Options
+from cbcl.method.knowledge import Options
 from cbcl.method.tuning import Tuning, tune
 from cbcl.sight import Broken, Given, Sight, limit_at_first
 from cbcl.vision.extractor import Progress
@@ -38,42 +36,7 @@ from cbcl.vision.pictures import name_of
 if TYPE_CHECKING:
     from cbcl.method.classifier import CBCLClassifier
 
-TRIES = 10  # to read what others keep changing
-SHOWN = 4  # examples of a thing, at a glance
 MOST_EXAMINED = 2000  # examples, only to give advice: it takes a second
-
-
-class Thing(NamedTuple):
-    """Something that is known."""
-
-    label: str
-    examples: int
-    concepts: int
-    kept: int  # of the examples
-    shown: list[int]  # the numbers of a few of those
-
-
-@dataclass(frozen=True)
-class _Known:
-    """A view of the memory with all that is needed to answer."""
-
-    memory: Memory
-    view: View
-    classes: dict[str, Stored]
-
-    @cached_property
-    def knowledge(self) -> Knowledge:
-        concepts = {label: stored.concepts for label, stored in self.classes.items()}
-        return Knowledge(concepts, self.view.settings.radius, self.view.settings.n_voters)
-
-    @cached_property
-    def scale(self) -> Scale:
-        spreads = (stored.spread for stored in self.classes.values())
-        return Scale.of(spreads, self.knowledge.index, limit_at_first(self.view.about.backbone))
-
-    @cached_property
-    def albums(self) -> dict[str, Album]:
-        return self.memory.albums(self.view, SHOWN)
 
 
 class Recognizer:
@@ -134,7 +97,7 @@ class Recognizer:
         )
         self._memory = Memory(Path(path))
         self._sight = Sight(self._memory, backbone, private=private, cache=cache)
-        self._known: _Known | None = None
+        self._known: Known | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -331,11 +294,7 @@ class Recognizer:
         """All that is known, in the order of the labels: how much, and a few examples to show."""
         if not self._memory.exists():
             return []
-        known = self._current(empty=True)
-        return [
-            Thing(label, stored.concepts.size, len(stored.concepts.counts), *known.albums[label])
-            for label, stored in known.classes.items()
-        ]
+        return self._current(empty=True).things
 
     def examine(self) -> Examined:
         """How well it knows its own things: each example that is kept is asked about, by what the others teach."""
@@ -385,20 +344,12 @@ class Recognizer:
             max_centroids=known.view.settings.max_centroids,
         )
 
-    def _current(self, *, empty: bool = False) -> _Known:
+    def _current(self, *, empty: bool = False) -> Known:
         """All that is known at this moment."""
-        for _ in range(TRIES):
-            view = self._memory.view()
-            known = self._known
-            if known is None or known.view is not view:
-                try:
-                    self._known = known = _Known(self._memory, view, self._memory.load(view))
-                except ChangedError:  # another process was faster: look again
-                    continue
-            if not (empty or known.classes):
-                raise MemoryFileError(f"{self.path} knows nothing: learn something first.")
-            return known
-        raise MemoryFileError(f"{self.path} is being changed all the time by another process: try again.")
+        self._known = known = latest(self._memory, self._known)
+        if not (empty or known.classes):
+            raise MemoryFileError(f"{self.path} knows nothing: learn something first.")
+        return known
 
     def _see(self, things: Mapping[str, Any], broken: Broken, progress: Progress | None) -> Lesson:
         self._memory.check_writable()

@@ -1,0 +1,22 @@
+"""What a memory holds, to be compared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cbcl import Recognizer
+
+
+def known(recognizer: Recognizer) -> dict[str, Any]:
+    """All that is known, bit by bit, but the numbers of examples."""
+    memory = recognizer._memory
+    view = memory.view()
+    return {
+        label: (
+            stored.concepts.centroids.tobytes(),
+            stored.concepts.counts.tobytes(),
+            stored.spread,
+            [(one.centroid, one.rank, one.jpeg, one.vector.tobytes()) for one in memory.thumbnails(view, label)],
+        )
+        for label, stored in memory.load(view).items()
+    }
