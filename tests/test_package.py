@@ -95,6 +95,8 @@ ORDER = [
     "cbcl.study.rendering",
     "cbcl.study.report",
     "cbcl.screen",
+    "cbcl.arguments",
+    "cbcl.backbones",
     "cbcl.bench",
     "cbcl.web.faults",
     "cbcl.web.desks",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cbcl.arguments import QUIET
 from cbcl.errors import DataError
 from cbcl.screen import Screen
 
@@ -39,7 +40,6 @@ ORDERS = click.option(
     help="Random orders of the classes: seeds 0, 1, …",
 )
 WORKERS = click.option("--workers", type=click.IntRange(1), help="Runs at a time; else one a core.")
-QUIET = click.option("--quiet", "-q", is_flag=True, help="Say nothing but errors.")
 
 
 class Bench(click.Group):

