@@ -28,9 +28,9 @@ from serving import served
 
 import cbcl
 from cbcl import Recognizer
+from cbcl.client import Client
 from cbcl.vision.backbones.network import Network
-from cbcl.vision.pictures import Pixels, find_labelled, load
-from cbcl.web.client import Client
+from cbcl.vision.decoding import Pixels, find_labelled, load
 
 RECORDS = Path(__file__).parent.parent / "results" / "agreement.jsonl"
 EXAMPLE = Path(__file__).parent.parent / "examples" / "portable.py"

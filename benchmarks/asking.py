@@ -27,13 +27,13 @@ from numpy.typing import NDArray
 
 import cbcl
 from cbcl import Recognizer
-from cbcl.advice import worth_asking
-from cbcl.answer import Answer, answers
 from cbcl.method.arrays import Float32s, Int64s
-from cbcl.method.certainty import Scale, spread_of
+from cbcl.method.confidence import Scale, spread_of
 from cbcl.method.knowledge import Knowledge, Options, learn
-from cbcl.sight import limit_at_first
-from cbcl.vision.pictures import find_labelled
+from cbcl.recognition.answer import Answer, answers
+from cbcl.recognition.embedder import limit_at_first
+from cbcl.recognition.suggestions import worth_asking
+from cbcl.vision.decoding import find_labelled
 
 RECORDS = Path(__file__).parent.parent / "results" / "asking.jsonl"
 LABELLED = 10

@@ -32,9 +32,9 @@ import cbcl
 from cbcl import Recognizer
 from cbcl.vision.backbones.catalogue import RECIPES, network
 from cbcl.vision.backbones.network import Network
-from cbcl.vision.cache import VectorCache
-from cbcl.vision.extractor import cores, extract
-from cbcl.vision.pictures import load
+from cbcl.vision.decoding import load
+from cbcl.vision.extraction import cores, extract
+from cbcl.vision.vector_cache import VectorCache
 
 MANY = 64  # pictures a turn
 Numbers = NDArray[np.float32]
@@ -163,9 +163,9 @@ def teaching(files: list[Path]) -> list[dict[str, object]]:
 
 
 def fill(path: Path, recognizer: Recognizer, count: int, like: Numbers, rng: np.random.Generator) -> None:
-    from cbcl.memory.records import About, Settings, Stored
+    from cbcl.memory.rows import About, Settings, Stored
     from cbcl.memory.store import Memory
-    from cbcl.method.certainty import spread_of
+    from cbcl.method.confidence import spread_of
 
     backbone = recognizer._sight.backbone()
     memory = Memory(path)

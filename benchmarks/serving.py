@@ -38,8 +38,8 @@ from PIL import Image
 
 import cbcl
 from cbcl import Recognizer
-from cbcl.album import Seen
-from cbcl.vision.extractor import cores
+from cbcl.recognition.examples import Seen
+from cbcl.vision.extraction import cores
 
 CLIENTS = 32
 LABELS = [f"thing {number}" for number in range(50)]

@@ -28,11 +28,11 @@ from sklearn.metrics import roc_auc_score
 
 import cbcl
 from cbcl import Recognizer
-from cbcl.answer import Answer, answers
-from cbcl.method.certainty import Scale, spread_of
+from cbcl.method.confidence import Scale, spread_of
 from cbcl.method.knowledge import Options, learn
-from cbcl.sight import limit_at_first
-from cbcl.vision.pictures import find_labelled
+from cbcl.recognition.answer import Answer, answers
+from cbcl.recognition.embedder import limit_at_first
+from cbcl.vision.decoding import find_labelled
 
 RECORDS = Path(__file__).parent.parent / "results" / "unknown.jsonl"
 ASKED = 30  # photos of a class, at most

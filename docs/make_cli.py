@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from cbcl.cli import main
+from cbcl.cli.commands import main
 
 HEAD = """# The command line
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from cbcl.study import report
 from cbcl.study.records import read
+from cbcl.study.report import report
 
 ROOT = Path(__file__).parent.parent
 

@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.progress import track
 
 from cbcl import Answer, Recognizer
-from cbcl.answer import Reason
+from cbcl.recognition.answer import Reason
 
 TAUGHT = {
     "cat": "skimage/data/chelsea.png",

@@ -20,7 +20,7 @@ from threading import Thread
 from time import sleep
 
 from cbcl import CBCLError, LabelError
-from cbcl.web.client import Client
+from cbcl.client import Client
 
 
 def frames(folder: str | None) -> Iterator[bytes]:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 from cbcl.errors import BackboneError, CBCLError, LabelError, MemoryFileError, PictureError, WeightsError
 
 if TYPE_CHECKING:
-    from cbcl.answer import Answer
     from cbcl.method.budget import merge, reduce, remove
     from cbcl.method.classifier import CBCLClassifier
     from cbcl.method.concepts import Concepts, agg_var
     from cbcl.method.knowledge import Evidence
     from cbcl.method.tuning import Tuning, tune
     from cbcl.method.voting import rank_vote, vote
-    from cbcl.recognizer import Recognizer
+    from cbcl.recognition.answer import Answer
+    from cbcl.recognition.recognizer import Recognizer
     from cbcl.vision.backbones import load_backbone
 
 __version__ = version("cbcl")
@@ -46,11 +46,11 @@ __all__ = [
 
 # Loaded when asked for: scikit-learn alone takes most of a second, and a command line is started often.
 _HOMES = {
-    "Answer": "cbcl.answer",
+    "Answer": "cbcl.recognition.answer",
     "CBCLClassifier": "cbcl.method.classifier",
     "Concepts": "cbcl.method.concepts",
     "Evidence": "cbcl.method.knowledge",
-    "Recognizer": "cbcl.recognizer",
+    "Recognizer": "cbcl.recognition.recognizer",
     "Tuning": "cbcl.method.tuning",
     "agg_var": "cbcl.method.concepts",
     "load_backbone": "cbcl.vision.backbones",

@@ -1,5 +1,5 @@
 """`python -m cbcl` is `cbcl`."""
 
-from cbcl.cli import main
+from cbcl.cli.commands import main
 
 main(prog_name="cbcl")

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cbcl.errors import MemoryFileError
-from cbcl.memory.opening import connect, explained
-from cbcl.memory.records import About, read_about, read_step, read_stored, read_thumbnail
-from cbcl.memory.steps import STEP
+from cbcl.memory.connection import connect, explained
+from cbcl.memory.rows import About, read_about, read_step, read_stored, read_thumbnail
 from cbcl.memory.store import read_value
+from cbcl.memory.transaction import STEP
 
 
 class Finding(NamedTuple):

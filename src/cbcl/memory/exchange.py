@@ -15,7 +15,7 @@ import numpy as np
 
 from cbcl.errors import MemoryFileError
 from cbcl.files import write_whole
-from cbcl.memory.records import About, Settings, Stored, as_label, as_settings, as_spread, read_about
+from cbcl.memory.rows import About, Settings, Stored, as_label, as_settings, as_spread, read_about
 from cbcl.memory.store import Memory
 from cbcl.method.concepts import Concepts, checked
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from weakref import WeakSet
 
 from cbcl.errors import MemoryFileError
-from cbcl.memory.opening import (
+from cbcl.memory.connection import (
     PATIENCE,
     Opened,
     connect,
@@ -28,7 +28,7 @@ from cbcl.memory.opening import (
     state_of,
     which,
 )
-from cbcl.memory.records import (
+from cbcl.memory.rows import (
     About,
     Settings,
     Stored,
@@ -39,7 +39,7 @@ from cbcl.memory.records import (
     read_stored,
     read_thumbnail,
 )
-from cbcl.memory.steps import STEP, Step, View, Writing, step_of
+from cbcl.memory.transaction import STEP, Step, View, Writing, step_of
 
 SHORT_PATIENCE = 5000  # milliseconds to wait for readers, when something is to be gone for good
 

@@ -1,4 +1,4 @@
-/* The scalar passes of learning and searching, compiled. `_fallback.py` is the same in numpy: same numbers, slower.
+/* The scalar passes of learning and searching, compiled. `_numpy_kernel.py` is the same in numpy: same numbers, slower.
  *
  * b vectors of a block, m centroids, d features.
  *

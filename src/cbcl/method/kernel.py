@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 
-from cbcl.method import _fallback
+from cbcl.method import _numpy_kernel
 from cbcl.method.arrays import Float32s, Float64s, Int64s
 
 
@@ -35,7 +35,7 @@ class Found(NamedTuple):
 
 
 class Kernel(Protocol):
-    """What the compiled module and `_fallback` both offer: b vectors, d features, m centroids; -1 or False: not finite.
+    """What the compiled module and `_numpy_kernel` both offer: b vectors, d features, m centroids; -1 or False: not finite.
 
     `learn` and `absorb` change the centroids, counts and squared norms in place; there is room for `capacity` of them.
     """
@@ -95,7 +95,7 @@ class Kernel(Protocol):
         """Take note of a tile, m of `every` centroids from `first` on; after the `last`, the nearest are found."""
 
 
-NUMPY = cast(Kernel, _fallback)
+NUMPY = cast(Kernel, _numpy_kernel)
 
 try:
     from cbcl.method import _kernel  # type: ignore[attr-defined] # no source that mypy could read

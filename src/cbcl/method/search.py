@@ -15,11 +15,11 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from cbcl.method import _fallback
+from cbcl.machine import blas_threads, one_thread
+from cbcl.method import _numpy_kernel
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix, as_float32, not_finite, read_only
 from cbcl.method.concepts import Concepts
 from cbcl.method.kernel import KERNEL, NUMPY, Found, Kernel
-from cbcl.method.threads import blas_threads, one_thread
 
 Result = TypeVar("Result")
 
@@ -75,7 +75,7 @@ class Index:
 
     @cached_property
     def bounds(self) -> Bounds:
-        return Bounds.of(_fallback.norms_squared(self.centroids), self.centroids.shape[1])
+        return Bounds.of(_numpy_kernel.norms_squared(self.centroids), self.centroids.shape[1])
 
 
 class Bounds(NamedTuple):
@@ -87,17 +87,17 @@ class Bounds(NamedTuple):
 
     @classmethod
     def of(cls, squares: Float64s, d: int) -> Bounds:
-        starts = np.arange(0, len(squares), _fallback.SPAN)
+        starts = np.arange(0, len(squares), _numpy_kernel.SPAN)
         most = np.maximum.reduceat(squares, starts)
-        safe = np.logical_and.reduceat(_fallback.is_safe(squares), starts)
+        safe = np.logical_and.reduceat(_numpy_kernel.is_safe(squares), starts)
         with np.errstate(over="ignore"):  # only where it is not safe
             halves = (0.5 * squares).astype(np.float32)
-        doubts = np.where(safe, (d + 32) * _fallback.UNIT * 1.0001 * np.sqrt(most), 0.0)
-        blurs = np.where(safe, 8.0 * _fallback.UNIT * most, np.inf)
+        doubts = np.where(safe, (d + 32) * _numpy_kernel.UNIT * 1.0001 * np.sqrt(most), 0.0)
+        blurs = np.where(safe, 8.0 * _numpy_kernel.UNIT * most, np.inf)
         return cls(halves, doubts.astype(np.float32), blurs.astype(np.float32))
 
     def tile(self, first: int, last: int) -> Bounds:
-        spans = slice(first // _fallback.SPAN, -(-last // _fallback.SPAN))
+        spans = slice(first // _numpy_kernel.SPAN, -(-last // _numpy_kernel.SPAN))
         return Bounds(self.halves[first:last], self.doubts[spans], self.blurs[spans])
 
 
@@ -141,16 +141,16 @@ class Search:
 
     def farthest(self, block: Float32s) -> Float64s:
         """The distance of each vector to the farthest centroid of all: (b,)."""
-        lengths = _fallback.norms_squared(block)
+        lengths = _numpy_kernel.norms_squared(block)
         farthest = np.zeros(len(block))
         for first, products, bounds in self._tiles(block):
-            scores, doubt = _fallback.scores(products, lengths, self.d, *bounds)
+            scores, doubt = _numpy_kernel.scores(products, lengths, self.d, *bounds)
             with np.errstate(invalid="ignore"):
                 limits = np.fmax.reduce(scores - doubt, axis=1)
                 may_be_far = ~(scores + doubt < limits[:, np.newaxis])
             for k, far in enumerate(may_be_far):
                 centroids = self.index.centroids[first + np.flatnonzero(far)]
-                farthest[k] = max(farthest[k], _fallback.distances_between(block[k], centroids).max())
+                farthest[k] = max(farthest[k], _numpy_kernel.distances_between(block[k], centroids).max())
         return farthest
 
     def _tiles(self, block: Float32s) -> Iterator[tuple[int, Float32s, Bounds]]:

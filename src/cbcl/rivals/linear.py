@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 
+from cbcl.machine import one_thread
 from cbcl.method.arrays import Float32s, Int64s, Matrix, as_float32, as_matrix, not_finite
-from cbcl.method.threads import one_thread
 
 # L2 penalties to try, the strongest first, for vectors of mean squared length 1 and the sum of their losses.
 PENALTIES = (0.3, 0.1, 0.03, 0.01)

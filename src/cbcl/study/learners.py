@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from cbcl.method.budget import merge_evenly, remove
 from cbcl.method.knowledge import as_given
 from cbcl.method.voting import block_rank_votes
-from cbcl.rivals.discriminant import StreamingLDA
-from cbcl.rivals.hybrid import Hybrid, agglomerative, fixed, k_means, single
+from cbcl.rivals.lda import StreamingLDA
 from cbcl.rivals.linear import FewShotBaseline, LinearProbe
-from cbcl.rivals.projection import RandomProjectionRidge
+from cbcl.rivals.ranpac import RandomProjectionRidge
+from cbcl.study.hybrid import Hybrid, agglomerative, fixed, k_means, single
 
 NEIGHBOURS = 10
 RADII = (1.5, 1.25, 1.1, 1.0, 0.75, 0.0)  # to hold the tuned one against; infinity is nearest class mean

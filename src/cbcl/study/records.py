@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import cbcl
 from cbcl.errors import DataError
+from cbcl.study.data.vectors import machine
 from cbcl.study.streams import Protocol
-from cbcl.study.vectors import machine
 
 Record: TypeAlias = Mapping[str, Any]
 

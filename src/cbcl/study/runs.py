@@ -29,14 +29,14 @@ from threadpoolctl import threadpool_limits
 from cbcl.errors import CBCLError, DataError
 from cbcl.method.knowledge import Knowledge
 from cbcl.method.voting import block_votes
-from cbcl.rivals.hybrid import Hybrid
+from cbcl.study.data.vectors import Features, features
+from cbcl.study.hybrid import Hybrid
+from cbcl.study.incremental_search import Directions, Watch
 from cbcl.study.learners import Learner, kind
 from cbcl.study.records import Record, Run, append, key, read, surroundings
-from cbcl.study.scores import encode_confusion
+from cbcl.study.report.scores import encode_confusion
 from cbcl.study.streams import Stream, stream
-from cbcl.study.vectors import Features, features
-from cbcl.study.watch import Directions, Watch
-from cbcl.vision.extractor import Progress, cores
+from cbcl.vision.extraction import Progress, cores
 
 
 def perform(run: Run, seen: Features, make: Callable[[int, int | None], Learner] | None = None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 from cbcl.errors import WeightsError
-from cbcl.vision.pictures import Floats, Pixels
+from cbcl.vision.decoding import Floats, Pixels
 
 Filter = Literal["bicubic", "bilinear", "lanczos", "box", "nearest"]
 Triple = tuple[float, float, float]

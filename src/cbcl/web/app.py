@@ -12,15 +12,15 @@ from starlette.exceptions import HTTPException
 
 from cbcl import __version__
 from cbcl.errors import CBCLError
-from cbcl.recognizer import Recognizer
+from cbcl.recognition.recognizer import Recognizer
 from cbcl.vision.backbones import DEFAULT
-from cbcl.web import pages, routes
-from cbcl.web.classroom import Classroom
-from cbcl.web.faults import refusal_of
-from cbcl.web.guard import Door, Guard
-from cbcl.web.limits import Bodies
-from cbcl.web.log import Log, Watch
+from cbcl.web import routes, static_files
+from cbcl.web.errors import refusal_of
 from cbcl.web.metrics import Metrics
+from cbcl.web.request_body import Bodies
+from cbcl.web.request_log import Log, Watch
+from cbcl.web.security import Door, Guard
+from cbcl.web.service import Classroom
 
 DESCRIPTION = """Teach a machine new things from a few pictures each, and ask it what others show.
 
@@ -56,7 +56,7 @@ def create_app(
     app.state.bodies, app.state.transfers = Bodies(), 0
     for kind in (CBCLError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _refuse)
-    app.include_router(pages.router)
+    app.include_router(static_files.router)
     app.include_router(routes.router)
     app.add_middleware(Guard, door=door or Door(), metrics=counted, bodies=app.state.bodies)
     app.add_middleware(Watch, log=log or Log(), metrics=counted)

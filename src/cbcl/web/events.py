@@ -9,8 +9,8 @@ from contextlib import suppress
 from starlette.concurrency import run_in_threadpool
 
 from cbcl.errors import CBCLError
-from cbcl.web.faults import Refusal
-from cbcl.web.latest import State
+from cbcl.web.errors import Refusal
+from cbcl.web.response_cache import State
 
 OFTEN = 0.5  # seconds between two looks at the memory, while somebody listens
 QUIET = 15.0  # seconds without news, after which a sign of life is sent

@@ -20,8 +20,8 @@ from starlette.types import Receive, Scope, Send
 from cbcl import __version__
 from cbcl.errors import CBCLError
 from cbcl.web import schemas
-from cbcl.web.classroom import Classroom
-from cbcl.web.faults import STATUSES, Refusal
+from cbcl.web.errors import STATUSES, Refusal
+from cbcl.web.service import Classroom
 from cbcl.web.uploads import on_disk, read_form, save_file
 
 JSON = "application/json"

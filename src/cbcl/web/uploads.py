@@ -13,8 +13,8 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from cbcl.web.faults import Refusal
-from cbcl.web.limits import MB, MOST_PICTURES, PICTURE
+from cbcl.web.errors import Refusal
+from cbcl.web.request_body import MB, MOST_PICTURES, PICTURE
 
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks

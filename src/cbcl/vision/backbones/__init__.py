@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike
 from PIL import Image
 
 from cbcl.errors import WeightsError
-from cbcl.vision.backbones.backbone import IDENTITY, Backbone, Fittable, Function
+from cbcl.vision.backbones.base import IDENTITY, Backbone, Fittable, Function
 from cbcl.vision.backbones.catalogue import RECIPES, is_there, network
 from cbcl.vision.backbones.network import read_network
-from cbcl.vision.backbones.words import UnfittedWords, VisualWords
+from cbcl.vision.backbones.visual_words import UnfittedWords, VisualWords
 
 DEFAULT = "efficientnet-lite0"
 

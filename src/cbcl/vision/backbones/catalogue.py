@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cbcl.errors import WeightsError
+from cbcl.folders import backbones_folder, cache_folder
 from cbcl.vision.backbones.network import Network, read_kept
-from cbcl.vision.places import backbones_folder, cache_folder
 from cbcl.vision.preprocessing import Preprocessing
 
 CENTRED = ((127.0, 127.0, 127.0), (128.0, 128.0, 128.0))
@@ -35,7 +35,7 @@ class Recipe(NamedTuple):
 def _lite(variant: str, *, int8: bool = False) -> Callable[[Path], bytes]:
     def build(path: Path) -> bytes:
         from cbcl.vision.backbones import efficientnet
-        from cbcl.vision.checkpoints import read_state_dict
+        from cbcl.vision.weights.torch_checkpoint import read_state_dict
 
         return efficientnet.build(read_state_dict(path), variant, int8=int8)
 
@@ -45,7 +45,7 @@ def _lite(variant: str, *, int8: bool = False) -> Callable[[Path], bytes]:
 def _resnet(depth: int) -> Callable[[Path], bytes]:
     def build(path: Path) -> bytes:
         from cbcl.vision.backbones import resnet
-        from cbcl.vision.checkpoints import read_state_dict
+        from cbcl.vision.weights.torch_checkpoint import read_state_dict
 
         return resnet.build(read_state_dict(path), depth)
 
@@ -54,7 +54,7 @@ def _resnet(depth: int) -> Callable[[Path], bytes]:
 
 def _vgg(path: Path) -> bytes:
     from cbcl.vision.backbones import vgg
-    from cbcl.vision.checkpoints import read_state_dict
+    from cbcl.vision.weights.torch_checkpoint import read_state_dict
 
     archive = path.suffix in (".gz", ".tgz", ".ckpt")
     return vgg.build(vgg.read_lpips(path) if archive else read_state_dict(path))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from cbcl.vision.backbones.int8 import Int8Graph
-from cbcl.vision.graph import Filters, Graph, Maps, Weights, fold, same_padding
+from cbcl.vision.onnx_graph import Filters, Graph, Maps, Weights, fold, same_padding
 
 EPS = 1e-3  # of the batch norms
 STEM, HEAD = 32, 1280

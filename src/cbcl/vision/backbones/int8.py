@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cbcl.vision.graph import Filters, Float64s, Graph, Maps
+from cbcl.vision.onnx_graph import Filters, Float64s, Graph, Maps
 
 
 class Grid(NamedTuple):

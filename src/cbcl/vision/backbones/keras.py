@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cbcl.vision.archives import read_members
 from cbcl.vision.backbones.resnet import DESIGNS, Place, residual
-from cbcl.vision.graph import Filters, Weights, fold
-from cbcl.vision.pickles import Refused, naming
+from cbcl.vision.onnx_graph import Filters, Weights, fold
+from cbcl.vision.weights.numpy_archive import read_members
+from cbcl.vision.weights.safe_pickle import Refused, naming
 
 EPS = 1e-3  # of the batch norms
 DESIGN = DESIGNS[50]._replace(name="Keras-ResNet-50", strided=0)

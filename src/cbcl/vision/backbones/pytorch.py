@@ -16,8 +16,8 @@ import numpy as np
 from PIL import Image
 
 from cbcl.errors import WeightsError, first_line
-from cbcl.vision.backbones.backbone import fingerprint
-from cbcl.vision.pictures import Floats
+from cbcl.vision.backbones.base import fingerprint
+from cbcl.vision.decoding import Floats
 from cbcl.vision.preprocessing import Preprocessing
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from numpy.typing import NDArray
 
-from cbcl.vision.graph import Filters, Graph, Maps, Weights, fold
+from cbcl.vision.onnx_graph import Filters, Graph, Maps, Weights, fold
 
 EPS = 1e-5  # of the batch norms
 

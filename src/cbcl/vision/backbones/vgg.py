@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cbcl.vision.archives import read_members, read_numpy_pickle
-from cbcl.vision.graph import Filters, Graph, Weights
-from cbcl.vision.pickles import Refused, naming
+from cbcl.vision.onnx_graph import Filters, Graph, Weights
+from cbcl.vision.weights.numpy_archive import read_members, read_numpy_pickle
+from cbcl.vision.weights.safe_pickle import Refused, naming
 
 BLOCKS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))  # channels; pooled after each
 

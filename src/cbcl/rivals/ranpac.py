@@ -1,0 +1,121 @@
+"""Ridge regression on random features (the head of RanPAC; McDonnell and others, 2023).
+
+n vectors, d features, m random features, t classes. No vector is kept: the Gram matrix and the sums say it all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import cho_factor, cho_solve, eigh
+
+from cbcl.machine import one_thread
+from cbcl.method.arrays import Float32s, Float64s, Int64s, as_count
+from cbcl.rivals.linear import Layer, as_vectors, check_width, examples, nothing_learned, numbered
+
+RIDGES = 10.0 ** np.arange(-8, 9)
+MOST_TRIED = 1_000  # vectors of an increment to choose among them with, at most
+HELD = 0.2  # of those, to validate on
+ROUNDING = 1e-6  # of its trace: what float32 leaves undecided in a Gram matrix, and no smaller ridge can mend
+ROWS = 2_048  # vectors to be projected at a time
+
+
+class RandomProjectionRidge:
+    """Least squares from max(0, x R) to the classes, R being drawn once; the ridge is chosen anew in each increment.
+
+    It is chosen on the vectors of that increment alone, as RanPAC does, there being no others: the one of least squared
+    error on a fifth of them, learned from the rest.
+
+    >>> learner = RandomProjectionRidge(200).partial_fit([[0.0, 1.0], [0.0, 2.0], [5.0, 0.0]], ["cup", "cup", "key"])
+    >>> learner.predict([[1.0, 3.0], [5.0, 1.0]]).tolist()
+    ['cup', 'key']
+    """
+
+    def __init__(self, n_features: int = 2_000, *, seed: int = 0) -> None:
+        self.n_features, self.seed = as_count(n_features, "n_features"), seed
+        self.classes: NDArray[Any] = np.empty(0, dtype=str)  # in the order in which they came
+        self.projection: Float32s = np.empty((0, 0), dtype=np.float32)  # (d, m)
+        self.gram: Float32s = np.empty((0, 0), dtype=np.float32)  # (m, m)
+        self.sums: Float32s = np.empty((0, 0), dtype=np.float32)  # (m, t)
+        self.ridge = 1.0
+        self.layer: Layer | None = None
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn more: new labels, more vectors of known ones, or both."""
+        vectors, labels = examples(X, y)
+        check_width(vectors, len(self.projection) or None)
+        classes, numbers = numbered(self.classes, labels)
+        m, t = self.n_features, len(self.classes)
+        sums, gram = np.zeros((m, len(classes)), dtype=np.float32), self.gram
+        if t:
+            sums[:, :t] = self.sums
+        else:
+            gram = np.zeros((m, m), dtype=np.float32)
+            self.projection = np.random.default_rng(self.seed).standard_normal((vectors.shape[1], m), dtype=np.float32)
+        with one_thread():
+            for rows, features in self._projected(vectors):
+                product = features.T @ features
+                gram = np.add(product, gram, out=product)
+                sums += features.T @ one_hot(numbers[rows], len(classes))
+            self.ridge = self._chosen(vectors, numbers) or self.ridge
+        self.classes, self.gram, self.sums, self.layer = classes, gram, sums, None
+        return self
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The label of each vector."""
+        layer, vectors = self._solved(), as_vectors(X)
+        check_width(vectors, len(self.projection))
+        numbers = np.concatenate([layer.answers(features) for _, features in self._projected(vectors)])
+        return np.take(self.classes, numbers)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """All that is needed to go on; the projection is drawn again from the seed."""
+        self._solved()
+        known = {"classes": self.classes, "gram": self.gram, "sums": self.sums, "ridge": np.array(self.ridge)}
+        return known | {"drawn": np.array([self.seed, *self.projection.shape])}
+
+    def _projected(self, vectors: Float32s) -> Iterator[tuple[slice, Float32s]]:
+        for start in range(0, len(vectors), ROWS):
+            rows = slice(start, start + ROWS)
+            features = vectors[rows] @ self.projection
+            yield rows, np.maximum(features, 0.0, out=features)
+
+    def _chosen(self, vectors: Float32s, numbers: Int64s) -> float | None:
+        """The ridge of least error on held-out vectors; None: there are too few to say."""
+        order = np.random.default_rng(self.seed).permutation(len(vectors))[:MOST_TRIED]
+        cut = round(HELD * len(order))
+        if not cut:
+            return None
+        features = np.concatenate([some for _, some in self._projected(vectors[order])]).astype(np.float64)
+        truth = one_hot(np.unique(numbers[order], return_inverse=True)[1]).astype(np.float64)
+        return best_ridge(features[cut:], truth[cut:], features[:cut], truth[:cut])
+
+    def _solved(self) -> Layer:
+        if not len(self.classes):
+            raise nothing_learned()
+        if self.layer is None:
+            matrix = self.gram.astype(np.float64)
+            matrix[np.diag_indices(len(matrix))] += max(self.ridge, ROUNDING * float(matrix.trace()))
+            with one_thread():
+                factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+                weights = cho_solve(factor, self.sums.astype(np.float64), check_finite=False)
+            self.layer = Layer(weights.astype(np.float32), np.zeros(len(self.classes), dtype=np.float32))
+        return self.layer
+
+
+def one_hot(numbers: Int64s, t: int | None = None) -> Float32s:
+    """(n, t), 1 where a vector is of a class."""
+    return np.eye(t or int(numbers.max()) + 1, dtype=np.float32)[numbers]
+
+
+def best_ridge(features: Float64s, truth: Float64s, held: Float64s, held_truth: Float64s) -> float:
+    """All ridges by one eigendecomposition, of the products between the vectors: W = F' (F F' + ridge)^-1 Y."""
+    values, vectors = eigh(features @ features.T, check_finite=False)
+    left, right = held @ features.T @ vectors, vectors.T @ truth
+    values = np.maximum(values, 0.0)[:, np.newaxis]
+    floor = np.finfo(np.float64).eps * values.sum()  # below that, eigenvalues are rounding
+    errors = [float(np.mean((left @ (right / (values + max(ridge, floor))) - held_truth) ** 2)) for ridge in RIDGES]
+    return float(RIDGES[int(np.argmin(errors))])

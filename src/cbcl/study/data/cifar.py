@@ -1,0 +1,115 @@
+"""CIFAR's archives for Python, packed or unpacked, read into pictures with labels without running what they hold."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from PIL import Image
+
+from cbcl.errors import DataError
+from cbcl.vision.weights.numpy_archive import Array, NumpyUnpickler, read_members
+from cbcl.vision.weights.safe_pickle import Refused, naming, next_pickle
+
+
+class Found(NamedTuple):
+    """A picture whose bytes were not looked at yet."""
+
+    label: str
+    test: bool | None
+    source: Path | bytes
+    name: str
+
+
+class Cifar(NamedTuple):
+    """The files of CIFAR's archive for Python."""
+
+    folder: str
+    archive: str
+    train: tuple[str, ...]
+    test: tuple[str, ...]
+    meta: str
+    labels: str
+    names: str
+
+
+def find_cifar(cifar: Cifar, folder: Path) -> list[Found] | None:
+    """The pictures of the archive in a folder, packed or unpacked; None: it is not there."""
+    parts = (*cifar.train, *cifar.test, cifar.meta)
+    if all((folder / part).is_file() for part in parts):
+        return _unpickled(cifar, folder, lambda part: (folder / part).read_bytes())
+    if all((folder / cifar.folder / part).is_file() for part in parts):
+        return find_cifar(cifar, folder / cifar.folder)
+    archive = folder / cifar.archive
+    if not archive.is_file():
+        return None
+    with naming(archive, "get it again"):
+        members = read_members(archive, rf"{cifar.folder}/({'|'.join(map(re.escape, parts))})")
+        if lacking := [part for part in parts if f"{cifar.folder}/{part}" not in members]:
+            raise Refused(f"lacks {cifar.folder}/{lacking[0]}")
+    return _unpickled(cifar, archive, lambda part: members.pop(f"{cifar.folder}/{part}"))
+
+
+def ppm(image: Image.Image) -> bytes:
+    """The simplest file that holds a picture's pixels."""
+    return b"P6 %d %d 255\n" % image.size + image.tobytes()
+
+
+def _unpickled(cifar: Cifar, place: Path, data: Callable[[str], bytes]) -> list[Found]:
+    names = _read_pickle(data(cifar.meta), f"{place}: {cifar.meta}").get(cifar.names)
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise DataError(f"{place}: {cifar.meta} names no classes: get it again.")
+    found = []
+    for part in (*cifar.train, *cifar.test):
+        batch = _read_pickle(data(part), f"{place}: {part}")
+        labels: Any = batch.get(cifar.labels)
+        pixels: Any = getattr(batch.get("data"), "array", None)  # (n, 3 * 32 * 32)
+        if not _are_pictures(labels, pixels, len(names)):
+            raise DataError(f"{place}: {part} does not hold 32 x 32 pictures with labels: get it again.")
+        for number, (label, planes) in enumerate(zip(labels, pixels, strict=True)):
+            image = Image.fromarray(np.ascontiguousarray(planes.reshape(3, 32, 32).transpose(1, 2, 0)))
+            found.append(Found(names[label], part in cifar.test, ppm(image), f"{part}/{number}"))
+    return found
+
+
+def _are_pictures(labels: Any, pixels: Any, classes: int) -> bool:
+    return (
+        isinstance(labels, list)
+        and all(isinstance(label, int) and 0 <= label < classes for label in labels)
+        and isinstance(pixels, np.ndarray)
+        and pixels.dtype == np.uint8
+        and pixels.shape == (len(labels), 3 * 32 * 32)
+    )
+
+
+def _read_pickle(data: bytes, name: str) -> dict[str, Any]:
+    with naming(name, "get the original file again"):
+        found = Python2Unpickler(io.BytesIO(next_pickle(io.BytesIO(data))), encoding="latin1").load()
+        if not isinstance(found, dict):
+            raise Refused("is no batch of pictures")
+        return {str(_text(key)): [*map(_text, item)] if type(item) is list else item for key, item in found.items()}
+
+
+def _text(value: object) -> object:
+    return value.decode("latin1") if isinstance(value, bytes) else value
+
+
+class Python2Array(Array):
+    """Stands in for a numpy array whose bytes were Python 2's text."""
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        *described, data = state
+        super().__setstate__((*described, data.encode("latin1") if isinstance(data, str) else data))
+
+
+class Python2Unpickler(NumpyUnpickler):
+    def find_class(self, module: str, name: str) -> object:
+        if name == "_reconstruct" and super().find_class(module, name) is Array:
+            return Python2Array
+        if (module, name) == ("_codecs", "encode"):  # how Python 3 writes bytes for Python 2
+            return lambda text, _: str(text).encode("latin1")
+        return super().find_class(module, name)

@@ -1,0 +1,1 @@
+"""Files of pretrained weights, read without trusting them."""

@@ -1,0 +1,282 @@
+"""`cbcl bench`, run as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from support.photos import folders
+from test_runs import until
+
+from cbcl.cli.commands import main
+from cbcl.study import experiments
+from cbcl.study.data.vectors import kept
+from cbcl.study.learners import LEARNERS
+from cbcl.study.records import read
+from cbcl.study.report.scores import average, last, summary
+
+
+def bench(*words: object) -> Result:
+    return CliRunner().invoke(main, ["bench", *map(str, words)])
+
+
+def said(*words: object) -> str:
+    result = bench(*words)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def refused(*words: object) -> str:
+    """What is said about something that cannot be done: one line."""
+    result = bench(*words)
+    assert result.exit_code == 1, result.output
+    assert result.output.startswith("Error: ")
+    assert len(result.output.splitlines()) == 1, result.output
+    return result.output
+
+
+def run_digits(results: Path, *words: object, learner: str = "cbcl,ncm", orders: int = 2) -> list[object]:
+    protocol = ("--increment", 2, "--shots", 5, "--learner", learner, "--orders", orders)
+    return ["run", "digits", *protocol, "--workers", 1, "--results", results, *words]
+
+
+@pytest.fixture(autouse=True)
+def _no_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CBCL_DATA", raising=False)
+
+
+@pytest.fixture
+def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home where no vectors are kept."""
+    monkeypatch.setenv("CBCL_HOME", str(tmp_path / "empty"))
+    return tmp_path / "empty"
+
+
+def test_the_list_has_all_data_sets_and_learners(empty: Path) -> None:
+    listed = said("list")
+    for name, kind in LEARNERS.items():
+        assert f"\n{name}\t{kind.words}\n" in listed
+    for name in ("cifar100", "cifar10", "caltech101", "cub200", "digits"):
+        assert f"\n{name}\tno vectors yet\n" in listed
+    said("run", "digits", "--learner", "ncm", "--orders", 1, "--results", empty / "results", "--workers", 1)
+    assert "\ndigits\tidentity\n" in said("list")
+
+
+def test_learners_are_run_recorded_and_shown_and_nothing_is_run_twice(tmp_path: Path) -> None:
+    shown = said(*run_digits(tmp_path))
+    titles, *rows = (line.split("\t") for line in shown.splitlines())
+    assert titles == ["learner", "average", "last", "last, mean of classes", "MB", "s learning", "orders"]
+    records = read(tmp_path)
+    assert len(records) == 4
+    assert [row[0] for row in rows] == ["cbcl", "ncm"]
+    for name, mean, final, *_, orders in rows:
+        some = [record for record in records if record["run"]["learner"] == name]
+        for cell, score in ((mean, average), (final, last)):
+            found = summary([100.0 * score(record) for record in some])
+            assert cell == f"{found.mean:.2f} ± {found.std:.2f}"
+        assert orders == "2"
+    for record in records:
+        run = record["run"]
+        assert (run["data"], run["backbone"], run["increment"], run["shots"]) == ("digits", "identity", 2, 5)
+        assert run["seed"] in (0, 1)
+        assert 0.85 < average(record) < 0.95
+    before = (tmp_path / "study-digits.jsonl").read_bytes()
+    assert said(*run_digits(tmp_path)) == shown
+    assert (tmp_path / "study-digits.jsonl").read_bytes() == before
+    said(*run_digits(tmp_path, orders=3))
+    assert len(read(tmp_path)) == 6
+
+
+def test_every_option_reaches_the_run(tmp_path: Path) -> None:
+    protocol = ["--increment", 1, "--base", 2, "--shots", 7, "--classes", 6, "--max-centroids", 9]
+    said("run", "digits", *protocol, "--learner", " cbcl, ncm,", "--orders", 1, "--workers", 1, "--results", tmp_path)
+    first, second = read(tmp_path)
+    given = {"increment": 1, "base": 2, "shots": 7, "classes": 6, "seed": 0}
+    assert {name: first["run"][name] for name in given} == given
+    assert first["increments"] == [2, 1, 1, 1, 1]
+    assert (first["run"]["max_centroids"], second["run"]["max_centroids"]) == (9, None)  # which means nothing to ncm
+    assert max(first["centroids"]) <= 9
+
+
+def test_a_learner_named_twice_is_run_and_counted_once(tmp_path: Path) -> None:
+    shown = said(*run_digits(tmp_path, learner="ncm, ncm,,ncm"))
+    assert [line.split("\t")[0] for line in shown.splitlines()] == ["learner", "ncm"]
+    assert shown.splitlines()[1].endswith("\t2")
+    assert (tmp_path / "study-digits.jsonl").read_bytes().count(b"\n") == 2
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_fails_is_told_and_the_rest_is_run(workers: int, tmp_path: Path) -> None:
+    result = bench(*run_digits(tmp_path, "--max-centroids", 1, "--workers", workers))
+    assert result.exit_code == 1
+    assert [line.split("\t")[0] for line in result.stdout.splitlines()] == ["learner", "ncm"]
+    first, second = sorted(result.stderr.splitlines())
+    for seed, line in enumerate((first, second)):
+        assert line.startswith(f"left out: cbcl on digits, seed {seed}: max_centroids=1 cannot hold 2 classes")
+    assert len(read(tmp_path)) == 2
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("cbcl.study.data.vectors.features", ["vectors", "digits"]),
+        ("cbcl.study.data.vectors.features", ["run", "digits"]),
+        ("cbcl.study.runs.execute", ["run", "digits"]),
+        ("cbcl.study.runs.execute", ["paper"]),
+        ("cbcl.study.data.downloads.download", ["download", "digits", "somewhere"]),
+        ("cbcl.study.records.read", ["report"]),
+        ("cbcl.study.data.vectors.kept", ["list"]),
+    ],
+)
+def test_ctrl_c_is_told_the_same_anywhere(
+    place: str, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(place, stopped)
+    assert refused(*words) == "Error: stopped. What was finished is kept; the same command goes on.\n"
+
+
+def test_one_order_has_no_spread(tmp_path: Path) -> None:
+    assert "±" not in said(*run_digits(tmp_path, orders=1))
+
+
+def test_quiet_says_nothing(tmp_path: Path) -> None:
+    assert said(*run_digits(tmp_path, "-q", learner="ncm", orders=1)) == ""
+    assert len(read(tmp_path)) == 1
+    assert said("report", "-q", "--results", tmp_path) == ""
+
+
+def test_an_unknown_learner_is_told_with_those_known(tmp_path: Path) -> None:
+    told = refused(*run_digits(tmp_path / "results", learner="cbcl,nmc"))
+    assert "there is no learner 'nmc'" in told
+    assert all(name in told for name in LEARNERS)
+    assert not (tmp_path / "results").exists()
+
+
+def test_what_is_not_there_is_told_with_the_command_that_makes_it(empty: Path, tmp_path: Path) -> None:
+    told = refused("run", "mnist", "--results", tmp_path / "results")
+    assert "there is no data set 'mnist': there are cifar100" in told
+    told = refused("run", "cub200", "--results", tmp_path / "results")
+    assert "cub200 through efficientnet-lite0 are not here" in told
+    assert "`cbcl bench vectors cub200 --data DIR --backbone efficientnet-lite0` makes them" in told
+    told = refused("vectors", "cifar100", "--backbone", "vgg16")
+    assert "`cbcl bench vectors cifar100 --data DIR --backbone vgg16` makes them" in told
+    told = refused("vectors", "cifar100", "--data", tmp_path / "nowhere")
+    assert "nowhere is no directory, so cifar100 cannot be in it" in told
+    assert "digits cannot be downloaded" in refused("download", "digits", tmp_path / "data")
+    assert not (tmp_path / "results").exists()
+    assert not (tmp_path / "data").exists()
+    assert not empty.exists()
+
+
+def test_records_that_are_broken_are_told_with_file_and_line(tmp_path: Path) -> None:
+    said(*run_digits(tmp_path, learner="ncm", orders=1))
+    path = tmp_path / "study-digits.jsonl"
+    path.write_bytes(b"<<<<<<< HEAD\n" + path.read_bytes())
+    for words in (run_digits(tmp_path), ["report", "--results", tmp_path]):
+        assert f"{path}, line 1, is no record" in refused(*words)
+
+
+def test_wrong_usage_exits_2(tmp_path: Path) -> None:
+    nobody = [["run", "digits", "--learner", names] for names in ("", " ", " , ,")]
+    nothing = [[command, name] for command in ("run", "vectors") for name in ("", "  ")]
+    others = [["run"], ["run", "digits", "--shots", "0"], ["run", "digits", "--orders", "0"], ["fly"]]
+    for words in [*nobody, *nothing, *others]:
+        assert bench(*words, *(["--results", tmp_path / "results"] if words[0] == "run" else [])).exit_code == 2
+    assert not (tmp_path / "results").exists()
+
+
+def test_the_report_is_a_page_and_markdown_made_of_the_records(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    said(*run_digits(results))
+    page, tables = results / "report.html", tmp_path / "new" / "study.md"
+    assert said("report", "--results", results) == f"wrote {page}, from 4 runs.\n"
+    assert page.read_text().startswith("<!")
+    page.unlink()
+    told = said("report", "--results", results, "--html", tmp_path / "page.html", "--markdown", tables)
+    assert told == f"wrote {tmp_path / 'page.html'} and {tables}, from 4 runs.\n"
+    assert not page.exists()
+    assert "|" in tables.read_text()
+    for text in (tables.read_text(), (tmp_path / "page.html").read_text()):
+        assert "digits" in text
+        assert "identity" in text
+
+
+def test_without_records_there_is_nothing_to_report(tmp_path: Path) -> None:
+    told = refused("report", "--results", tmp_path / "none")
+    assert f"there are no records in {tmp_path / 'none'}: `cbcl bench run` and `cbcl bench paper` make some" in told
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_the_paper_needs_vectors_and_says_which(empty: Path, tmp_path: Path) -> None:
+    result = bench("paper", "--orders", 1, "--results", tmp_path / "results")
+    assert result.exit_code == 1
+    wanted = experiments.paper(1)
+    missing = {(run.data, run.backbone) for run in wanted}
+    assert len(missing) == 8
+    assert result.stdout.startswith(f"0 of {len(wanted)} runs are recorded in {tmp_path / 'results'} (")
+    assert sorted(result.stderr.splitlines()) == sorted(
+        f"left out: {data} through {name}: `cbcl bench vectors {data} --data DIR --backbone {name}` makes them."
+        for data, name in missing
+    )
+    assert not (tmp_path / "results").exists()
+    assert not empty.exists()
+
+
+def test_what_ctrl_c_stops_goes_on_with_the_same_command(tmp_path: Path) -> None:
+    words = ["run", "digits", "--increment", 2, "--learner", "flb", "--orders", 30, "--workers", 2]
+    command = [sys.executable, "-m", "cbcl", "bench", *map(str, words), "--results", str(tmp_path)]
+    path = tmp_path / "study-digits.jsonl"
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        until(lambda: path.exists() and path.read_bytes().count(b"\n") >= 3, process)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: its workers get it as well
+        shown, told = process.communicate(timeout=30)  # until nobody who could say anything is left
+    assert process.returncode == 1
+    assert shown == ""
+    assert told == "Error: stopped. What was finished is kept; the same command goes on.\n"
+    stopped = path.read_bytes()
+    done = len(read(tmp_path))
+    assert 3 <= done < 30
+    assert stopped.count(b"\n") == done
+    said("run", "digits", "--increment", 2, "--learner", "flb", "--orders", done + 2, "--results", tmp_path)
+    assert path.read_bytes().startswith(stopped)
+    assert {record["run"]["seed"] for record in read(tmp_path)} >= {*range(done + 2)}
+
+
+def test_a_folder_of_pictures_is_seen_learned_and_recognized(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folders(Path("things"), count=10)
+    told = said("vectors", "things")
+    assert told.startswith("folder things through efficientnet-lite0: 40 pictures of 4 classes, 1280 numbers each (")
+    assert kept()["folder things"] == ["efficientnet-lite0"]
+    assert "\nfolder things\tefficientnet-lite0\n" in said("list")
+    shown = said("run", "things", "--increment", 2, "--shots", 3, "--orders", 2, "--workers", 1, "--results", "out")
+    assert [line.split("\t")[0] for line in shown.splitlines()] == ["learner", "cbcl", "ncm"]
+    records: list[Any] = read(Path("out"))
+    assert len(records) == 4
+    for record in records:
+        assert sorted(record["classes"]) == ["astronaut", "chelsea", "coffee", "rocket"]
+        assert record["tested"] == [2] * 4
+        assert record["inputs"]["preprocessing"]["size"] == 224
+        assert last(record) >= 0.875
+        assert record["run"]["data"] == "folder things"
+    path = Path("out", "study-folder-things.jsonl")
+    before = path.read_bytes()
+    assert json.loads(before.splitlines()[0]) in records
+    assert str(tmp_path).encode() not in before  # where it was is nobody's business
+    for name in ("./things", "things/", tmp_path / "things", "../" + tmp_path.name + "/things//"):
+        assert said("run", name, "--increment", 2, "--shots", 3, "--orders", 2, "--results", "out") == shown
+        assert path.read_bytes() == before
+    assert len(kept()) == len([name for name in kept() if name != "folder things"]) + 1

@@ -1,0 +1,317 @@
+"""The command line, run as a user runs it."""
+
+from __future__ import annotations
+
+import csv
+import inspect
+import io
+import json
+import os
+import pty
+import runpy
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+from support.photos import NAMES, encoded, folders, views
+
+from cbcl import Recognizer
+from cbcl.cli.commands import main
+from cbcl.memory.check import check
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def said(*words: object) -> str:
+    result = run(*words)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return folders(tmp_path_factory.mktemp("photos") / "things")
+
+
+@pytest.fixture
+def memory(photos: Path, tmp_path: Path) -> Path:
+    said("learn", tmp_path / "things.cbcl", photos)
+    return tmp_path / "things.cbcl"
+
+
+def all_commands(command: click.Command = main, name: str = "cbcl") -> list[tuple[str, click.Command]]:
+    found = [(name, command)]
+    if isinstance(command, click.Group):
+        for each, sub in command.commands.items():
+            found += all_commands(sub, f"{name} {each}")
+    return found
+
+
+@pytest.mark.parametrize(("name", "command"), all_commands())
+def test_every_command_and_option_says_what_it_does_with_an_example(name: str, command: click.Command) -> None:
+    told = inspect.cleandoc(command.help or "")
+    assert told
+    if not isinstance(command, click.Group):
+        assert f"\n{name} " in told or f"\n{name}\n" in f"{told}\n", "an example"
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, parameter.name
+
+
+def test_the_reference_is_current() -> None:
+    made = runpy.run_path(str(ROOT / "docs" / "make_cli.py"))["reference"]()
+    assert (ROOT / "docs" / "cli.md").read_text() == made, "python docs/make_cli.py"
+
+
+def test_a_session_from_learning_to_correcting(photos: Path, tmp_path: Path) -> None:
+    memory = tmp_path / "things.cbcl"
+    assert f"{memory} knows 4 things" in said("learn", memory, photos)
+    asked = tmp_path / "new.jpg"
+    asked.write_bytes(encoded(views("coffee", 1, seed=4)[0]))
+    assert "coffee" in said("recognize", memory, asked)
+    assert "from coffee (3 photos)" in said("recognize", memory, "--why", asked)
+    assert "espresso\t1\t1" in said("learn", memory, "--label", "espresso", asked)
+    assert said("recognize", memory, asked).splitlines()[1].split("\t")[1] == "espresso"
+    assert said("merge", memory, "espresso", "coffee") == "espresso is part of coffee from now on.\n"
+    assert "coffee\t4\t1" in said("show", memory)
+    assert said("rename", memory, "coffee", "a cup ☕") == "coffee is a cup ☕ from now on.\n"
+    assert said("undo", memory) == "took back: rename coffee → a cup ☕\n"
+    assert "cbcl undo brings it back" in said("forget", memory, "coffee")
+    assert "coffee" not in said("show", memory)
+    said("undo", memory)
+    assert "coffee\t4\t1" in said("show", memory)
+    assert said("check", memory) == f"{memory} is sound.\n"
+    assert "forget\tcoffee\tundone" in said("show", memory, "--history")
+
+
+def test_json_has_one_object_a_photo(memory: Path, photos: Path) -> None:
+    lines = [json.loads(line) for line in said("recognize", memory, "--json", photos).splitlines()]
+    assert len(lines) == 12
+    assert set(lines[0]) == {"photo", "label", "confidence", "strangeness", "ranking"}
+    for line in lines:
+        assert line["ranking"][0]["label"] == Path(line["photo"]).parent.name
+        assert line["label"] in (line["ranking"][0]["label"], None)
+        assert 0 <= line["confidence"] <= 1
+
+
+def test_csv_has_a_row_a_photo(memory: Path, photos: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(said("recognize", memory, "--csv", photos))))
+    assert len(rows) == 12
+    assert [row["ranking"].split(" ")[0] for row in rows] == [Path(row["photo"]).parent.name for row in rows]
+
+
+def test_evidence_can_be_had_as_json(memory: Path, photos: Path) -> None:
+    (line,) = said("recognize", memory, "--json", "--why", photos / "coffee" / "0.jpg").splitlines()
+    (reason,) = json.loads(line)["evidence"]
+    assert (reason["label"], reason["photos"]) == ("coffee", 3)
+
+
+def test_one_missing_photo_does_not_keep_the_others_from_an_answer(memory: Path, photos: Path) -> None:
+    result = run("recognize", memory, "--json", photos / "coffee" / "0.jpg", "nowhere.jpg")
+    assert result.exit_code == 1
+    assert len(result.stdout.splitlines()) == 1
+    assert "left out: nowhere.jpg does not exist." in result.output
+
+
+def test_an_unknown_label_is_null(memory: Path, tmp_path: Path) -> None:
+    (tmp_path / "noise.png").write_bytes(encoded(views("rocket", 1)[0] * 0, "PNG"))
+    (line,) = said("recognize", memory, "--json", tmp_path / "noise.png").splitlines()
+    assert json.loads(line)["label"] is None
+    assert "unknown" in said("recognize", memory, tmp_path / "noise.png")
+
+
+def test_command_line_recognizer_and_estimator_agree_bit_for_bit(memory: Path, photos: Path) -> None:
+    files = sorted(photos.rglob("*.jpg"))
+    lines = [json.loads(line) for line in said("recognize", memory, "--json", *files).splitlines()]
+    with Recognizer(memory, cache=False) as recognizer:
+        answers = [recognizer.recognize(file).as_dict() for file in files]
+        predicted = recognizer.as_estimator().predict(recognizer.embed(files)).tolist()
+    assert lines == answers
+    assert [line["ranking"][0]["label"] for line in lines] == predicted
+
+
+def test_export_and_import(memory: Path, photos: Path, tmp_path: Path) -> None:
+    said("export", memory, tmp_path / "out")
+    assert "knows 4 things" in said("import", tmp_path / "copy.cbcl", tmp_path / "out")
+    photo = photos / "coffee" / "0.jpg"
+    assert said("recognize", tmp_path / "copy.cbcl", photo) == said("recognize", memory, photo)
+
+
+def test_tune_says_what_it_chose(photos: Path, tmp_path: Path) -> None:
+    assert said("tune", tmp_path / "new.cbcl", photos).startswith("radius inf, 1 voting")
+
+
+def test_backbones_are_listed_tested_and_refused() -> None:
+    assert "efficientnet-lite0\t1280\tyes" in said("backbones", "list")
+    assert "efficientnet-lite0\t1280\t" in said("backbones", "test", "efficientnet-lite0")
+    result = run("backbones", "test", "resnet18")
+    assert result.exit_code == 1
+    assert "cbcl backbones import resnet18" in result.output
+
+
+def test_visual_words_are_fitted_kept_and_used(photos: Path, tmp_path: Path) -> None:
+    memory = tmp_path / "words.cbcl"
+    said("learn", memory, photos, "--backbone", "visual-words")
+    assert "visual-words" in said("show", memory)
+    lines = [json.loads(line) for line in said("recognize", memory, "--json", photos).splitlines()]
+    right = [line["ranking"][0]["label"] == Path(line["photo"]).parent.name for line in lines]
+    assert sum(right) >= 10
+    result = run("recognize", memory, "--backbone", "efficientnet-lite0", photos)
+    assert result.exit_code == 1
+    assert "visual-words" in result.output
+    assert "efficientnet-lite0" in result.output
+
+
+def bad(memory: Path, photos: Path, tmp_path: Path) -> dict[str, tuple[list[Any], str]]:
+    """Wrong input, and a word of what is said about it."""
+    text = tmp_path / "text.jpg"
+    text.write_text("not a picture")
+    cut = tmp_path / "cut.jpg"
+    cut.write_bytes((photos / "coffee" / "0.jpg").read_bytes()[:3000])
+    (tmp_path / "empty").mkdir()
+    newer = tmp_path / "newer.cbcl"
+    newer.write_bytes(memory.read_bytes()[:60] + (99).to_bytes(4, "big") + memory.read_bytes()[64:])
+    return {
+        "no picture": (["recognize", memory, text], "text.jpg is not a picture"),
+        "truncated": (["learn", memory, "--label", "x", cut], "cut.jpg is broken"),
+        "empty folder": (["learn", memory, tmp_path / "empty"], "empty folder"),
+        "no such photo": (["recognize", memory, tmp_path / "none.jpg"], "does not exist"),
+        "no such memory": (["recognize", tmp_path / "none.cbcl", text], "there is no memory at"),
+        "no such label": (["forget", memory, "cofee"], "'cofee' is not known; there are 'coffee'"),
+        "label of two lines": (["learn", memory, "--label", "a\nb", photos], "cannot be a label"),
+        "newer": (["show", newer], "newer cbcl"),
+        "not a memory": (["show", text], "is not a memory of cbcl"),
+        "not a folder": (["learn", memory, photos / "coffee" / "0.jpg"], "is no folder"),
+        "wrong backbone": (["recognize", memory, "--backbone", "visual-words", photos], "not through visual-words"),
+        "vectors wanted": (["recognize", memory, "--backbone", "identity", photos], "not through identity"),
+        "unknown backbone": (["learn", memory, "--backbone", "lite", photos], "there is no backbone 'lite'"),
+        "nothing to undo": (["undo", tmp_path / "none.cbcl"], "there is no memory at"),
+        "too small a limit": (["learn", memory, photos, "--max-centroids", "1"], "max_centroids=1 cannot hold"),
+        "no radius": (["learn", memory, photos, "--radius", "nan"], "is no distance"),
+        "long name": (["show", tmp_path / ("x" * 300)], "cannot be opened"),
+        "no place to export": (["export", memory, tmp_path / "no" / "x" / ("y" * 300)], "cannot be written"),
+        "private too late": (["learn", memory, photos, "--private"], "not begun as a private memory"),
+        "called unknown": (["rename", memory, "coffee", "unknown"], "cannot be a label"),
+        "import over": (["import", memory, tmp_path / "x"], "there already"),
+    }
+
+
+def test_bad_input_is_one_sentence_exit_1_and_nothing_lost(memory: Path, photos: Path, tmp_path: Path) -> None:
+    before = memory.read_bytes()
+    for what, (words, message) in bad(memory, photos, tmp_path).items():
+        result = run(*words)
+        assert result.exit_code == 1, what
+        assert message in result.output, what
+        assert len(result.output.strip().splitlines()) == 1, result.output
+        assert memory.read_bytes() == before, what
+    assert check(memory) == []
+
+
+def test_wrong_usage_exits_2() -> None:
+    for words in (
+        ["learn"],
+        ["recognize", "a.cbcl"],
+        ["fly"],
+        ["learn", "a", "b", "--max-centroids", "0"],
+        ["show", "--no"],
+    ):
+        assert run(*words).exit_code == 2
+    assert run("recognize", "a", "b", "--json", "--csv").exit_code == 2
+    assert run("recognize", "a", "b", "--why", "--csv").exit_code == 2
+    assert run("learn", "a", "--label", "x", "").exit_code == 2
+
+
+def test_a_folder_may_hold_its_own_memory(tmp_path: Path) -> None:
+    folders(tmp_path, NAMES[:2])
+    for _ in range(2):
+        said("learn", tmp_path / "m.cbcl", tmp_path)
+    assert said("show", tmp_path / "m.cbcl").count("\t6\t") == 2
+    result = run("recognize", tmp_path / "m.cbcl", tmp_path / "m.cbcl")
+    assert result.exit_code == 1
+    assert "is a memory in use" in result.output
+
+
+def test_broken_pictures_are_left_out_and_told_or_fatal(memory: Path, photos: Path, tmp_path: Path) -> None:
+    mixed = tmp_path / "mixed" / "mug"
+    mixed.mkdir(parents=True)
+    (mixed / "good.jpg").write_bytes((photos / "coffee" / "0.jpg").read_bytes())
+    (mixed / "notes.txt").write_text("hello")
+    strict = run("learn", memory, "--strict", mixed.parent)
+    assert strict.exit_code == 1
+    assert "mug" not in said("show", memory)
+    result = run("learn", memory, mixed.parent)
+    assert result.exit_code == 1
+    assert "mug\t1\t1" in result.output
+    assert f"left out: {mixed / 'notes.txt'} is not a picture" in result.output
+    answered = run("recognize", memory, "--json", mixed)
+    assert answered.exit_code == 1
+    assert json.loads(answered.stdout.splitlines()[0])["photo"].endswith("good.jpg")
+
+
+def test_quiet_says_nothing(memory: Path, photos: Path) -> None:
+    assert said("learn", "-q", memory, photos) == ""
+    assert said("undo", "-q", memory) == ""
+    assert said("check", "-q", memory) == ""
+
+
+def test_completion_and_version() -> None:
+    for shell in ("bash", "zsh", "fish"):
+        assert "_CBCL_COMPLETE" in said("completion", shell)
+    assert said("version").count(".") == 2
+    assert said("--version") == said("version")
+
+
+def on_terminal(*words: object) -> str:
+    """What a terminal shows."""
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-m", "cbcl", *map(str, words)]
+    with subprocess.Popen(
+        command, stdin=follower, stdout=follower, stderr=follower, env={**os.environ, "TERM": "xterm"}
+    ):
+        os.close(follower)
+        shown = b""
+        while True:
+            try:
+                piece = os.read(leader, 10_000)
+            except OSError:  # the other end is closed
+                break
+            if not piece:
+                break
+            shown += piece
+    os.close(leader)
+    return shown.decode()
+
+
+def test_a_terminal_gets_tables_colours_and_a_progress_bar(memory: Path, photos: Path) -> None:
+    shown = on_terminal("recognize", memory, "--no-cache", photos)
+    assert "\x1b[" in shown
+    assert "looking" in shown
+    assert "12/12" in shown
+    assert "\t" not in shown
+
+
+def test_an_interrupted_learning_leaves_a_whole_memory(memory: Path, photos: Path, tmp_path: Path) -> None:
+    many = tmp_path / "many" / "rocks"
+    many.mkdir(parents=True)
+    data = (photos / NAMES[0] / "0.jpg").read_bytes()
+    for number in range(3000):
+        (many / f"{number}.jpg").write_bytes(data)
+    command = [sys.executable, "-m", "cbcl", "learn", "--no-cache", str(memory), str(many.parent)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        time.sleep(2.5)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert told == "Error: stopped. The memory is as it was after the last step that was done.\n"
+    assert check(memory) == []
+    assert "rocks" not in said("show", memory)

@@ -1,0 +1,530 @@
+"""The memory file: safe to open, whole whatever happens, and as docs/memory-format.md says."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cbcl import BackboneError, LabelError, MemoryFileError, Recognizer
+from cbcl.memory.check import check
+from cbcl.memory.exchange import export, import_
+from cbcl.memory.schema import APPLICATION_ID, VERSION
+from cbcl.memory.store import Memory
+from cbcl.memory.transaction import REMEMBERED, UNDOABLE
+
+
+def some(count: int, seed: int = 0) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(seed).normal(size=(count, 8)).astype(np.float32)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "things.cbcl"
+    with Recognizer(path, "identity") as recognizer:
+        recognizer.learn("cup", some(3))
+        recognizer.learn("key", some(3, seed=1))
+    return path
+
+
+def raw(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def refused(path: Path) -> str:
+    """The one sentence that opening it gives, from every side."""
+    with Recognizer(path, "identity") as recognizer:
+        with pytest.raises(MemoryFileError) as reading:
+            recognizer.recognize(some(1)[0])
+        before = path.read_bytes()
+        with pytest.raises(MemoryFileError):
+            recognizer.learn("pen", some(2))
+        assert path.read_bytes() == before
+    assert check(path) != []
+    return str(reading.value)
+
+
+def test_it_is_one_sqlite_file_that_says_what_it_is(path: Path) -> None:
+    assert [file.name for file in path.parent.iterdir()] == ["things.cbcl"]
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert path.read_bytes()[68:72] == b"CBCL"
+
+
+def test_the_documented_way_to_read_it_without_cbcl_works(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute("SELECT label, centroids, counts FROM classes WHERE until IS NULL ORDER BY label")
+        read = {label: (np.frombuffer(c, "<f4"), np.frombuffer(n, "<i8")) for label, c, n in rows}
+    assert list(read) == ["cup", "key"]
+    np.testing.assert_allclose(read["cup"][0], some(3).mean(axis=0), rtol=1e-5)
+    assert read["cup"][1].tolist() == [3]
+
+
+def test_a_memory_of_a_newer_version_is_not_touched(path: Path) -> None:
+    raw(path, f"PRAGMA user_version = {VERSION + 1}")
+    assert "newer cbcl" in refused(path)
+
+
+def test_another_programs_database_is_not_touched(tmp_path: Path) -> None:
+    raw(tmp_path / "a.db", "CREATE TABLE t (x)")
+    assert "another program's database" in refused(tmp_path / "a.db")
+
+
+def test_a_file_that_is_no_database_is_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(b"\xff\xd8\xff" + bytes(5000))
+    assert "not a memory of cbcl" in refused(tmp_path / "a.jpg")
+
+
+def test_a_folder_is_no_memory(tmp_path: Path) -> None:
+    with Recognizer(tmp_path, "identity") as recognizer, pytest.raises(MemoryFileError, match="is a folder"):
+        recognizer.learn("cup", some(2))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TRIGGER evil AFTER INSERT ON steps BEGIN DELETE FROM classes; END",
+        "CREATE VIEW evil AS SELECT load_extension('evil')",
+        "CREATE TABLE more (x)",
+        "DROP INDEX known",
+    ],
+)
+def test_tables_that_cbcl_did_not_make_are_not_trusted(path: Path, statement: str) -> None:
+    raw(path, statement)
+    assert "cbcl did not make" in refused(path)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE classes SET centroids = zeroblob(length(centroids)) WHERE label = 'cup'",
+        "UPDATE classes SET counts = x'ffffffffffffffff' WHERE label = 'cup'",
+        "UPDATE classes SET label = 'cap' WHERE label = 'cup'",
+        "UPDATE classes SET centroids = substr(centroids, 1, 8) WHERE label = 'cup'",
+    ],
+)
+def test_a_damaged_class_is_found_told_and_can_be_forgotten(path: Path, statement: str) -> None:
+    raw(path, statement)
+    label = "cap" if "cap" in statement else "cup"
+    (finding,) = check(path)
+    assert label in finding.problem
+    assert "forget" in finding.advice
+    with Recognizer(path, "identity") as recognizer:
+        with pytest.raises(MemoryFileError, match=f"'{label}' is damaged"):
+            recognizer.recognize(some(1)[0])
+        recognizer.forget(label, for_good=True)
+        assert recognizer.labels() == {"key": 3}
+    assert check(path) == []
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("centroids", np.full((1, 8), np.nan, "<f4")),
+        ("counts", np.array([0], "<i8")),
+        ("counts", np.array([3, 3], "<i8")),
+    ],
+)
+def test_numbers_that_cannot_be_are_refused_even_with_the_right_checksum(path: Path, column: str, value: Any) -> None:
+    from cbcl.memory.rows import checksum
+
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(f"UPDATE classes SET {column} = ? WHERE label = 'cup'", (value.tobytes(),))
+        row = connection.execute("SELECT centroids, counts, spread FROM classes WHERE label = 'cup'").fetchone()
+        connection.execute("UPDATE classes SET checksum = ? WHERE label = 'cup'", (checksum("cup", *row),))
+    with Recognizer(path, "identity") as recognizer, pytest.raises(MemoryFileError, match="not written by cbcl"):
+        recognizer.recognize(some(1)[0])
+
+
+def test_what_it_says_about_itself_is_checked(path: Path) -> None:
+    raw(path, "UPDATE memory SET value = x'7b7d' WHERE name = 'about'")
+    assert "damaged" in refused(path)
+
+
+def test_a_file_with_random_damage_opens_or_says_so(path: Path) -> None:
+    rng = np.random.default_rng(0)
+    whole = path.read_bytes()
+    told = 0
+    for _ in range(60):
+        data = bytearray(whole)
+        for place in rng.integers(0, len(data), 20):
+            data[place] = rng.integers(256)
+        path.write_bytes(data)
+        for extra in path.parent.glob("things.cbcl-*"):
+            extra.unlink()
+        try:
+            with Recognizer(path, "identity") as recognizer:
+                recognizer.recognize(some(1)[0])
+                recognizer.history()
+        except MemoryFileError:
+            told += 1
+            assert check(path) != []
+    assert told > 10
+
+
+def test_a_file_cut_off_opens_or_says_so(path: Path) -> None:
+    whole = path.read_bytes()
+    for length in range(1, len(whole), 1777):
+        path.write_bytes(whole[:length])
+        assert check(path) != []
+        with Recognizer(path, "identity") as recognizer, suppress(MemoryFileError):
+            recognizer.recognize(some(1)[0])
+
+
+def test_an_empty_file_is_a_new_memory(tmp_path: Path) -> None:
+    (tmp_path / "new.cbcl").touch()
+    with Recognizer(tmp_path / "new.cbcl", "identity") as recognizer:
+        assert recognizer.labels() == {}
+        recognizer.learn("cup", some(2))
+        assert recognizer.labels() == {"cup": 2}
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with (
+        Recognizer(tmp_path / "no" / "a.cbcl", "identity") as recognizer,
+        pytest.raises(MemoryFileError, match="missing"),
+    ):
+        recognizer.learn("cup", some(2))
+
+
+FULL = """
+import resource, signal, sys
+import numpy as np
+from cbcl import Recognizer, MemoryFileError
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # then writing beyond the limit fails, as on a full disk
+with Recognizer(sys.argv[1], "identity", radius=0.0) as recognizer:
+    before = recognizer.labels()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+    try:
+        recognizer.learn("huge", np.random.default_rng(0).normal(size=(10_000, 8)))
+    except MemoryFileError as error:
+        print(error)
+    assert recognizer.labels() == before
+    assert recognizer.recognize(np.ones(8, np.float32)).ranking
+"""
+
+
+def test_on_a_full_disk_nothing_is_lost(path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", FULL, str(path)], capture_output=True, text=True, check=True)
+    assert "no room" in done.stdout
+    with Recognizer(path, "identity") as recognizer:
+        assert recognizer.labels() == {"cup": 3, "key": 3}
+        recognizer.learn("pen", some(2))
+    assert check(path) == []
+
+
+@pytest.fixture
+def as_a_user(path: Path) -> list[str]:
+    """What to put before a command so that it may write to nothing here: root must become somebody else."""
+    for folder in [*path.parents][:-1]:
+        if os.access(folder, os.W_OK):
+            folder.chmod(folder.stat().st_mode | 0o055)
+    user = ["setpriv", "--reuid=65534", "--clear-groups"] if os.geteuid() == 0 else []
+    if user and (
+        not shutil.which("setpriv") or subprocess.run([*user, sys.executable, "-c", ""], check=False).returncode
+    ):
+        pytest.skip("root may write anything, and nobody else can run this Python")
+    return user
+
+
+def test_a_read_only_memory_can_be_asked_but_not_taught(path: Path, as_a_user: list[str]) -> None:
+    path.chmod(0o444)
+    path.parent.chmod(0o555)
+    code = """
+import sys
+import numpy as np
+from cbcl import Recognizer, MemoryFileError
+with Recognizer(sys.argv[1], "identity") as recognizer:
+    print(recognizer.recognize(np.ones(8, np.float32)).ranking[0].label)
+    try:
+        recognizer.learn("pen", np.ones((2, 8), np.float32))
+    except MemoryFileError as error:
+        print(error)
+"""
+    try:
+        done = subprocess.run(
+            [*as_a_user, sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False
+        )
+    finally:
+        path.parent.chmod(0o755)
+    label, *told = done.stdout.splitlines() or [done.stderr]
+    assert label in ("cup", "key")
+    assert "read-only" in told[0]
+    assert check(path) == []
+
+
+def test_an_exported_memory_comes_back_the_same(path: Path, tmp_path: Path) -> None:
+    with closing(Memory(path)) as memory, closing(Memory(tmp_path / "copy.cbcl")) as copy:
+        files, left_out = export(memory, tmp_path / "out.safetensors")
+        assert left_out == []
+        assert [file.name for file in files] == ["out.safetensors", "out.json"]
+        import_(files[0], copy)
+        ours, theirs = memory.load(memory.view()), copy.load(copy.view())
+        assert list(ours) == list(theirs)
+        for label, stored in ours.items():
+            assert stored.concepts.centroids.tobytes() == theirs[label].concepts.centroids.tobytes()
+            assert stored.concepts.counts.tolist() == theirs[label].concepts.counts.tolist()
+            assert stored.spread == theirs[label].spread
+        assert memory.view()[:2] == copy.view()[:2]
+        with pytest.raises(MemoryFileError, match="there already"):
+            import_(files[0], copy)
+        files[0].unlink()
+        with pytest.raises(MemoryFileError, match=r"out\.json is there already"):
+            export(memory, files[0])
+        assert not files[0].exists()
+
+
+def test_two_hundred_kills_lose_nothing(tmp_path: Path) -> None:
+    script = Path(__file__).parents[1] / "support" / "kill_loop.py"
+    command = [sys.executable, str(script), str(tmp_path / "a.cbcl"), "200", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"200 kills, \d{3,} calls acknowledged, none lost, \d+ done .*; check clean\n", done.stdout)
+
+
+OTHER_NUMBERS = ("out.safetensors", "other")  # which are numbers, too
+
+SPOIL: dict[str, Callable[[bytes], bytes]] = {
+    "cut": lambda data: data[: len(data) // 2],
+    "empty": lambda data: data[:0],
+    "other": lambda data: data.replace(b"8", b"9"),
+    "list": lambda data: b"[1]" + data[:0],
+}
+
+
+@pytest.mark.parametrize(
+    ("which", "how"),
+    [(which, how) for which in ("out.safetensors", "out.json") for how in SPOIL if (which, how) != OTHER_NUMBERS],
+)
+def test_a_spoiled_export_is_not_imported(path: Path, tmp_path: Path, which: str, how: str) -> None:
+    with closing(Memory(path)) as memory, closing(Memory(tmp_path / "copy.cbcl")) as copy:
+        export(memory, tmp_path / "out.safetensors")
+        file = tmp_path / which
+        file.write_bytes(SPOIL[how](file.read_bytes()))
+        with pytest.raises(MemoryFileError):
+            import_(tmp_path / "out.safetensors", copy)
+        assert not copy.path.exists()
+
+
+def test_what_is_damaged_is_left_out_of_an_export_and_told(path: Path, tmp_path: Path) -> None:
+    raw(path, "UPDATE classes SET centroids = zeroblob(length(centroids)) WHERE label = 'cup'")
+    with closing(Memory(path)) as memory, closing(Memory(tmp_path / "copy.cbcl")) as copy:
+        files, left_out = export(memory, tmp_path / "out.safetensors")
+        assert left_out == ["cup"]
+        import_(files[0], copy)
+        assert list(copy.view().classes) == ["key"]
+
+
+@pytest.mark.parametrize(
+    ("where", "what"),
+    [
+        (("settings", "n_voters"), 0),
+        (("settings", "n_voters"), 2**70),
+        (("settings", "radius"), -1.0),
+        (("settings", "radius"), "nan"),
+        (("settings", "max_centroids"), -5),
+        (("about", "dimension"), 8.0),
+        (("about", "private"), "no"),
+        (("spreads", 0, "n"), -9),
+        (("spreads", 0, "total"), "nan"),
+        (("labels", 1), "cup"),
+        (("labels", 1), "unknown"),
+        (("labels",), ["cup"]),
+        (("labels",), ["cup", "key", "pen"]),
+    ],
+)
+def test_impossible_words_are_not_imported(path: Path, tmp_path: Path, where: tuple[Any, ...], what: Any) -> None:
+    with closing(Memory(path)) as memory, closing(Memory(tmp_path / "copy.cbcl")) as copy:
+        files, _ = export(memory, tmp_path / "out.safetensors")
+        words = json.loads(files[1].read_text())
+        place = words
+        for step in where[:-1]:
+            place = place[step]
+        place[where[-1]] = what
+        files[1].write_text(json.dumps(words))
+        with pytest.raises((MemoryFileError, LabelError)):
+            import_(files[0], copy)
+        assert not copy.path.exists()
+
+
+@pytest.mark.parametrize(
+    "change", ["n_voters = 0", "n_voters = -3", "radius = -1.0", "max_centroids = -5", "about = '[1]'", "action = 'x'"]
+)
+def test_a_history_that_was_changed_is_found(path: Path, change: str) -> None:
+    raw(path, f"UPDATE steps SET {change} WHERE step = 2")
+    assert check(path) != []
+    with Recognizer(path, "identity") as recognizer, pytest.raises(MemoryFileError):
+        recognizer.undo()
+
+
+def test_no_flipped_bit_goes_unnoticed_and_changes_an_answer(path: Path) -> None:
+    whole = path.read_bytes()
+    rng = np.random.default_rng(0)
+
+    def answers() -> Any:
+        with Recognizer(path, "identity") as recognizer:
+            history = [step[1:4] for step in recognizer.history()]
+            return recognizer.recognize(some(1)[0])[:5], recognizer.labels(), history, recognizer._memory.view()[:2]
+
+    before = answers()
+    told = 0
+    for place in rng.choice(8 * len(whole), 300, replace=False):
+        data = bytearray(whole)
+        data[place // 8] ^= 1 << (place % 8)
+        path.write_bytes(data)
+        for extra in path.parent.glob("things.cbcl-*"):
+            extra.unlink()
+        findings = check(path)
+        told += bool(findings)
+        if not findings:
+            assert answers() == before, place
+    assert told > 10
+
+
+def test_a_file_may_not_choose_what_else_is_opened(path: Path) -> None:
+    from cbcl.memory.rows import checksum
+
+    for name in ("/dev/zero.onnx", "timm/resnet18"):
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            (old,) = connection.execute("SELECT value FROM memory WHERE name = 'about'").fetchone()
+            value = json.dumps({**json.loads(old), "backbone": name}).encode()
+            connection.execute(
+                "UPDATE memory SET value = ?, checksum = ? WHERE name = 'about'", (value, checksum("about", value))
+            )
+        with Recognizer(path) as recognizer, pytest.raises(BackboneError, match="give that backbone"):
+            recognizer.recognize(some(1)[0])
+
+
+def test_settings_outlive_a_thousand_steps(tmp_path: Path) -> None:
+    with Recognizer(tmp_path / "a.cbcl", "identity", radius=0.5, max_centroids=4) as recognizer:
+        recognizer.learn("cup", some(3))
+        before = recognizer._memory.view().settings
+        for _ in range(REMEMBERED // 2 + 100):
+            recognizer.rename("cup", "mug")
+            recognizer.undo()
+        assert recognizer._memory.view().settings == before
+        assert len(recognizer.history()) <= REMEMBERED + UNDOABLE
+        assert recognizer.undo().action == "learn"
+
+
+def test_a_memory_deleted_or_replaced_while_open_is_told(path: Path, tmp_path: Path) -> None:
+    with Recognizer(path, "identity") as recognizer:
+        assert recognizer.labels() == {"cup": 3, "key": 3}
+        recognizer.learn("fox", some(2))
+        path.rename(tmp_path / "moved.cbcl")
+        with pytest.raises(MemoryFileError, match="moved or deleted"):
+            recognizer.learn("pen", some(2))
+    with Recognizer(tmp_path / "other.cbcl", "identity") as other:
+        other.learn("owl", some(2))
+    with Recognizer(tmp_path / "moved.cbcl", "identity") as recognizer:
+        assert "fox" in recognizer.labels()
+        recognizer.learn("pen", some(2))
+        (tmp_path / "other.cbcl").replace(tmp_path / "moved.cbcl")
+        with pytest.raises(MemoryFileError, match="was replaced"):
+            recognizer.labels()
+
+
+def test_a_memory_moved_away_while_open_is_whole_and_closing_never_fails(path: Path, tmp_path: Path) -> None:
+    recognizer = Recognizer(path, "identity")
+    recognizer.learn("fox", some(2))
+    path.rename(tmp_path / "moved.cbcl")
+    recognizer.close()
+    with Recognizer(tmp_path / "moved.cbcl", "identity") as moved:
+        assert moved.labels() == {"cup": 3, "fox": 2, "key": 3}
+        (tmp_path / "moved.cbcl").rename(tmp_path / "again.cbcl")
+        (tmp_path / "moved.cbcl").mkdir()
+    assert check(tmp_path / "again.cbcl") == []
+
+
+def test_the_working_folder_may_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with Recognizer("a.cbcl", "identity") as recognizer:
+        recognizer.learn("cup", some(2))
+        monkeypatch.chdir(tmp_path / "other")
+        recognizer.learn("key", some(2))
+        assert recognizer.labels() == {"cup": 2, "key": 2}
+    assert not (tmp_path / "other" / "a.cbcl").exists()
+
+
+def test_a_child_process_loses_nothing(path: Path) -> None:
+    code = """
+import os, sys
+import numpy as np
+from cbcl import Recognizer
+recognizer = Recognizer(sys.argv[1], "identity")
+recognizer.learn("parent", np.ones((2, 8)))
+recognizer.labels()
+turn, done = os.pipe(), os.pipe()
+child = os.fork()
+if child == 0:
+    recognizer.learn("child", np.ones((2, 8)))
+    os.write(done[1], b".")
+    os.read(turn[0], 1)
+    recognizer.learn("again", np.ones((2, 8)))
+    os.write(done[1], b".")
+    os.read(turn[0], 1)  # and is killed
+os.read(done[0], 1)
+recognizer.close()
+with Recognizer(sys.argv[1], "identity") as other:
+    other.learn("other", np.ones((2, 8)))
+os.write(turn[1], b".")
+os.read(done[0], 1)
+os.kill(child, 9)
+os.waitpid(child, 0)
+"""
+    subprocess.run([sys.executable, "-c", code, str(path)], check=True)
+    with Recognizer(path, "identity") as recognizer:
+        assert set(recognizer.labels()) == {"cup", "key", "parent", "child", "other", "again"}
+    assert check(path) == []
+
+
+def test_what_another_user_learns_is_seen_from_a_read_only_place(path: Path, as_a_user: list[str]) -> None:
+    """Where nothing can be written, not even locks, the file is read as it is, and again when it has changed."""
+    code = """
+import sys
+import numpy as np
+from cbcl import Recognizer
+recognizer = Recognizer(sys.argv[1], "identity")
+print(list(recognizer.labels()), flush=True)
+input()
+print(list(recognizer.labels()), flush=True)
+"""
+    path.parent.chmod(0o555)
+    command = [*as_a_user, sys.executable, "-c", code, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as reader:
+        assert reader.stdout is not None
+        assert reader.stdin is not None
+        assert reader.stdout.readline() == "['cup', 'key']\n"
+        path.parent.chmod(0o755)
+        with Recognizer(path, "identity") as recognizer:
+            recognizer.learn("pen", some(2))
+        path.parent.chmod(0o555)
+        reader.stdin.write("\n")
+        reader.stdin.flush()
+        assert reader.stdout.readline() == "['cup', 'key', 'pen']\n"
+        reader.stdin.close()
+    path.parent.chmod(0o755)
+
+
+def test_a_pipe_and_a_circle_of_links_are_no_memories(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    for name in ("pipe", "circle", "x" * 300):
+        with Recognizer(tmp_path / name, "identity") as recognizer, pytest.raises(MemoryFileError):
+            recognizer.learn("cup", some(2))

@@ -1,0 +1,178 @@
+"""The vote: labels are those of Algorithm 2, whoever finds the neighbours and however many are asked at once."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
+from support import reference
+from support.strategies import radii, vectors
+from threadpoolctl import threadpool_limits
+
+from cbcl import Concepts, agg_var, rank_vote, vote
+from cbcl.method.kernel import KERNEL, NUMPY, Kernel
+from cbcl.method.search import MANY_VOTERS, ROWS, TILE, Index, Search
+
+KERNELS = pytest.mark.parametrize("kernel", [KERNEL, NUMPY], ids=["compiled", "numpy"])
+many = settings(max_examples=150, deadline=None)
+
+
+def concepts_of(rows: list[list[float]], counts: list[int]) -> Concepts:
+    return Concepts(np.array(rows, dtype=np.float32), np.array(counts))
+
+
+@many
+@given(st.data())
+def test_votes_are_those_of_the_literal_algorithm(data: st.DataObject) -> None:
+    x = data.draw(vectors(least=2))
+    radius = data.draw(radii(x))
+    cut = data.draw(st.integers(1, len(x) - 1))
+    classes = [agg_var(x[:cut], radius), agg_var(x[cut:], radius), agg_var(x[: cut // 2 + 1], radius)]
+    queries = np.concatenate([x[:5], data.draw(vectors(most=5, d=x.shape[1]))])
+    n = data.draw(st.integers(1, 12))
+    got = vote(queries, classes, n)
+    want = np.array([reference.votes(query, classes, n) for query in queries])
+    assert got.argmax(axis=1).tolist() == want.argmax(axis=1).tolist()
+    coincident = want.max(axis=1) > 1e290
+    np.testing.assert_array_equal(got[~coincident], want[~coincident])
+    assert (want[coincident] > 0)[got[coincident] > 1e290].all()
+
+
+@KERNELS
+@many
+@given(st.data())
+def test_the_nearest_are_those_that_measuring_all_would_find(kernel: Kernel, data: st.DataObject) -> None:
+    x = data.draw(vectors())
+    queries = np.concatenate([x[:3], data.draw(vectors(most=4, d=x.shape[1]))])
+    n = data.draw(st.integers(1, len(x)))
+    got = Search(Index([agg_var(x, 0.0)]), n, kernel).nearest(queries, n)
+    for query, indices, distances in zip(queries, got.indices, got.distances, strict=True):
+        every = np.array([reference.distance(query, centroid) for centroid in x])
+        order = np.argsort(every, kind="stable")[:n]
+        assert indices.tolist() == order.tolist()
+        assert distances.tolist() == every[order].tolist()
+
+
+@KERNELS
+@pytest.mark.parametrize("n", [1, 10, MANY_VOTERS + 1])
+@pytest.mark.parametrize("lattice", [False, True], ids=["real", "ties"])
+def test_many_centroids_are_searched_tile_after_tile(kernel: Kernel, n: int, lattice: bool) -> None:
+    rng = np.random.default_rng(n)
+    m = 2 * TILE + 700  # three tiles, the last with an incomplete span
+    x = (rng.integers(0, 5, (m, 4)) if lattice else rng.normal(size=(m, 4))).astype(np.float32)
+    x[TILE + 5] = 1e30  # no bound holds for it
+    queries = np.concatenate([x[:20] + np.float32(0.5), x[TILE + 4 : TILE + 6]])
+    got = Search(Index([agg_var(x, 0.0)]), n, kernel).nearest(queries, n)
+    for query, indices in zip(queries, got.indices, strict=True):
+        every = np.array([reference.distance(query, centroid) for centroid in x])
+        assert indices.tolist() == np.argsort(every, kind="stable")[:n].tolist()
+
+
+def test_a_vector_on_a_centroid_belongs_to_its_class() -> None:
+    crowd = concepts_of([[1.0], [1.1], [0.9]], [1, 1, 1])
+    assert vote([[2.0]], [concepts_of([[2.0]], [50]), crowd], n_voters=4).argmax() == 0
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_on_centroids_of_several_classes_the_smallest_class_wins_then_the_first(n: int) -> None:
+    here = [[7.0]]
+    big, small, same = concepts_of([*here, [9.0]], [3, 2]), concepts_of(here, [2]), concepts_of(here, [2])
+    assert vote(here, [big, small, same], n).argmax() == 1
+    assert vote(here, [same, big, small], n).argmax() == 0
+    crowd = concepts_of(here * 4, [1, 1, 1, 1])  # coincides four times, and has four vectors
+    assert vote(here, [crowd, small], n).argmax() == 1
+
+
+def test_what_the_distance_itself_rounds_away_is_a_tie() -> None:
+    tiny = [concepts_of([[1e-7]], [1]), concepts_of([[2e-7]], [1])]
+    assert vote([[1e10]], tiny, 1).argmax() == 0
+
+
+def test_a_vector_on_very_many_centroids_is_as_good_as_on_one() -> None:
+    x = np.zeros((3000, 3), dtype=np.float32)
+    x[::2] = -0.0
+    classes = [agg_var(x, 0.0), agg_var(x[:1000], 0.0), agg_var(x + 1, 0.0)]
+    assert (vote(x[:64], classes, 5).argmax(axis=1) == 1).all()
+
+
+def test_class_size_weighs_in_where_several_vote() -> None:
+    near, far = concepts_of([[0.0]], [9]), concepts_of([[3.0]], [1])
+    assert vote([[1.0]], [near, far], n_voters=1).argmax() == 0
+    assert vote([[1.0]], [near, far], n_voters=2).argmax() == 1  # 1/1/9 against 1/2/1
+
+
+def test_more_voters_than_centroids_means_all_of_them() -> None:
+    classes = [concepts_of([[0.0], [1.0]], [1, 1]), concepts_of([[5.0]], [1])]
+    np.testing.assert_array_equal(vote([[2.0]], classes, 1000), vote([[2.0]], classes, 3))
+
+
+def test_an_infinite_radius_is_nearest_class_mean() -> None:
+    x, y, queries = three_blobs()
+    classes = [agg_var(x[y == label], math.inf) for label in range(3)]
+    want = NearestCentroid().fit(x, y).predict(queries)
+    np.testing.assert_array_equal(vote(queries, classes, 1).argmax(axis=1), want)
+
+
+def test_a_radius_of_zero_with_one_voter_is_one_nearest_neighbour() -> None:
+    x, y, queries = three_blobs()
+    classes = [agg_var(x[y == label], 0.0) for label in range(3)]
+    want = KNeighborsClassifier(1, algorithm="brute").fit(x, y).predict(queries)
+    np.testing.assert_array_equal(vote(queries, classes, 1).argmax(axis=1), want)
+
+
+def test_neither_batch_nor_threads_nor_order_change_a_vote() -> None:
+    x, y, queries = three_blobs(d=256)
+    classes = [agg_var(x[y == label], 20.0) for label in range(3)]
+    whole = vote(queries, classes, 5)
+    one_by_one = np.concatenate([vote(query[np.newaxis], classes, 5) for query in queries])
+    np.testing.assert_array_equal(one_by_one, whole)
+    np.testing.assert_array_equal(vote(queries[::-1], classes, 5)[::-1], whole)
+    assert 60 * len(queries) > 2 * ROWS  # several blocks, on several threads
+    for threads in (1, 2, 4):
+        with threadpool_limits(threads):
+            np.testing.assert_array_equal(vote(np.repeat(queries, 60, axis=0), classes, 5)[::60], whole)
+
+
+def test_the_rank_vote_is_that_of_the_published_code() -> None:
+    rng = np.random.default_rng(3)
+    classes = [agg_var(rng.normal(size=(6, 5)) + label, 1.5) for label in range(4)]
+    queries = rng.normal(size=(30, 5)).astype(np.float32) + 1
+    got = rank_vote(queries, classes, 4)
+    for query, row in zip(queries, got, strict=True):
+        pairs = sorted((reference.distance(query, c), y) for y, known in enumerate(classes) for c in known.centroids)
+        far, near = pairs[-1][0], pairs[0][0]
+        votes = [0.0] * 4
+        for rank, (distance, y) in enumerate(pairs[:4], start=1):
+            votes[y] += (1 / rank) * (far - distance) / (far - near) / classes[y].size
+        np.testing.assert_allclose(row, votes, rtol=1e-12)
+
+
+def test_the_rank_vote_knows_zero_and_equal_distances() -> None:
+    classes = [concepts_of([[0.0], [2.0]], [1, 1]), concepts_of([[9.0]], [2])]
+    assert rank_vote([[0.0]], classes, 1).tolist() == [[0.5, 0.0]]
+    assert rank_vote([[1.0]], classes[:1], 2).tolist() == [[0.75]]
+
+
+@pytest.mark.parametrize("how", [vote, rank_vote])
+def test_bad_input_is_refused_in_so_many_words(how: object) -> None:
+    classes = [agg_var([[1.0, 2.0]], 1.0)]
+    for arguments, message in (
+        (([[1.0]], classes, 1), "vectors have 1 features, but the concepts have 2"),
+        (([[1.0, math.nan]], classes, 1), "hold NaN, infinity or a number too large"),
+        (([[1.0, 2.0]], classes, 0), "n_voters=0 is no count: give a whole number of at least 1"),
+        (([[1.0, 2.0]], [], 1), "give the concepts of at least one class"),
+        (([[1.0, 2.0]], [*classes, agg_var([[1.0]], 1.0)], 1), r"centroids of \[1, 2\] features"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            how(*arguments)  # type: ignore[operator]
+
+
+def three_blobs(d: int = 6) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], [40, 25, 60])
+    x = (rng.normal(size=(len(y), d)) + y[:, np.newaxis]).astype(np.float32)
+    return x, y, (rng.normal(size=(50, d)) + 1).astype(np.float32)

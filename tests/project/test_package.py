@@ -1,0 +1,97 @@
+"""The house: its public names, and which room may import from which."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import cbcl
+
+SOURCE = Path(cbcl.__file__).parent
+
+# A room may import from those before it and from itself. Some know nothing of another, although it stands before them.
+ROOMS = "errors files machine folders method vision memory recognition rivals study client web cli __main__".split()
+APART = {("vision", "method"), ("memory", "vision"), ("client", "recognition"), ("client", "study"), ("web", "study")}
+
+
+def module_name(path: Path) -> str:
+    parts = ("cbcl", *path.relative_to(SOURCE).with_suffix("").parts)
+    return ".".join(part for part in parts if part != "__init__")
+
+
+MODULES = {module_name(path): path for path in SOURCE.rglob("*.py")}
+
+
+def imports(path: Path) -> set[str]:
+    """The modules of ours that a file imports, wherever in the file."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            submodules = {f"{node.module}.{alias.name}" for alias in node.names} & set(MODULES)
+            names |= submodules or {node.module}
+    return names & set(MODULES)
+
+
+def room_of(name: str) -> str:
+    return name.split(".")[1]
+
+
+def test_rooms_import_only_from_rooms_to_their_left() -> None:
+    for name, path in MODULES.items():
+        for imported in imports(path) - {"cbcl"} if name != "cbcl" else ():
+            rooms = room_of(name), room_of(imported)
+            assert ROOMS.index(rooms[1]) <= ROOMS.index(rooms[0]), f"{name} imports {imported}"
+            assert rooms not in APART, f"{name} imports {imported}"
+
+
+def test_no_module_imports_itself_in_a_circle() -> None:
+    graph = {name: imports(path) - {"cbcl"} for name, path in MODULES.items() if name != "cbcl"}
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names them
+
+
+def test_public_names_are_sorted_documented_and_there() -> None:
+    assert cbcl.__all__ == sorted(cbcl.__all__)
+    for name in cbcl.__all__:
+        assert getattr(cbcl, name).__doc__, name
+
+
+def loaded_by(code: str) -> set[str]:
+    """The packages beyond the standard library that are loaded in the end."""
+    code += "\nimport sys; print(*{name.split('.')[0] for name in sys.modules} - set(sys.stdlib_module_names))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return {name for name in done.stdout.split() if not name.startswith("_")}
+
+
+def test_importing_it_loads_nothing_else() -> None:
+    assert loaded_by("import cbcl") <= {"cbcl", *loaded_by("")}
+
+
+def test_what_is_asked_for_is_loaded_then() -> None:
+    heavy = {
+        "onnx",
+        "onnxruntime",
+        "sklearn",
+        "scipy",
+        "torch",
+        "fastapi",
+        "matplotlib",
+        "rich",
+        "click",
+        "safetensors",
+    }
+    assert loaded_by("import cbcl; cbcl.CBCLClassifier") & heavy == {"sklearn", "scipy"}
+    assert loaded_by("import cbcl; cbcl.Recognizer, cbcl.load_backbone, cbcl.vote") & heavy == set()
+    assert loaded_by("import cbcl.cli.commands") & heavy == {"click"}
+
+
+def test_every_public_name_is_offered_and_found() -> None:
+    assert dir(cbcl) == cbcl.__all__
+    with pytest.raises(AttributeError, match="no attribute 'cbcl'"):
+        _ = cbcl.cbcl

@@ -1,0 +1,561 @@
+"""Recognizer: what it promises, on vectors (fast) and on photographs (the real thing)."""
+
+from __future__ import annotations
+
+import io
+import math
+import multiprocessing
+import sqlite3
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+from sklearn.datasets import load_digits
+from support.memory_contents import known as contents
+from support.photos import NAMES, encoded, folders, views
+
+from cbcl import (
+    Answer,
+    BackboneError,
+    CBCLClassifier,
+    LabelError,
+    MemoryFileError,
+    PictureError,
+    Recognizer,
+    load_backbone,
+)
+from cbcl.memory.check import check
+from cbcl.memory.transaction import UNDOABLE
+from cbcl.method.confidence import familiarity
+from cbcl.recognition import examples
+
+RNG = np.random.default_rng(0)
+MEANS = {label: RNG.normal(size=16) * 3 for label in ("cup", "key", "pen", "owl")}
+
+
+def some(label: str, count: int, seed: int = 0) -> np.ndarray[Any, Any]:
+    return np.random.default_rng([seed, *label.encode()]).normal(MEANS[label], size=(count, 16)).astype(np.float32)
+
+
+def vectors_only(path: Path, **options: Any) -> Recognizer:
+    return Recognizer(path, backbone="identity", **options)
+
+
+@pytest.fixture
+def things(tmp_path: Path) -> Any:
+    with vectors_only(tmp_path / "things.cbcl") as recognizer:
+        for label in ("cup", "key", "pen"):
+            recognizer.learn(label, some(label, 5))
+        yield recognizer
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A memory of four photographs, three views of each."""
+    with Recognizer(tmp_path_factory.mktemp("seen") / "photos.cbcl") as recognizer:
+        for name in NAMES:
+            recognizer.learn(name, views(name, 3))
+        yield recognizer
+
+
+def test_photographs_learned_from_three_views_are_recognized_from_others(seen: Recognizer) -> None:
+    answers = [(name, seen.recognize(view)) for name in NAMES for view in views(name, 5, seed=1)]
+    assert np.mean([answer.ranking[0].label == name for name, answer in answers]) >= 0.95
+    assert np.mean([answer.label == name for name, answer in answers]) >= 0.7
+
+
+def test_an_answer_has_its_ranking_its_evidence_and_thumbnails(seen: Recognizer) -> None:
+    answer = seen.recognize(views("coffee", 1, seed=2)[0])
+    assert answer.ranking[0].label == "coffee"
+    assert answer.confidence == (answer.ranking[0].confidence if answer.label else 1 - familiarity(answer.strangeness))
+    assert [guess.confidence for guess in answer.ranking] == sorted(
+        (guess.confidence for guess in answer.ranking), reverse=True
+    )
+    assert sum(guess.confidence for guess in answer.ranking) == pytest.approx(familiarity(answer.strangeness))
+    (reason,) = answer.evidence
+    assert (reason.label, reason.pictures, len(reason.examples)) == ("coffee", 3, 3)
+    assert max(Image.open(io.BytesIO(reason.examples[0].jpeg)).size) == 128
+    assert reason.distance == answer.ranking[0].distance
+
+
+def test_recognizer_and_estimator_give_the_same_answers_bit_for_bit(seen: Recognizer) -> None:
+    asked = [view for name in NAMES for view in views(name, 4, seed=3)]
+    many = seen.recognize_many(asked)
+    one_by_one = [seen.recognize(view) for view in asked]
+    assert [answer.ranking for answer in many if isinstance(answer, Answer)] == [one.ranking for one in one_by_one]
+    estimator = seen.as_estimator()
+    assert isinstance(estimator, CBCLClassifier)
+    vectors = seen.embed(asked)
+    assert estimator.predict(vectors).tolist() == [answer.ranking[0].label for answer in one_by_one]
+    assert estimator.explain(vectors).distances[:, 0].tolist() == [answer.evidence[0].distance for answer in one_by_one]
+
+
+def test_the_estimator_and_the_recognizer_learn_the_same(tmp_path: Path) -> None:
+    estimator = CBCLClassifier(random_state=0)
+    with vectors_only(tmp_path / "a.cbcl") as recognizer:
+        for label in ("cup", "key", "pen", "cup"):
+            recognizer.learn(label, some(label, 7))
+            estimator.partial_fit(some(label, 7), [label] * 7)
+        learned = recognizer.as_estimator()
+        for label in estimator.concepts_:
+            assert learned.concepts_[label].centroids.tobytes() == estimator.concepts_[label].centroids.tobytes()
+            assert learned.concepts_[label].counts.tolist() == estimator.concepts_[label].counts.tolist()
+
+
+def test_what_is_learned_is_there_for_the_next_who_opens_the_file(things: Recognizer) -> None:
+    with vectors_only(things.path) as again:
+        assert contents(again) == contents(things)
+        assert again.labels() == {"cup": 5, "key": 5, "pen": 5}
+    assert check(things.path) == []
+
+
+def test_learning_a_class_leaves_the_others_alone(things: Recognizer) -> None:
+    before = contents(things)
+    things.learn("owl", some("owl", 5))
+    after = contents(things)
+    assert {label: after[label] for label in before} == before
+
+
+def test_learning_in_two_goes_is_learning_in_one(tmp_path: Path) -> None:
+    with vectors_only(tmp_path / "a.cbcl", radius=3.0) as one, vectors_only(tmp_path / "b.cbcl", radius=3.0) as two:
+        one.learn("cup", some("cup", 9))
+        two.learn("cup", some("cup", 9)[:4])
+        two.learn("cup", some("cup", 9)[4:])
+        assert contents(one) == contents(two)
+
+
+def test_answers_do_not_depend_on_how_often_learning_was_interrupted(tmp_path: Path) -> None:
+    with vectors_only(tmp_path / "a.cbcl", radius=6.0) as one, vectors_only(tmp_path / "b.cbcl", radius=6.0) as many:
+        one.learn_many({label: some(label, 6) for label in MEANS})
+        for turn in range(6):
+            for label in sorted(MEANS, reverse=True):
+                many.learn(label, some(label, 6)[turn])
+        assert [stored.spread for stored in one._current().classes.values()] == [
+            stored.spread for stored in many._current().classes.values()
+        ]
+        asked = np.concatenate([some(label, 9, seed=1) * scale for label in MEANS for scale in (1.0, 0.3)])
+        assert [answer[:5] for answer in one.recognize_many(asked)] == [
+            answer[:5] for answer in many.recognize_many(asked)
+        ]
+
+
+def test_a_forgotten_class_was_never_there(things: Recognizer) -> None:
+    before = contents(things)
+    things.learn("owl", some("owl", 5))
+    things.forget("owl")
+    assert contents(things) == before
+
+
+def test_the_budget_holds_and_survives_reopening(tmp_path: Path) -> None:
+    with vectors_only(tmp_path / "a.cbcl", radius=0.0, max_centroids=12) as recognizer:
+        for label in MEANS:
+            recognizer.learn(label, some(label, 6))
+            assert recognizer.as_estimator().n_centroids_ <= 12
+    with vectors_only(tmp_path / "a.cbcl", radius=0.0) as recognizer:
+        recognizer.learn("cup", some("cup", 20, seed=1))
+        assert recognizer.as_estimator().n_centroids_ <= 12
+        assert recognizer.labels()["cup"] == 26
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("learn"), st.sampled_from(sorted(MEANS)), st.integers(1, 4)),
+        st.tuples(st.just("forget"), st.sampled_from(sorted(MEANS))),
+        st.tuples(st.just("rename"), st.sampled_from(sorted(MEANS)), st.sampled_from(sorted(MEANS))),
+        st.tuples(st.just("merge"), st.sampled_from(sorted(MEANS)), st.sampled_from(sorted(MEANS))),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=STEPS, radius=st.sampled_from([0.0, 4.0, float("inf")]), limit=st.sampled_from([None, 5]))
+def test_undoing_goes_back_through_every_state_there_was(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[Any, ...]], radius: float, limit: int | None
+) -> None:
+    path = tmp_path_factory.mktemp("undo") / "a.cbcl"
+    with vectors_only(path, radius=radius, max_centroids=limit) as recognizer:
+        recognizer.learn("cup", some("cup", 2))
+        states = [contents(recognizer)]
+        for number, (action, *about) in enumerate(steps):
+            try:
+                if action == "learn":
+                    recognizer.learn(about[0], some(about[0], about[1], seed=number))
+                else:
+                    getattr(recognizer, action)(*about)
+            except LabelError:
+                assert contents(recognizer) == states[-1]
+                continue
+            states.append(contents(recognizer))
+        assert contents(recognizer) == states[-1]
+        while len(states) > 1:
+            recognizer.undo()
+            states.pop()
+            assert contents(recognizer) == states[-1]
+    assert check(path) == []
+
+
+def test_twenty_steps_can_be_undone_and_the_rest_is_not_kept(tmp_path: Path) -> None:
+    with vectors_only(tmp_path / "a.cbcl") as recognizer:
+        for number in range(UNDOABLE + 10):
+            recognizer.learn("cup", some("cup", 1, seed=number))
+        with sqlite3.connect(recognizer.path) as raw:
+            assert raw.execute("SELECT count(*) FROM classes").fetchone()[0] == UNDOABLE + 1
+        raw.close()
+        for _ in range(UNDOABLE):
+            recognizer.undo()
+        with pytest.raises(MemoryFileError, match="nothing to undo"):
+            recognizer.undo()
+        assert recognizer.labels() == {"cup": 10}
+
+
+def test_what_is_forgotten_for_good_is_nowhere_in_the_file(tmp_path: Path) -> None:
+    def everything() -> bytes:
+        return b"".join(file.read_bytes() for file in tmp_path.iterdir())
+
+    with vectors_only(tmp_path / "a.cbcl") as recognizer:
+        recognizer.learn("cup", some("cup", 5))
+        recognizer.learn("secret", some("key", 5))
+        traces = [contents(recognizer)["secret"][0][:32], b"secret", b"hidden"]
+        recognizer.rename("secret", "hidden")
+        assert all(trace in everything() for trace in traces)
+        recognizer.forget("hidden")
+        recognizer.forget("hidden", for_good=True)  # though it is forgotten already
+        assert not any(trace in everything() for trace in traces)
+        with pytest.raises(MemoryFileError, match="nothing to undo"):
+            recognizer.undo()
+        assert recognizer.labels() == {"cup": 5}
+
+
+def test_merged_classes_are_one(things: Recognizer) -> None:
+    things.merge("pen", "key")
+    assert things.labels() == {"cup": 5, "key": 10}
+    both = np.concatenate([some("key", 5), some("pen", 5)]).mean(axis=0)
+    np.testing.assert_allclose(things.as_estimator().concepts_["key"].centroids[0], both, rtol=1e-5, atol=1e-5)
+
+
+def test_labels_may_hold_slashes_and_emoji_and_composed_letters_are_one(tmp_path: Path) -> None:
+    with vectors_only(tmp_path / "a.cbcl") as recognizer:
+        for label in (
+            "a/b\\c",
+            "🐱 'cat'; DROP TABLE classes",
+            "cafe\N{COMBINING ACUTE ACCENT}",
+            "caf\N{LATIN SMALL LETTER E WITH ACUTE}",
+        ):
+            recognizer.learn(label, some("cup", 2))
+        assert list(recognizer.labels()) == ["a/b\\c", "café", "🐱 'cat'; DROP TABLE classes"]
+        wrong: list[Any] = ["", "  ", "two\nlines", "x" * 201, 7, "\u200b", "a\u2028b", "a\u202eb", "Unknown"]
+        for label in wrong:
+            with pytest.raises(LabelError, match="cannot be a label"):
+                recognizer.learn(label, some("cup", 2))
+
+
+def test_what_is_not_known_is_told_with_what_is(things: Recognizer) -> None:
+    wrong = (("forget", "cups"), ("rename", "cups", "x"), ("merge", "cups", "key"), ("merge", "key", "cups"))
+    for action, *about in wrong:
+        with pytest.raises(LabelError, match="'cups' is not known; there are 'cup'"):
+            getattr(things, action)(*about)
+    with pytest.raises(LabelError, match="is taken"):
+        things.rename("cup", "key")
+    with pytest.raises(LabelError, match="with itself"):
+        things.merge("cup", "cup")
+
+
+def test_a_memory_opened_with_another_backbone_is_an_error_that_names_both(things: Recognizer, tmp_path: Path) -> None:
+    other = load_backbone(lambda things: things, name="other-encoder")
+    with Recognizer(things.path, backbone=other) as wrong:
+        for call in (lambda: wrong.learn("cup", some("cup", 1)), lambda: wrong.recognize(some("cup", 1)[0])):
+            with pytest.raises(BackboneError, match=r"identity .* not through other-encoder"):
+                call()
+    with Recognizer(tmp_path / "own.cbcl", backbone=other) as own:
+        own.learn("cup", some("cup", 3))
+    with Recognizer(tmp_path / "own.cbcl") as lost, pytest.raises(BackboneError, match="learned through other-encoder"):
+        lost.recognize(some("cup", 1)[0])
+
+
+def test_nothing_is_written_by_asking(tmp_path: Path) -> None:
+    with vectors_only(tmp_path / "none.cbcl") as recognizer:
+        assert recognizer.labels() == {}
+        with pytest.raises(MemoryFileError, match="there is no memory at"):
+            recognizer.recognize(some("cup", 1)[0])
+        with pytest.raises(MemoryFileError, match="there is no memory at"):
+            recognizer.forget("cup")
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_broken_picture_is_fatal_or_reported_as_the_caller_chose(tmp_path: Path) -> None:
+    photos = folders(tmp_path / "photos", NAMES[:1])
+    (photos / NAMES[0] / "broken.jpg").write_bytes(b"no picture")
+    with Recognizer(tmp_path / "a.cbcl") as recognizer:
+        with pytest.raises(PictureError, match=r"broken\.jpg is not a picture"):
+            recognizer.learn("x", photos)
+        assert not recognizer.path.exists()
+        learned = recognizer.learn("x", photos, broken="report")
+        assert learned.pictures == {"x": 3}
+        assert len(learned.problems) == 1
+        answers = recognizer.recognize_many(photos, broken="report")
+        assert [isinstance(answer, Answer) for answer in answers] == [True, True, True, False]
+        with pytest.raises(PictureError):
+            recognizer.recognize_many(photos)
+        with pytest.raises(PictureError, match="nothing to learn"):
+            recognizer.learn("y", [])
+
+
+def test_any_way_in_gives_the_same_vector(tmp_path: Path) -> None:
+    data = encoded(views("coffee", 1)[0], "PNG")
+    (tmp_path / "a b").mkdir()
+    file = tmp_path / "a b" / "1.png"
+    file.write_bytes(data)
+    picture = Image.open(file)
+    frames = np.asarray(picture)[np.newaxis]
+    with Recognizer(tmp_path / "a.cbcl", cache=False) as recognizer:
+        ways = [
+            file,
+            str(file),
+            file.parent,
+            str(tmp_path / "*" / "*.png"),
+            data,
+            picture,
+            np.asarray(picture),
+            frames,
+            [data],
+        ]
+        vectors = [recognizer.embed(way) for way in ways]
+    assert all(vector.shape == (1, 1280) and vector.tobytes() == vectors[0].tobytes() for vector in vectors)
+
+
+def test_a_private_memory_keeps_no_thumbnail_and_nothing_in_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CBCL_HOME", str(tmp_path / "home"))
+    photos = folders(tmp_path / "photos", NAMES[:2])
+    with Recognizer(tmp_path / "a.cbcl", private=True) as recognizer:
+        recognizer.learn("x", photos)
+    with Recognizer(tmp_path / "a.cbcl") as recognizer:
+        recognizer.learn("y", photos / NAMES[0])
+        assert recognizer.recognize(photos / NAMES[0] / "0.jpg").evidence[0].examples == ()
+    assert not (tmp_path / "home" / "cache" / "vectors.sqlite").exists()
+
+
+def test_too_far_from_everything_is_unknown(tmp_path: Path) -> None:
+    with vectors_only(tmp_path / "a.cbcl") as recognizer:
+        for label in ("cup", "key", "pen"):
+            recognizer.learn(label, some(label, 8))
+        known = [
+            answer for label in ("cup", "key", "pen") for answer in recognizer.recognize_many(some(label, 20, seed=9))
+        ]
+        strange = recognizer.recognize_many(some("owl", 20, seed=9))
+    assert np.mean([isinstance(answer, Answer) and answer.label is None for answer in strange]) > 0.9
+    assert np.mean([isinstance(answer, Answer) and answer.label is None for answer in known]) < 0.25
+    assert all(isinstance(answer, Answer) and (answer.label is None) == (answer.strangeness > 1) for answer in strange)
+
+
+def test_pictures_that_are_all_alike_do_not_make_everything_else_unknown(tmp_path: Path) -> None:
+    with vectors_only(tmp_path / "a.cbcl") as recognizer:
+        for label in ("cup", "key", "pen"):
+            burst = some(label, 1) + 0.01 * some(label, 5, seed=3)
+            recognizer.learn(label, burst)
+        known = [recognizer.recognize(some(label, 1, seed=seed)[0]) for label in ("cup", "key") for seed in range(1, 9)]
+        strange = recognizer.recognize_many(some("owl", 10))
+    assert np.mean([answer.label is None for answer in known]) < 0.5
+    assert all(answer.label is None for answer in strange)
+
+
+def test_without_evidence_nothing_is_unknown(tmp_path: Path) -> None:
+    with vectors_only(tmp_path / "a.cbcl") as recognizer:
+        for label in ("cup", "key"):
+            recognizer.learn(label, some(label, 1))
+        assert recognizer.recognize(some("owl", 1)[0] * 100).label is not None
+
+
+def test_another_recognizer_sees_what_is_learned_meanwhile(things: Recognizer) -> None:
+    with vectors_only(things.path) as other:
+        assert "owl" not in other.labels()
+        things.learn("owl", some("owl", 5))
+        assert other.recognize(some("owl", 1, seed=5)[0]).ranking[0].label == "owl"
+        other.forget("owl")
+        assert "owl" not in things.labels()
+        assert things.undo().action == "forget"
+        assert "owl" in other.labels()
+
+
+def _learn_alone(path: Path, label: str, count: int) -> None:
+    with vectors_only(path) as recognizer:
+        for number in range(count):
+            recognizer.learn(label, some("cup", 1, seed=number))
+
+
+def test_processes_that_learn_at_once_lose_nothing(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    path = tmp_path / "shared.cbcl"
+    workers = [context.Process(target=_learn_alone, args=(path, f"thing {n % 3}", 25)) for n in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+        assert worker.exitcode == 0
+    with vectors_only(path) as recognizer:
+        assert recognizer.labels() == {"thing 0": 50, "thing 1": 25, "thing 2": 25}
+    assert check(path) == []
+
+
+def test_threads_may_share_a_recognizer(things: Recognizer) -> None:
+    errors: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            for turn in range(10):
+                if number % 2:
+                    things.learn(f"thing {number}", some("owl", 1, seed=turn))
+                else:
+                    things.recognize(some("cup", 1, seed=turn)[0])
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert things.labels() == {"cup": 5, "key": 5, "pen": 5, "thing 1": 10, "thing 3": 10, "thing 5": 10}
+
+
+def test_tuning_is_kept_and_learns_nothing(tmp_path: Path) -> None:
+    with vectors_only(tmp_path / "a.cbcl") as recognizer:
+        chosen = recognizer.tune({label: some(label, 20) for label in MEANS})
+        assert recognizer.labels() == {}
+        recognizer.learn("cup", some("cup", 5))
+        view = recognizer._memory.view()
+        assert [step.action for step in recognizer.history()] == ["learn", "tune"]
+        assert chosen.n_voters >= 1
+        assert view.settings.n_voters >= 1
+
+
+def tuning(recognizer: Recognizer) -> tuple[float, int]:
+    settings = recognizer._memory.view().settings
+    return settings.radius, settings.n_voters
+
+
+def test_few_pictures_at_first_leave_the_choice_to_many_later_and_then_it_stays(tmp_path: Path) -> None:
+    pixels, digits = load_digits(return_X_y=True)
+    of = {digit: pixels[digits == digit].astype(np.float32) for digit in range(10)}
+    with vectors_only(tmp_path / "a.cbcl") as recognizer:
+        estimator = CBCLClassifier(random_state=0)
+        for digit in (3, 4):
+            recognizer.learn(str(digit), of[digit][:3])
+            estimator.partial_fit(of[digit][:3], [str(digit)] * 3)
+            assert tuning(recognizer) == (math.inf, 1)
+        recognizer.learn("5", of[5][:100])
+        estimator.partial_fit(of[5][:100], ["5"] * 100)
+        chosen = tuning(recognizer)
+        assert chosen[0] < math.inf
+        assert chosen == (estimator.radius_, estimator.n_voters_)
+        recognizer.learn("3", of[3][3:100])  # of which one centroid of few vectors is known
+        assert tuning(recognizer) == chosen
+        for count in (2, 60):
+            recognizer.learn("6", of[6][:count])
+            assert tuning(recognizer) == chosen
+
+
+def test_a_radius_that_was_tuned_stays(tmp_path: Path) -> None:
+    with vectors_only(tmp_path / "a.cbcl") as recognizer:
+        recognizer.learn("cup", some("cup", 1))
+        chosen = recognizer.tune({label: some(label, 40) for label in MEANS})
+        assert chosen.radius < math.inf
+        for label in MEANS:
+            recognizer.learn(label, 5.0 * some(label, 60))
+            assert tuning(recognizer) == chosen
+
+
+def test_text_is_learned_through_a_function(tmp_path: Path) -> None:
+    letters = load_backbone(lambda texts: [[t.count(c) for c in "aeiou"] for t in texts], name="vowels")
+    with Recognizer(tmp_path / "words.cbcl", backbone=letters) as words:
+        words.learn("a", ["banana", "papaya", "kakadu"])
+        words.learn("e", "bedeheve")
+        answer = words.recognize("ananas")
+        assert (answer.ranking[0].label, answer.evidence[0].examples) == ("a", ())
+
+
+def test_vectors_of_another_length_change_nothing(things: Recognizer) -> None:
+    before = contents(things)
+    short = [[1.0, 2.0, 3.0]]
+    calls = (
+        ("learn", "cup", short),
+        ("learn", "new", short),
+        ("recognize", short[0]),
+        ("tune", {"a": short, "b": short}),
+    )
+    for action, *about in calls:
+        with pytest.raises(BackboneError, match=r"vectors of 3 numbers, but .* of 16"):
+            getattr(things, action)(*about)
+    assert contents(things) == before
+    with pytest.raises(PictureError, match="identity takes vectors"):
+        things.learn("cup", ["a.jpg"])
+    with pytest.raises(ValueError, match="NaN"):
+        things.learn("cup", [[np.nan] * 16])
+    assert contents(things) == before
+
+
+def test_the_memory_itself_is_never_read_as_a_photo(tmp_path: Path) -> None:
+    folders(tmp_path / "photos", NAMES[:2])
+    with Recognizer(tmp_path / "photos" / "own.cbcl") as recognizer:
+        recognizer.learn("first", tmp_path / "photos")
+        assert recognizer.labels() == {"first": 6}
+        assert len(recognizer.recognize_many(tmp_path / "photos")) == 6
+        with pytest.raises(PictureError, match="is a memory in use"):
+            recognizer.recognize(recognizer.path)
+        with Recognizer(tmp_path / "other.cbcl") as other:  # nor by another in the same process
+            assert other.learn("all", tmp_path / "photos").pictures == {"all": 6}
+
+
+def test_a_memory_that_was_not_begun_private_cannot_become_so(tmp_path: Path) -> None:
+    photos = folders(tmp_path / "photos", NAMES[:1])
+    with Recognizer(tmp_path / "a.cbcl") as recognizer:
+        recognizer.learn("x", photos)
+    with (
+        Recognizer(tmp_path / "a.cbcl", private=True) as recognizer,
+        pytest.raises(BackboneError, match="not begun as"),
+    ):
+        recognizer.learn("secret", photos)
+
+
+def test_tuning_does_not_touch_the_limit(tmp_path: Path) -> None:
+    with vectors_only(tmp_path / "a.cbcl", radius=0.0) as recognizer:
+        recognizer.learn("cup", some("cup", 9))
+    with vectors_only(tmp_path / "a.cbcl", max_centroids=3) as recognizer:
+        recognizer.tune({label: some(label, 5) for label in MEANS})
+        assert recognizer._memory.view().settings.max_centroids is None
+
+
+def test_a_photo_that_is_gone_when_its_thumbnail_is_made_is_learned_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    photos = folders(tmp_path / "photos", NAMES[:1])
+
+    def gone(source: Path) -> bytes:
+        raise PictureError(f"{source} does not exist.")
+
+    monkeypatch.setattr(examples, "thumbnail_of", gone)
+    with Recognizer(tmp_path / "a.cbcl") as recognizer:
+        assert recognizer.learn("x", photos).pictures == {"x": 3}
+        assert recognizer.recognize(photos / NAMES[0] / "0.jpg").evidence[0].examples == ()
+
+
+def test_labels_are_found_in_any_form_of_unicode(things: Recognizer) -> None:
+    things.learn("caf\N{LATIN SMALL LETTER E WITH ACUTE}", some("owl", 2))
+    things.rename("cafe\N{COMBINING ACUTE ACCENT}", "bar")
+    assert "bar" in things.labels()
+
+
+@pytest.mark.parametrize("count", [1, 3, 6])
+def test_one_thing_is_known_from_another_from_the_first_photo_on(tmp_path: Path, count: int) -> None:
+    with Recognizer(tmp_path / "one.cbcl") as recognizer:
+        recognizer.learn("cat", views("chelsea", count))
+        asked = {name: [recognizer.recognize(view).label for view in views(name, 4, seed=1)] for name in NAMES}
+    assert asked == {name: ["cat" if name == "chelsea" else None] * 4 for name in NAMES}

@@ -1,0 +1,186 @@
+"""What a person is asked: about labels that are the same, for more of one, and about what is new."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cbcl import agg_var
+from cbcl.method.arrays import Float32s
+from cbcl.method.confidence import Scale, spread_of
+from cbcl.method.knowledge import Knowledge
+from cbcl.recognition.answer import Answer, answers
+from cbcl.recognition.self_test import Examined
+from cbcl.recognition.suggestions import MOST_ALIKE, MOST_WANTED, look_alikes, wanting, worth_asking
+
+SHOTS = pytest.mark.parametrize("shots", [1, 3, 10])
+RADII = pytest.mark.parametrize("radius", [math.inf, 0.0], ids=["one centroid", "many"])
+
+
+def things(t: int, shots: int, seed: int = 0, d: int = 256) -> dict[str, Float32s]:
+    """Vectors of t different things, such as networks make: of many features, all positive."""
+    rng = np.random.default_rng(seed)
+    means = rng.exponential(size=(t, 1, d))
+    vectors = np.abs(means + rng.normal(scale=0.5, size=(t, shots, d))).astype(np.float32)
+    return {f"thing {number:03}": some for number, some in enumerate(vectors)}
+
+
+def known(classes: dict[str, Float32s], radius: float = math.inf) -> tuple[Knowledge, Scale]:
+    concepts = {label: agg_var(vectors, radius) for label, vectors in sorted(classes.items())}
+    knowledge = Knowledge(concepts, radius, 1)
+    spreads = [spread_of(vectors, radius) for vectors in classes.values()]
+    return knowledge, Scale.of(spreads, knowledge.index, at_first=0.8)
+
+
+def pairs(classes: dict[str, Float32s], radius: float = math.inf) -> list[tuple[str, str]]:
+    return [(label, other) for label, other, _ in look_alikes(*known(classes, radius))]
+
+
+@RADII
+@SHOTS
+@pytest.mark.parametrize("t", [2, 3, 10, 300])
+def test_different_things_are_not_asked_about(t: int, shots: int, radius: float) -> None:
+    assert pairs(things(t, shots), radius) == []
+
+
+@RADII
+@pytest.mark.parametrize("t", [1, 2, 10, 300])
+def test_one_thing_under_two_labels_is_asked_about(t: int, radius: float) -> None:
+    classes = things(t, 10)
+    whole = classes.pop("thing 000")
+    assert pairs({**classes, "cup": whole[:5], "mug": whole[5:]}, radius) == [("cup", "mug")]
+
+
+@SHOTS
+@pytest.mark.parametrize("t", [2, 3, 10])
+def test_two_labels_of_the_same_pictures_are_the_same(t: int, shots: int) -> None:
+    classes = things(t, shots)
+    classes["again"] = classes["thing 001"]
+    (found,) = look_alikes(*known(classes))
+    assert found[:2] == ("again", "thing 001")
+    assert found.closeness == 1.0
+
+
+def test_a_label_with_one_example_is_found_in_one_with_many() -> None:
+    classes = things(10, 11)
+    classes["again"] = classes["thing 004"][10:]
+    classes["thing 004"] = classes["thing 004"][:10]
+    assert pairs(classes) == [("again", "thing 004")]
+
+
+def test_two_pairs_that_are_the_same_do_not_hide_each_other() -> None:
+    classes = things(2, 10)
+    halves = {f"{label} {half}": some[half::2] for label, some in classes.items() for half in (0, 1)}
+    assert sorted(pairs(halves)) == [("thing 000 0", "thing 000 1"), ("thing 001 0", "thing 001 1")]
+
+
+def test_the_closest_come_first_and_few_are_asked_about() -> None:
+    classes = things(30, 10)
+    halves = {f"{label} {half}": some[half::2] for label, some in [*classes.items()][:8] for half in (0, 1)}
+    rest = dict([*classes.items()][8:])
+    found = look_alikes(*known({**halves, **rest}))
+    assert len(found) == MOST_ALIKE
+    assert [pair.closeness for pair in found] == sorted((pair.closeness for pair in found), reverse=True)
+    assert all(label[:-2] == other[:-2] for label, other, _ in found)
+
+
+def test_the_order_of_the_labels_and_the_size_of_the_numbers_do_not_matter() -> None:
+    classes = things(10, 6)
+    classes["again"] = classes["thing 004"][3:]
+    large = {label: 1000 * vectors for label, vectors in reversed(classes.items())}
+    assert pairs(large) == pairs(classes) == [("again", "thing 004")]
+
+
+def test_one_label_alone_is_like_no_other() -> None:
+    assert pairs(things(1, 3)) == []
+
+
+@pytest.mark.parametrize("scale", [0.0, 1.0])
+def test_labels_that_are_all_the_same_are_asked_about_pair_by_pair(scale: float) -> None:
+    (vectors,) = things(1, 5).values()
+    assert pairs(dict.fromkeys(("cup", "mug", "pot"), np.float32(scale) * vectors)) == [("cup", "mug")]
+
+
+def test_few_examples_are_wanted_first_and_then_what_is_missed_most() -> None:
+    labels = ("cup", "key", "mug", "pen")
+    matrix = np.array([[3, 1, 0, 0, 0], [0, 2, 2, 0, 0], [0, 0, 0, 1, 3], [0, 0, 0, 1, 0]])
+    examined = Examined(labels, matrix, ())
+    found = wanting({"cup": 4, "key": 4, "mug": 4, "pen": 2}, examined)
+    assert [(one.label, one.examples, one.reason) for one in found] == [
+        ("pen", 2, "two photos are little to go by"),
+        ("mug", 4, "four of its four photos were taken for something else or nothing known"),
+        ("key", 4, "two of its four photos were taken for something else"),
+    ]
+
+
+def test_nothing_is_wanted_where_all_is_well() -> None:
+    examined = Examined(("cup", "key"), np.array([[11, 1, 0], [0, 12, 0]]), ())
+    assert wanting({"cup": 12, "key": 12}, examined) == wanting({"cup": 3}) == wanting({}) == ()
+
+
+def test_the_fewest_are_wanted_first_and_few_are_asked_for() -> None:
+    found = wanting({"cup": 2, "key": 1, "mug": 2, "nut": 1, "pen": 1})
+    assert [one.label for one in found] == ["key", "nut", "pen"]
+    assert len(found) == MOST_WANTED
+
+
+def asked(pool: Float32s, classes: dict[str, Float32s]) -> list[int]:
+    return worth_asking(pool, answers(pool, *known(classes)))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 200), st.integers(0, 3))
+def test_every_picture_is_asked_about_once(n: int, seed: int) -> None:
+    pool = np.concatenate([*things(40, 5, seed).values()])[:n]
+    assert sorted(asked(pool, things(3, 2, seed))) == [*range(n)]
+
+
+def test_a_picture_is_not_asked_about_again_while_others_are_open() -> None:
+    classes = things(6, 2)
+    new = np.stack([classes.pop(f"thing 00{number}")[0] for number in (3, 4, 5)])
+    pool = np.repeat(new, 4, axis=0)
+    order = asked(pool, classes)
+    assert sorted(row // 4 for row in order[:3]) == [0, 1, 2]
+
+
+def test_a_thing_in_many_pictures_comes_before_a_thing_in_one() -> None:
+    classes = things(6, 6)
+    many, one = classes.pop("thing 004"), classes.pop("thing 005")[:1]
+    order = asked(np.concatenate([one, many]), classes)
+    assert order[0] != 0
+    assert order[1] == 0
+
+
+def test_what_is_known_is_asked_about_after_what_is_new() -> None:
+    classes = things(10, 12)
+    new = np.concatenate([classes.pop(label)[:4] for label in ("thing 007", "thing 008", "thing 009")])
+    old = np.concatenate([vectors[8:] for vectors in classes.values()])
+    order = asked(np.concatenate([old, new]), {label: vectors[:8] for label, vectors in classes.items()})
+    assert sorted((row - len(old)) // 4 for row in order[:3]) == [0, 1, 2]  # one of each, and none of what is known
+
+
+def test_no_pictures_are_no_questions_and_nothing_known_is_no_obstacle() -> None:
+    assert worth_asking(np.empty((0, 8), dtype=np.float32), []) == []
+    pool = np.concatenate([vectors[:3] for vectors in things(2, 3).values()])
+    order = worth_asking(pool, [Answer(None, math.nan, (), (), math.nan)] * len(pool))
+    assert sorted(order) == [*range(6)]
+    assert sorted(row // 3 for row in order[:2]) == [0, 1]
+    assert sorted(worth_asking(0 * pool, [Answer(None, math.nan, (), (), math.nan)] * 6)) == [*range(6)]
+
+
+def test_asking_changes_nothing() -> None:
+    classes = things(5, 4)
+    pool = np.concatenate([*classes.values()])
+    knowledge, scale = known(classes)
+    made = answers(pool, knowledge, scale)
+    before = pool.copy(), {label: known.centroids.copy() for label, known in knowledge.concepts.items()}, [*made]
+    first = look_alikes(knowledge, scale), worth_asking(pool, made)
+    assert (look_alikes(knowledge, scale), worth_asking(pool, made)) == first
+    np.testing.assert_array_equal(pool, before[0])
+    assert made == before[2]
+    for label, concepts in knowledge.concepts.items():
+        np.testing.assert_array_equal(concepts.centroids, before[1][label])

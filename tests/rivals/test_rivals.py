@@ -1,0 +1,441 @@
+"""The other learners: laws that all of them keep, what each must equal, and floors on the digits."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol, Self
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression, Ridge
+from support.strategies import vectors
+
+from cbcl import CBCLClassifier, agg_var
+from cbcl.machine import one_thread
+from cbcl.method import concepts
+from cbcl.method.arrays import Float32s
+from cbcl.method.budget import remove
+from cbcl.method.knowledge import Cluster, as_given
+from cbcl.method.tuning import Lesson, Tuning
+from cbcl.method.voting import block_rank_votes
+from cbcl.rivals.lda import StreamingLDA
+from cbcl.rivals.linear import FewShotBaseline, LinearProbe, numbered, split
+from cbcl.rivals.ranpac import RIDGES, RandomProjectionRidge, best_ridge, one_hot
+from cbcl.study.hybrid import Hybrid, agglomerative, fixed, k_means, single
+
+Labels = NDArray[Any]
+
+
+class Learner(Protocol):
+    def partial_fit(self, X: Float32s, y: Labels) -> Self: ...
+    def predict(self, X: Float32s) -> Labels: ...
+    def state(self) -> dict[str, NDArray[Any]]: ...
+
+
+LEARNERS: dict[str, Callable[[int], Learner]] = {  # by their seed
+    "cbcl": lambda seed: Hybrid(max_centroids=60, seed=seed),
+    "k-means": lambda seed: Hybrid(choose=fixed(1.0, 1), cluster=k_means(seed), seed=seed),
+    "nearest class mean": lambda seed: Hybrid(choose=fixed(math.inf, 1), seed=seed),
+    "few-shot baseline": lambda seed: FewShotBaseline(seed=seed),
+    "probe": lambda seed: LinearProbe(seed=seed),
+    "discriminant": lambda seed: StreamingLDA(),  # noqa: ARG005 (nothing is drawn)
+    "discriminant of roots": lambda seed: StreamingLDA(power=0.5),  # noqa: ARG005
+    "ridge": lambda seed: RandomProjectionRidge(300, seed=seed),
+}
+DRAWING = ["k-means", "few-shot baseline", "probe", "ridge"]
+every = pytest.mark.parametrize("make", LEARNERS.values(), ids=LEARNERS)
+
+
+def digits(seed: int) -> tuple[Float32s, Labels, Float32s, Labels]:
+    pixels, targets = load_digits(return_X_y=True)
+    order = np.random.default_rng(seed).permutation(len(targets))
+    x, y = pixels[order].astype(np.float32), targets[order].astype(str)
+    return x[:1200], y[:1200], x[1200:], y[1200:]
+
+
+def stream(seed: int) -> list[tuple[Float32s, Labels]]:
+    """Increments of new classes, more of known ones, and both."""
+    rng = np.random.default_rng(seed)
+    means = 2.0 * rng.normal(size=(6, 16))
+    plan = [(["a", "b"], 40), (["c", "a"], 30), (["d"], 1), (["b", "e", "f"], 25)]
+    made = []
+    for labels, count in plan:
+        y = rng.permutation(np.repeat(labels, count))
+        made.append(((means[[ord(one) - 97 for one in y]] + rng.normal(size=(len(y), 16))).astype(np.float32), y))
+    return made
+
+
+def same(these: dict[str, NDArray[Any]], those: dict[str, NDArray[Any]]) -> bool:
+    return all(np.array_equal(these[name], those[name]) for name in {*these, *those})
+
+
+@every
+def test_every_answer_is_a_label_seen_so_far(make: Callable[[int], Learner]) -> None:
+    learner, seen = make(0), set()
+    for x, y in stream(0):
+        seen |= {*y.tolist()}
+        answers = learner.partial_fit(x, y).predict(x)
+        assert answers.shape == y.shape
+        assert answers.dtype.kind == "U"
+        assert {*answers.tolist()} <= seen
+
+
+@every
+def test_predicting_changes_nothing(make: Callable[[int], Learner]) -> None:
+    (x, y), (more, _), *_ = stream(1)
+    learner = make(0).partial_fit(x, y)
+    before = {name: array.copy() for name, array in learner.state().items()}
+    first = learner.predict(more)
+    np.testing.assert_array_equal(learner.predict(more), first)
+    assert same(learner.state(), before)
+
+
+@every
+def test_the_arrays_given_are_neither_kept_nor_changed(make: Callable[[int], Learner]) -> None:
+    learner, judge = make(0), make(0)
+    for x, y in stream(2):
+        own, labels = x.copy(), y.copy()
+        learner.partial_fit(own, labels)
+        np.testing.assert_array_equal(own, x)
+        np.testing.assert_array_equal(labels, y)
+        own[:], labels[:] = math.nan, "z"
+        judge.partial_fit(x, y)
+    assert same(learner.state(), judge.state())
+
+
+@every
+def test_what_a_learner_was_is_not_changed_by_what_it_becomes(make: Callable[[int], Learner]) -> None:
+    first, *rest = stream(3)
+    learner = make(0).partial_fit(*first)
+    state = learner.state()
+    before = {name: array.copy() for name, array in state.items()}
+    for x, y in rest:
+        learner.partial_fit(x, y)
+    assert same(state, before)
+    assert not same(learner.state(), before)
+
+
+@every
+def test_all_that_is_needed_to_go_on_can_be_written_without_a_pickle(make: Callable[[int], Learner]) -> None:
+    learner = make(0).partial_fit(*stream(0)[0])
+    arrays: dict[str, Any] = learner.state()
+    np.savez(file := io.BytesIO(), **arrays)
+    file.seek(0)
+    assert same(dict(np.load(file, allow_pickle=False)), learner.state())
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_the_seed_decides_what_is_drawn_and_nothing_else_does(name: str) -> None:
+    states = []
+    for seed in (1, 1, 2):
+        learner = LEARNERS[name](seed)
+        for x, y in stream(0):
+            learner.partial_fit(x, y)
+        states.append({label: array for label, array in learner.state().items() if label != "drawn"})
+    assert same(states[0], states[1])
+    if name in DRAWING:
+        assert not same(states[0], states[2])
+
+
+@every
+def test_nothing_is_answered_before_anything_was_learned(make: Callable[[int], Learner]) -> None:
+    for ask in (lambda: make(0).predict(np.zeros((2, 3), dtype=np.float32)), lambda: make(0).state()):
+        with pytest.raises(ValueError, match="nothing was learned yet: call partial_fit first"):
+            ask()
+
+
+@every
+def test_one_vector_of_one_class_is_enough(make: Callable[[int], Learner]) -> None:
+    learner = make(0).partial_fit(np.ones((1, 3), dtype=np.float32), np.array(["cup"]))
+    assert learner.predict(np.zeros((2, 3), dtype=np.float32)).tolist() == ["cup", "cup"]
+    learner.partial_fit(-np.ones((1, 3), dtype=np.float32), np.array(["key"]))
+    assert {*learner.predict(np.array([[0.9, 1, 1], [-1, -1, -0.9]], dtype=np.float32)).tolist()} <= {"cup", "key"}
+
+
+@every
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        (np.ones((2, 16)), ["a"], "2 vectors need as many labels"),
+        (np.ones((1, 3)), ["a"], "vectors have 3 features"),
+        (np.full((1, 16), math.nan), ["a"], "vectors hold NaN"),
+        (np.ones(16), ["a"], "vectors must be a matrix"),
+    ],
+)
+def test_what_cannot_be_learned_is_refused_and_changes_nothing(
+    make: Callable[[int], Learner], x: Float32s, y: list[str], message: str
+) -> None:
+    first, (queries, _), *_ = stream(0)
+    learner = make(0).partial_fit(*first)
+    state, answers = learner.state(), learner.predict(queries)
+    with pytest.raises(ValueError, match=message):
+        learner.partial_fit(x.astype(np.float32), np.array(y))
+    assert same(learner.state(), state)
+    np.testing.assert_array_equal(learner.predict(queries), answers)
+
+
+@every
+def test_vectors_of_another_width_are_not_answered(make: Callable[[int], Learner]) -> None:
+    learner = make(0).partial_fit(*stream(0)[0])
+    with pytest.raises(ValueError, match="features"):
+        learner.predict(np.ones((2, 3), dtype=np.float32))
+
+
+FLOORS = {
+    "cbcl": 0.93,
+    "k-means": 0.93,
+    "nearest class mean": 0.87,
+    "few-shot baseline": 0.93,
+    "probe": 0.95,
+    "discriminant": 0.93,
+    "discriminant of roots": 0.93,
+    "ridge": 0.96,
+}
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_the_digits_are_learned_two_by_two(name: str) -> None:
+    x, y, queries, truth = digits(0)
+    learner = LEARNERS[name](0)
+    for some in ("01", "23", "45", "67", "89"):
+        rows = np.isin(y, [*some])
+        learner.partial_fit(x[rows], y[rows])
+    assert np.mean(learner.predict(queries) == truth) > FLOORS[name]
+
+
+@pytest.mark.parametrize("name", ["few-shot baseline", "probe"])
+def test_what_keeps_all_vectors_learns_in_two_goes_what_it_learns_in_one(name: str) -> None:
+    x, y = (np.concatenate(parts) for parts in zip(*stream(4), strict=True))
+    once, often = LEARNERS[name](0).partial_fit(x, y), LEARNERS[name](0)
+    for more, labels in stream(4):
+        often.partial_fit(more, labels)
+        often.predict(x)
+    assert same(once.state(), often.state())
+
+
+@pytest.mark.parametrize("name", ["discriminant", "discriminant of roots", "ridge"])
+def test_what_keeps_sums_learns_in_two_goes_what_it_learns_in_one_but_for_rounding(name: str) -> None:
+    x, y = (np.concatenate(parts) for parts in zip(*stream(4), strict=True))
+    once, often = LEARNERS[name](0).partial_fit(x, y), LEARNERS[name](0)
+    for more, labels in stream(4):
+        often.partial_fit(more, labels)
+    for key, array in once.state().items():
+        if array.dtype.kind == "f" and key != "ridge":  # that is chosen in each go anew
+            np.testing.assert_allclose(often.state()[key], array, rtol=1e-4, atol=1e-5 * np.abs(array).max())
+        elif key != "ridge":
+            np.testing.assert_array_equal(often.state()[key], array)
+
+
+@pytest.mark.parametrize("shots", [5, 1200])
+def test_the_probe_is_as_good_as_logistic_regression(shots: int) -> None:
+    ours, theirs = [], []
+    for seed in range(3):
+        x, y, queries, truth = digits(seed)
+        rows = np.concatenate([np.flatnonzero(y == label)[:shots] for label in np.unique(y)])
+        ours.append(np.mean(LinearProbe(seed=seed).partial_fit(x[rows], y[rows]).predict(queries) == truth))
+        scale = np.linalg.norm(x[rows] - x[rows].mean(axis=0), axis=1).mean()
+        with one_thread():
+            judges = [LogisticRegression(C=c, max_iter=500).fit(x[rows] / scale, y[rows]) for c in (3.0, 30.0)]
+        theirs.append([judge.score(queries / scale, truth) for judge in judges])
+    assert np.mean(ours) > np.mean(theirs, axis=0).max() - 0.01
+
+
+@every
+def test_equal_vectors_and_features_that_say_nothing_do_no_harm(make: Callable[[int], Learner]) -> None:
+    rng = np.random.default_rng(0)
+    for n, d in ((90, 120), (300, 40)):
+        spots = (rng.normal(size=(3, 2)) @ rng.normal(size=(2, d))).astype(np.float32)  # of rank 2
+        spots[:, :5] = 1000.0
+        numbers = np.arange(n) % 3
+        learner = make(0).partial_fit(spots[numbers], np.array(["a", "b", "c"])[numbers])
+        if not isinstance(learner, FewShotBaseline):  # which wants features of a certain scale
+            assert learner.predict(spots).tolist() == ["a", "b", "c"]
+
+
+def test_the_probe_validates_on_some_of_each_class_that_has_two() -> None:
+    tried, held = split(np.array([0] * 10 + [1] * 3 + [2]), seed=0)
+    assert sorted([*tried, *held]) == list(range(14))
+    assert np.bincount(np.array([0] * 10 + [1] * 3 + [2])[held]).tolist() == [2, 1]
+
+
+def test_the_few_shot_baseline_is_gradient_descent_step_by_step() -> None:
+    rng = np.random.default_rng(5)
+    x, numbers = rng.normal(size=(19, 4)).astype(np.float32), rng.integers(0, 3, size=19)
+    classes, numbers = numbered(np.empty(0, dtype=str), numbers.astype(str))
+    learner = FewShotBaseline(epochs=3, rate=0.1, seed=7).partial_fit(x, classes[numbers])
+    draws = np.random.default_rng(7)
+    w, b = draws.uniform(-math.sqrt(6 / 7), math.sqrt(6 / 7), size=(4, 3)), np.zeros(3)
+    for _ in range(3):
+        order = draws.permutation(19)
+        for rows in (order[:8], order[8:16], order[16:]):
+            scores = np.exp(x[rows] @ w + b)
+            errors = scores / scores.sum(axis=1, keepdims=True) - np.eye(3)[numbers[rows]]
+            w, b = w - 0.1 * x[rows].T @ errors / len(rows), b - 0.1 * errors.mean(axis=0)
+    np.testing.assert_allclose(learner.state()["weights"], w, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(learner.state()["biases"], b, rtol=1e-4, atol=1e-5)
+
+
+def test_the_discriminant_is_its_formula() -> None:
+    learner = StreamingLDA(shrinkage=0.01)
+    for more, labels in stream(5):
+        learner.partial_fit(more, labels)
+    x, y = (np.concatenate(parts) for parts in zip(*stream(5), strict=True))
+    means = {label: x[y == label].mean(axis=0, dtype=np.float64) for label in np.unique(y)}
+    deviations = x - np.array([means[label] for label in y])
+    inverse = np.linalg.inv(0.99 * deviations.T @ deviations / len(x) + 0.01 * np.eye(16))
+    scores = [x @ inverse @ mean - mean @ inverse @ mean / 2 for mean in means.values()]
+    np.testing.assert_array_equal(learner.predict(x), np.array([*means])[np.argmax(scores, axis=0)])
+
+
+@pytest.mark.parametrize("scale", [1.0, 100.0, 1e4])
+def test_the_discriminant_does_as_well_with_large_features(scale: float) -> None:
+    x, y, queries, truth = digits(0)
+    constant = np.full((len(x), 3), 5.0, dtype=np.float32)  # features that say nothing
+    learner = StreamingLDA()
+    for label in np.unique(y):
+        rows = y == label
+        learner.partial_fit(scale * np.hstack([x, constant])[rows], y[rows])
+    answers = learner.predict(scale * np.hstack([queries, constant[: len(queries)]]))
+    assert (answers == truth).mean() > 0.93
+
+
+def test_the_ridge_regression_is_scikit_learns() -> None:
+    learner = RandomProjectionRidge(50, seed=1)
+    for more, labels in stream(6):
+        learner.partial_fit(more, labels)
+    x, y = (np.concatenate(parts) for parts in zip(*stream(6), strict=True))
+    features = np.maximum(x @ np.random.default_rng(1).standard_normal((16, 50), dtype=np.float32), 0.0)
+    truth = one_hot(numbered(np.empty(0, dtype=str), y)[1])
+    judge = Ridge(alpha=learner.ridge, fit_intercept=False).fit(features.astype(np.float64), truth)
+    learner.predict(x)
+    assert learner.layer is not None
+    np.testing.assert_allclose(learner.layer.weights, judge.coef_.T, atol=1e-4)
+
+
+@pytest.mark.parametrize("n", [12, 60])
+def test_the_ridge_chosen_is_the_best_for_the_vectors_held_out(n: int) -> None:
+    rng = np.random.default_rng(n)
+    features, held = rng.normal(size=(n, 30)), rng.normal(size=(20, 30))
+    w = rng.normal(size=(30, 3))
+    truth, held_truth = features @ w + 5.0 * rng.normal(size=(n, 3)), held @ w
+    errors = [
+        np.mean((Ridge(alpha=ridge, fit_intercept=False).fit(features, truth).predict(held) - held_truth) ** 2)
+        for ridge in RIDGES
+    ]
+    assert best_ridge(features, truth, held, held_truth) == RIDGES[np.argmin(errors)]
+
+
+def assert_equal(hybrid: Hybrid, judge: CBCLClassifier, queries: Float32s) -> None:
+    assert hybrid.knowledge is not None
+    np.testing.assert_array_equal(hybrid.predict(queries), judge.predict(queries))
+    assert (hybrid.knowledge.radius, hybrid.knowledge.n_voters) == (judge.radius_, judge.n_voters_)
+    assert [*hybrid.knowledge.concepts] == [*judge.concepts_]
+    np.testing.assert_array_equal(hybrid.knowledge.index.centroids, judge.centroids_)
+    np.testing.assert_array_equal(hybrid.knowledge.index.counts, judge.counts_)
+
+
+@pytest.mark.parametrize("most", [None, 30, 6])
+@pytest.mark.parametrize("seed", range(5))
+def test_with_no_part_swapped_it_is_cbcl_bit_for_bit(most: int | None, seed: int) -> None:
+    hybrid, judge = Hybrid(max_centroids=most, seed=seed), CBCLClassifier(max_centroids=most, random_state=seed)
+    for x, y in stream(seed):
+        assert_equal(hybrid.partial_fit(x, y), judge.partial_fit(x, y), np.concatenate([x, x[::-1] + 0.5]))
+
+
+@pytest.mark.parametrize("most", [None, 120])
+def test_with_no_part_swapped_it_is_cbcl_on_the_digits(most: int | None) -> None:
+    x, y, queries, _ = digits(0)
+    hybrid, judge = Hybrid(max_centroids=most, seed=3), CBCLClassifier(max_centroids=most, random_state=3)
+    for some in ("01", "234", "56789"):
+        rows = np.isin(y, [*some])
+        assert_equal(hybrid.partial_fit(x[rows], y[rows]), judge.partial_fit(x[rows], y[rows]), queries)
+
+
+@pytest.mark.parametrize(("scale", "n"), [(math.inf, 1), (0.0, 3)])
+def test_nearest_class_mean_and_nearest_neighbours_are_hybrids(scale: float, n: int) -> None:
+    hybrid, judge = Hybrid(choose=fixed(scale, n)), CBCLClassifier(radius=scale, n_voters=n)
+    for x, y in stream(1):
+        assert_equal(hybrid.partial_fit(x, y), judge.partial_fit(x, y), x + 0.5)
+
+
+def test_a_fixed_radius_is_measured_on_the_first_increment_that_has_two_vectors_of_a_class() -> None:
+    x = np.array([[0.0], [9.0], [0.0], [2.0], [50.0]])
+    choose = fixed(1.5, 4)
+    unknown = choose(x, [Lesson(np.array([0])), Lesson(np.array([1]))], None, 0)
+    assert unknown == Tuning(math.inf, 4)
+    known = choose(x, [Lesson(np.array([2, 3]))], unknown, 0)
+    assert known.radius == pytest.approx(1.5 * math.sqrt(2))
+    assert known.n_voters == 4
+    assert choose(x, [Lesson(np.array([0, 4]))], known, 0) is known
+
+
+@pytest.mark.parametrize("scale", [-1.0, math.nan])
+def test_a_scale_that_is_none_is_refused(scale: float) -> None:
+    with pytest.raises(ValueError, match="is no distance"):
+        fixed(scale, 1)
+
+
+def test_a_single_voter_is_what_cbcl_chooses_with_a_budget() -> None:
+    x, y, queries, _ = digits(1)
+    one = Hybrid(choose=single, max_centroids=100).partial_fit(x, y)
+    assert_equal(one, CBCLClassifier(max_centroids=100).fit(x, y), queries)
+    assert one.knowledge is not None
+    assert one.knowledge.n_voters == 1
+
+
+CLUSTERS: dict[str, Cluster] = {
+    "k-means": k_means(0),
+    "average": agglomerative,
+    "ward": partial(agglomerative, linkage="ward"),
+}
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS.values(), ids=CLUSTERS)
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_other_clusterings_make_as_many_centroids_and_count_every_vector(cluster: Cluster, data: st.DataObject) -> None:
+    x = data.draw(vectors(least=2, most=25, d=3))
+    x = x / (np.abs(x).max() or 1.0)
+    rows = np.random.default_rng(0).permutation(len(x))
+    cut = data.draw(st.integers(1, len(x) - 1))
+    radius = data.draw(st.sampled_from([0.0, 0.1, 0.3, 1.0, math.inf]))
+    before = cluster(x, rows[:cut], radius, None)
+    after = cluster(x, rows[cut:], radius, before)
+    distinct = len(np.unique(x[rows[:cut]], axis=0))
+    assert min(distinct, len(agg_var(x[rows[:cut]], radius).counts)) <= len(before.counts) <= cut
+    assert (before.size, after.size) == (cut, len(x))
+    assert len(after.counts) <= len(agg_var(x[rows[cut:]], radius, before).counts)
+    total = np.average(after.centroids, axis=0, weights=after.counts)
+    np.testing.assert_allclose(total, x.mean(axis=0, dtype=np.float64), atol=1e-5)
+
+
+def test_a_swapped_part_is_used() -> None:
+    x, y, queries, _ = digits(2)
+    rest: dict[str, Any] = {"widen": as_given, "max_centroids": 100, "seed": 1}
+    plain = Hybrid(choose=fixed(1.1, 5), **rest).partial_fit(x, y)
+    others = [
+        Hybrid(choose=fixed(1.0, 5), **rest),
+        Hybrid(choose=fixed(1.1, 5), cluster=k_means(1), **rest),
+        Hybrid(choose=fixed(1.1, 5), cluster=agglomerative, **rest),
+        Hybrid(choose=fixed(1.1, 5), shrink=remove, **rest),
+    ]
+    for other in others:
+        other.partial_fit(x, y)
+        assert not np.array_equal(other.state()["centroids"], plain.state()["centroids"])
+    ranks = Hybrid(choose=fixed(1.1, 5), vote=block_rank_votes, **rest).partial_fit(x, y)
+    np.testing.assert_array_equal(ranks.state()["centroids"], plain.state()["centroids"])
+    assert (ranks.predict(queries) != plain.predict(queries)).any()
+
+
+def test_at_one_centroid_a_class_all_clusterings_are_the_mean() -> None:
+    x, rows = digits(0)[0], np.arange(200)
+    mean = concepts.cluster(x, rows, math.inf).centroids
+    for cluster in CLUSTERS.values():
+        np.testing.assert_allclose(cluster(x, rows, math.inf, None).centroids, mean, rtol=1e-4, atol=1e-4)

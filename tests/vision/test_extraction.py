@@ -1,0 +1,153 @@
+"""Pictures to vectors: in order, the same however they are divided up, and nothing twice."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from PIL import Image
+from support.photos import NAMES, encoded, folders, photo, views
+
+from cbcl import load_backbone
+from cbcl.errors import PictureError
+from cbcl.vision import extraction
+from cbcl.vision import vector_cache as cache_module
+from cbcl.vision.backbones.network import Network
+from cbcl.vision.decoding import Floats
+from cbcl.vision.extraction import extract
+from cbcl.vision.vector_cache import VectorCache
+
+
+@dataclass
+class Counting:
+    """A backbone that counts what it is asked: the mean colour of a picture."""
+
+    batch: int = 1
+    seen: list[int] = field(default_factory=list)
+
+    name: ClassVar[str] = "counting"
+    fingerprint: ClassVar[str] = "00" * 16
+    at_least: ClassVar[int] = 8
+    threads: ClassVar[bool] = True
+    state: ClassVar[bytes] = b""
+
+    def vectors(self, things: Sequence[Image.Image]) -> Floats:
+        self.seen.append(len(things))
+        return np.array([np.asarray(picture).mean(axis=(0, 1)) for picture in things], dtype=np.float32)
+
+
+def flat(colour: int) -> bytes:
+    return encoded(Image.new("RGB", (16, 16), (colour, colour, colour)), "PNG")
+
+
+def values(found: Sequence[Any]) -> list[Any]:
+    return [None if isinstance(result, PictureError) else float(result[0]) for result in found]
+
+
+@pytest.mark.parametrize("batch", [1, 3, 64])
+def test_results_are_in_order_and_a_broken_picture_takes_no_other_with_it(batch: int) -> None:
+    sources = [flat(0), b"broken", flat(2), flat(3), b"", flat(5), flat(6)]
+    assert values(extract(Counting(batch), sources)) == [0, None, 2, 3, None, 5, 6]
+
+
+def test_progress_is_told_one_by_one() -> None:
+    told: list[tuple[int, int]] = []
+    extract(Counting(), [flat(n) for n in range(5)], progress=lambda done, total: told.append((done, total)))
+    assert told == [(n, 5) for n in range(1, 6)]
+
+
+def test_a_picture_seen_before_is_not_looked_at_again(tmp_path: Path) -> None:
+    photos = folders(tmp_path / "photos", NAMES[:2])
+    files = sorted(photos.rglob("*.jpg"))
+    with_cache = VectorCache("00" * 16, tmp_path / "vectors.sqlite")
+    first, again, renamed = Counting(), Counting(), Counting()
+    once = extract(first, files, cache=with_cache)
+    twice = extract(again, files, cache=with_cache)
+    assert (len(first.seen), len(again.seen)) == (6, 0)
+    assert np.array(once).tobytes() == np.array(twice).tobytes()
+    files[0].rename(files[0].with_name("other.jpg"))
+    extract(renamed, sorted(photos.rglob("*.jpg")), cache=with_cache)
+    assert renamed.seen == []
+    with_cache.close()
+    other_backbone = VectorCache("11" * 16, tmp_path / "vectors.sqlite")
+    assert other_backbone.get(b"x") is None
+    extract(renamed, sorted(photos.rglob("*.jpg")), cache=other_backbone)
+    assert len(renamed.seen) == 6
+    other_backbone.close()
+
+
+def test_what_was_computed_before_an_interruption_is_kept(tmp_path: Path) -> None:
+    def stop(done: int, _total: int) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
+
+    kept = VectorCache("00" * 16, tmp_path / "vectors.sqlite")
+    sources = [flat(n) for n in range(6)]
+    with pytest.raises(KeyboardInterrupt):
+        extract(Counting(), sources, cache=kept, progress=stop)
+    counting = Counting()
+    extract(counting, sources[:3], cache=kept)
+    assert counting.seen == []
+    kept.close()
+
+
+def test_a_cache_that_cannot_be_used_is_not_used(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    broken = VectorCache("00" * 16, tmp_path / "file" / "vectors.sqlite")
+    assert values(extract(Counting(), [flat(7)], cache=broken)) == [7]
+    (tmp_path / "vectors.sqlite").write_bytes(b"no database" * 1000)
+    mended = VectorCache("00" * 16, tmp_path / "vectors.sqlite")
+    assert values(extract(Counting(), [flat(7)], cache=mended)) == [7]
+    counting = Counting()
+    assert values(extract(counting, [flat(7)], cache=mended)) == [7]
+    assert counting.seen == []
+    mended.close()
+
+
+def test_a_vector_that_was_damaged_is_computed_again(tmp_path: Path) -> None:
+    kept = VectorCache("00" * 16, tmp_path / "vectors.sqlite")
+    extract(Counting(), [flat(7)], cache=kept)
+    kept.close()
+    connection = sqlite3.connect(tmp_path / "vectors.sqlite", isolation_level=None)
+    connection.execute("UPDATE vectors SET vector = zeroblob(12)")
+    connection.close()
+    again = VectorCache("00" * 16, tmp_path / "vectors.sqlite")
+    assert values(extract(Counting(), [flat(7)], cache=again)) == [7]
+    again.close()
+
+
+def test_the_cache_does_not_grow_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache_module, "MOST_BYTES", 500_000)
+    kept = VectorCache("00" * 16, tmp_path / "vectors.sqlite")
+    for number in range(40):
+        kept.put([(bytes([number, row]), np.zeros(1280, np.float32)) for row in range(10)])
+    kept.close()
+    assert (tmp_path / "vectors.sqlite").stat().st_size < 700_000
+
+
+@pytest.mark.parametrize("cores", [1, 2, 5])
+def test_threads_and_batches_change_no_bit_of_a_vector(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extraction, "cores", lambda: cores)
+    lite0 = load_backbone("efficientnet-lite0")
+    assert isinstance(lite0, Network)
+    pictures = [Image.fromarray(pixels) for name in NAMES for pixels in views(name, 2)]
+    one_by_one = np.concatenate([lite0.vectors([picture]) for picture in pictures])
+    assert lite0.vectors(pictures).tobytes() == one_by_one.tobytes()
+    assert np.array(extract(lite0, pictures)).tobytes() == one_by_one.tobytes()
+    alone = [vector for picture in pictures for vector in extract(lite0, [picture])]
+    assert np.array(alone).tobytes() == one_by_one.tobytes()
+
+
+def test_a_large_photo_gives_nearly_the_vector_of_its_full_decoding() -> None:
+    lite0 = load_backbone("efficientnet-lite0")
+    assert isinstance(lite0, Network)
+    large = photo("astronaut").resize((4096, 4096), Image.Resampling.BICUBIC)
+    (scaled,) = extract(lite0, [encoded(large, quality=92)])
+    (full,) = lite0.vectors([large])
+    assert not isinstance(scaled, PictureError)
+    assert scaled @ full / np.linalg.norm(scaled) / np.linalg.norm(full) > 0.99

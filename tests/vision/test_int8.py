@@ -1,0 +1,90 @@
+"""Networks in eight bits: the vectors of the float32 network, nearly, and the same ones on every processor."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from test_networks import lite0, photographs, run
+
+from cbcl.vision.backbones import efficientnet
+from cbcl.vision.backbones.int8 import LINEAR, PICTURES, RELU6, Grid, Int8Graph, weight_steps
+from cbcl.vision.onnx_graph import Filters
+
+
+@cache
+def model() -> bytes:
+    return efficientnet.build(lite0(), int8=True)
+
+
+def test_the_same_weights_give_the_same_bytes() -> None:
+    assert model() == efficientnet.build(dict(reversed(lite0().items())), int8=True)
+    proto = onnx.load_from_string(model())
+    onnx.checker.check_model(proto, full_check=True)
+    assert (proto.ir_version, proto.opset_import[0].version) == (8, 17)
+    assert len(model()) < 0.3 * len(efficientnet.build(lite0()))
+
+
+def test_its_vectors_point_where_those_of_float32_do() -> None:
+    ours, theirs = (run(network, photographs(224)) for network in (model(), efficientnet.build(lite0())))
+    cosines = (ours * theirs).sum(axis=1) / np.linalg.norm(ours, axis=1) / np.linalg.norm(theirs, axis=1)
+    assert cosines.min() >= 0.98
+
+
+def test_neither_batch_nor_threads_change_a_vector() -> None:
+    pictures = photographs(224)
+    vectors = run(model(), pictures)
+    assert vectors.shape == (5, 1280)
+    assert vectors.dtype == np.float32
+    one_by_one = np.concatenate([run(model(), picture[np.newaxis]) for picture in pictures])
+    np.testing.assert_array_equal(one_by_one, vectors)
+    np.testing.assert_array_equal(run(model(), pictures, threads=2), vectors)
+
+
+def test_onnx_runtime_runs_every_layer_on_integers(tmp_path: Path) -> None:
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    options.log_severity_level = 3  # it warns that such a file is for this processor alone
+    onnxruntime.InferenceSession(model(), options, providers=["CPUExecutionProvider"])
+    kinds = [node.op_type for node in onnx.load(tmp_path / "optimized.onnx").graph.node]
+    assert [kinds.count(kind) for kind in ("QLinearConv", "QLinearAdd", "Conv", "Add")] == [49, 9, 0, 0]
+    assert [kinds.count(kind) for kind in ("QuantizeLinear", "DequantizeLinear")] == [1, 1]
+
+
+def test_pixels_are_read_without_loss_and_relu6_is_where_bytes_end() -> None:
+    pixels = np.arange(256)
+    numbers = (pixels.astype(np.float32) - np.float32(127)) / np.float32(128)
+    np.testing.assert_array_equal(numbers / PICTURES.step + PICTURES.zero, pixels)
+    assert [limits(grid) for grid in (PICTURES, RELU6, LINEAR)] == [(-127 / 128, 1.0), (0.0, 6.0), (-48.0, 47.625)]
+
+
+def limits(grid: Grid) -> tuple[float, float]:
+    return -grid.zero * grid.step, (255 - grid.zero) * grid.step
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_two_products_fit_into_16_bits(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for shape in ((40, 96, 1, 1), (32, 3, 3, 3)):
+        filters = Filters(rng.normal(size=shape) ** 3, rng.normal(size=shape[0]))
+        weight = np.rint(filters.weight / weight_steps(filters, 1.0)[:, None, None, None])
+        rows = weight.reshape(shape[0], -1)
+        if shape[2] > 1:  # any two may meet: the worst are the largest and the smallest
+            rows = np.sort(rows)[:, [0, 1, -2, -1]]
+        products = 255 * np.stack([rows.clip(min=0), rows.clip(max=0)])
+        sums = products.reshape(2, shape[0], -1, 2).sum(axis=3)
+        assert np.abs(weight).max() <= 127
+        assert -(2**15) <= sums.min() <= sums.max() < 2**15
+        assert np.abs(sums).max(axis=(0, 2)).min() >= 0.9 * 2**15  # and no finer steps would
+
+
+def test_a_dead_filter_keeps_its_bias() -> None:
+    graph = Int8Graph("dead", 8)
+    filters = Filters(np.array([0.0, 1e-30, 0.0]).reshape(3, 1, 1, 1), np.array([3.0, 3.0, 0.0]))
+    dead = graph.finish(graph.relu6(graph.conv(graph.pictures, filters, groups=3)))
+    vectors = run(dead, np.ones((1, 3, 8, 8), dtype=np.float32))
+    np.testing.assert_allclose(vectors, [[3.0, 3.0, 0.0]], atol=RELU6.step)

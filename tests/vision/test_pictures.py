@@ -1,0 +1,283 @@
+"""Whatever comes in is a picture, upright and in RGB, or one clear sentence."""
+
+from __future__ import annotations
+
+import io
+import os
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from support.photos import encoded, photo
+
+from cbcl.errors import PictureError
+from cbcl.vision import decoding
+from cbcl.vision.decoding import find, find_labelled, load
+
+FLAG = Image.fromarray(
+    np.kron(
+        np.array([[[250, 0, 0], [0, 250, 0]], [[0, 0, 250], [250, 250, 250]]], np.uint8), np.ones((32, 32, 1), np.uint8)
+    )
+)
+
+
+def corners(image: Image.Image) -> list[tuple[int, ...]]:
+    """Red, green, blue, white, read as the flag is."""
+    pixels = np.asarray(image)
+    h, w = pixels.shape[:2]
+    places = [(h // 4, w // 4), (h // 4, 3 * w // 4), (3 * h // 4, w // 4), (3 * h // 4, 3 * w // 4)]
+    return [tuple(round(c / 250) for c in pixels[place]) for place in places]
+
+
+UPRIGHT = [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 1)]
+TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_90,  # stored turned this way, shown turned back
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_270,
+}
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_a_photo_is_upright_however_the_camera_was_held(orientation: int) -> None:
+    stored = FLAG.transpose(TURNS[orientation]) if orientation > 1 else FLAG
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    assert corners(load(encoded(stored, quality=95, exif=exif), "flag", 32)) == UPRIGHT
+
+
+@pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM"])
+def test_formats_that_are_read(format: str) -> None:  # noqa: A002
+    image = load(encoded(FLAG, format), "flag", 32)
+    assert image.mode == "RGB"
+    assert corners(image) == UPRIGHT
+
+
+@pytest.mark.parametrize(
+    ("mode", "format"),
+    [
+        ("L", "JPEG"),
+        ("CMYK", "JPEG"),
+        ("1", "PNG"),
+        ("P", "PNG"),
+        ("LA", "PNG"),
+        ("RGBA", "PNG"),
+        ("I;16", "PNG"),
+        ("F", "TIFF"),
+    ],
+)
+def test_any_mode_becomes_rgb_and_looks_the_same(mode: str, format: str) -> None:  # noqa: A002
+    grey = photo("chelsea").convert("L")
+    if mode == "I;16":
+        image = Image.fromarray(np.asarray(grey).astype(np.uint16) * 257)
+    elif mode == "F":
+        image = Image.fromarray(np.asarray(grey).astype(np.float32) / 255)
+    else:
+        image = photo("chelsea").convert(mode)
+    got = load(encoded(image, format), "cat", 300)
+    assert got.mode == "RGB"
+    wanted = np.asarray(grey if mode in ("L", "I;16", "F", "LA") else image.convert("RGB").convert("L"), dtype=int)
+    assert np.abs(np.asarray(got.convert("L"), dtype=int) - wanted).mean() < 8
+
+
+def test_what_is_transparent_is_white() -> None:
+    clear = Image.new("RGBA", (20, 20), (255, 0, 0, 0))
+    assert np.asarray(load(encoded(clear, "PNG"), "clear", 10)).min() == 255
+
+
+def test_an_animation_is_its_first_picture() -> None:
+    data = encoded(FLAG, "GIF", save_all=True, append_images=[Image.new("RGB", FLAG.size)])
+    assert corners(load(data, "flag", 32)) == UPRIGHT
+
+
+def test_a_large_jpeg_is_scaled_down_by_its_decoder_but_never_below_what_is_needed() -> None:
+    data = encoded(photo("astronaut").resize((2000, 1600)))
+    assert load(data, "large", 336).size == (500, 400)
+    assert load(data, "large", 401).size == (1000, 800)
+
+
+ARRAYS: list[Any] = [
+    np.asarray(FLAG),
+    np.asarray(FLAG.convert("RGBA")),
+    np.asarray(FLAG).astype(np.uint16) * 257,
+    np.asarray(FLAG) / 255.0,
+    np.asarray(FLAG).astype(np.float32) / 255,
+    np.asarray(FLAG)[:, ::-1][:, ::-1],
+]
+
+
+@pytest.mark.parametrize("array", ARRAYS, ids=lambda array: f"{array.dtype}{array.shape}")
+def test_arrays_are_pictures_too(array: Any) -> None:
+    assert corners(load(array, "frame", 32)) == UPRIGHT
+
+
+def test_grey_arrays_are_pictures_too() -> None:
+    for array in (np.eye(16, dtype=np.bool_), np.eye(16), np.eye(16, dtype=np.uint8)[:, :, np.newaxis] * np.uint8(255)):
+        assert np.asarray(load(array, "frame", 8)).max() == 255
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.zeros((4, 4, 2), np.uint8), r"shape \(4, 4, 2\)"),
+        (np.zeros((0, 4, 3), np.uint8), "shape"),
+        (np.zeros(4, np.uint8), "shape"),
+        (np.full((4, 4), 7.0), "from 0 to 1"),
+        (np.full((4, 4), np.nan), "from 0 to 1"),
+        (np.zeros((4, 4), np.int64), "int64"),
+    ],
+)
+def test_an_array_that_is_no_picture_is_told(array: Any, message: str) -> None:
+    with pytest.raises(PictureError, match=message):
+        load(array, "frame 3", 8)
+
+
+def bomb(width: int, height: int) -> bytes:
+    """A PNG that says it is that large."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(bytes(10_000))) + chunk(b"IEND", b"")
+    )
+
+
+def scans(count: int) -> bytes:
+    data = encoded(FLAG, progressive=True)
+    return data[:-2] + b"\xff\xda\x00\x08\x01\x01\x00\x00\x00\x00" * count + data[-2:]
+
+
+BAD = {
+    "empty": (b"", "empty"),
+    "text": (b"hello, this is not a picture at all", "it is text"),
+    "binary": (bytes(range(256)) * 4, "not a picture"),
+    "truncated": (encoded(photo("coffee"))[:9000], "broken: .*truncated"),
+    "truncated PNG": (encoded(photo("coffee"), "PNG")[:9000], "broken"),
+    "bomb": (bomb(50_000, 50_000), "pixels"),
+    "small bomb": (bomb(12_000, 12_000), "12000 x 12000 pixels"),
+    "scans": (scans(1000), "scans"),
+    "heic": (b"\0\0\0\x18ftypheic" + bytes(100), "HEIC.*JPEG"),
+    "eps": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n" + bytes(100), "not a picture"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+@pytest.mark.parametrize("kind", BAD)
+def test_what_is_no_picture_is_told_in_one_sentence_with_its_name(kind: str) -> None:
+    data, message = BAD[kind]
+    with pytest.raises(PictureError, match=message) as caught:
+        load(data, "holiday.jpg", 224)
+    assert str(caught.value).startswith("holiday.jpg ")
+    assert "\n" not in str(caught.value)
+
+
+def test_decoding_takes_no_longer_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "MOST_SECONDS", -1.0)
+    with pytest.raises(PictureError, match="seconds to decode"):
+        load(encoded(FLAG), "slow.jpg", 32)
+
+
+def test_a_file_is_not_read_beyond_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "MOST_BYTES", 1_000_000)
+    (tmp_path / "large.jpg").write_bytes(bytes(1_000_001))
+    with pytest.raises(PictureError, match="more than 1 MB"):
+        load(tmp_path / "large.jpg", "large.jpg", 32)
+
+
+def test_folders_and_patterns_are_the_files_in_them_in_order(tmp_path: Path) -> None:
+    for name in ("b/2.jpg", "b/10.jpg", "a/1.jpg", "a/.hidden.jpg", ".git/x.jpg"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert find([tmp_path]) == [tmp_path / name for name in ("a/1.jpg", "b/10.jpg", "b/2.jpg")]
+    assert find([str(tmp_path / "*" / "1*.jpg")]) == [tmp_path / "a/1.jpg", tmp_path / "b/10.jpg"]
+    (tmp_path / "b").rename(tmp_path / "b[1]")
+    assert find([tmp_path / "b[1]" / "?.jpg"]) == [tmp_path / "b[1]/2.jpg"]
+    (tmp_path / "b[1]").rename(tmp_path / "b")
+    assert [label for label, _ in find_labelled([tmp_path])] == ["a", "b", "b"]
+    assert [label for label, _ in find_labelled([tmp_path / "a", tmp_path / "b"])] == ["a", "b", "b"]
+
+
+def test_a_folder_that_cannot_be_learned_from_says_why(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for call in (lambda: find([tmp_path / "empty"]), lambda: find_labelled([tmp_path / "empty"])):
+        with pytest.raises(PictureError, match="empty folder"):
+            call()
+    assert find([tmp_path / "nowhere.jpg"]) == [tmp_path / "nowhere.jpg"]
+    with pytest.raises(PictureError, match="does not exist"):
+        load(tmp_path / "nowhere.jpg", "nowhere.jpg", 8)
+    with pytest.raises(PictureError, match=r"is no pattern|nothing matches"):
+        find([tmp_path / "**x"])
+    with pytest.raises(PictureError, match="nothing matches"):
+        find([str(tmp_path / "*.gif")])
+    (tmp_path / "empty" / "1.jpg").touch()
+    (tmp_path / "loose.jpg").touch()
+    with pytest.raises(PictureError, match=r"loose\.jpg lies beside folders"):
+        find_labelled([tmp_path])
+
+
+def test_links_to_folders_are_followed_but_not_in_circles(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "1.jpg").touch()
+    (tmp_path / "photos" / "ant").mkdir(parents=True)
+    (tmp_path / "photos" / "ant" / "2.jpg").touch()
+    (tmp_path / "photos" / "cup").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "photos" / "ant" / "back").symlink_to(tmp_path / "photos")
+    (tmp_path / "photos" / "zoo").symlink_to(tmp_path / "photos" / "ant")
+    (tmp_path / "dangling*").symlink_to(tmp_path / "nowhere")
+    assert find([tmp_path / "dangling*"]) == [tmp_path / "dangling*"]
+    (tmp_path / "bees").symlink_to(tmp_path / "elsewhere")
+    assert [label for label, _ in find_labelled([tmp_path / "bees"])] == ["bees"]
+    assert [(label, path.name) for label, path in find_labelled([tmp_path / "photos"])] == [
+        ("ant", "2.jpg"),
+        ("cup", "1.jpg"),
+        ("zoo", "2.jpg"),
+    ]
+
+
+def test_what_is_no_file_keeps_nobody_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jpg")
+    for name in ("pipe.jpg", "."):
+        with pytest.raises(PictureError, match="is not a file"):
+            load(tmp_path / name, name, 8)
+    with pytest.raises(PictureError, match="cannot be read"):
+        load(tmp_path / ("x" * 300), "x", 8)
+
+
+@pytest.mark.parametrize("thing", [None, 5, [[1, 2], [3, 4]]])
+def test_what_is_no_picture_at_all_is_told(thing: Any) -> None:
+    with pytest.raises(PictureError, match="is of type"):
+        load(thing, "picture 1", 8)
+
+
+def test_pillow_pictures_that_are_broken_are_told() -> None:
+    cut = Image.open(io.BytesIO(encoded(photo("coffee"))[:9000]))
+    with pytest.raises(PictureError, match="picture 1 is broken"):
+        load(cut, "picture 1", 8)
+    with pytest.raises(PictureError, match="no pixels"):
+        load(Image.new("RGB", (0, 0)), "picture 1", 8)
+
+
+def test_numbers_may_miss_by_rounding_and_have_any_byte_order() -> None:
+    array = np.asarray(FLAG) / 250.0 * 1.0000001 - 1e-9
+    assert corners(load(array, "frame", 32)) == UPRIGHT
+    assert corners(load((np.asarray(FLAG).astype(np.uint16) * 257).astype(">u2"), "frame", 32)) == UPRIGHT
+
+
+def test_a_transparent_colour_is_white() -> None:
+    data = encoded(Image.new("RGB", (20, 20), (0, 0, 0)), "PNG", transparency=(0, 0, 0))
+    assert np.asarray(load(data, "clear", 10)).min() == 255
+
+
+def test_a_float_picture_out_of_range_is_told_by_its_name() -> None:
+    data = encoded(Image.fromarray(np.full((9, 9), -3.0, np.float32)), "TIFF")
+    with pytest.raises(PictureError, match=r"scan\.tif holds fractions"):
+        load(data, "scan.tif", 8)

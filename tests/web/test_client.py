@@ -1,0 +1,206 @@
+"""The client: what a `Recognizer` does, through a server; and what goes wrong between them."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.photos import folders
+from support.server import PATIENCE, Running, teach
+
+from cbcl import CBCLError, LabelError, MemoryFileError, PictureError, Recognizer
+from cbcl.client import BusyError, Client
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return folders(tmp_path_factory.mktemp("photos"), ("chelsea", "coffee"))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with teach(tmp_path_factory.mktemp("served") / "things.cbcl") as running:
+        yield running
+
+
+def test_a_session(server: Running, photos: Path, tmp_path: Path) -> None:
+    client = server.client
+    assert client.labels() == {}
+    cats, cups = sorted((photos / "chelsea").iterdir()), sorted((photos / "coffee").iterdir())
+    assert client.learn("cat", cats)["learned"] == {"cat": 3}
+    assert client.learn("cup", cups[0].read_bytes())["learned"] == {"cup": 1}
+    answer = client.recognize(cups[1])
+    assert (answer["label"], answer["picture"]) == ("cup", "1.jpg")
+    client.learn("cup", seen=[answer["seen"]])
+    assert client.labels() == {"cat": 3, "cup": 2}
+    assert [one["label"] for one in client.recognize_many([*cats, cups[2].read_bytes()])] == ["cat"] * 3 + ["cup"]
+    client.rename("cup", "tasse / café?&")
+    assert len(client.examples("tasse / café?&")) == 2
+    assert client.thumbnail(client.examples("cat")[0]).startswith(b"\xff\xd8")
+    assert client.unlearn(client.examples("cat")[0]) == "cat"
+    client.merge("tasse / café?&", "cat")
+    assert client.undo() == "undo merge tasse / café?& → cat"
+    client.export(tmp_path / "copy.cbcl")
+    with Recognizer(tmp_path / "copy.cbcl") as copy:
+        assert copy.labels() == client.labels() == {"cat": 2, "tasse / café?&": 2}
+    client.forget("cat", for_good=True)
+    assert client.adopt(tmp_path / "copy.cbcl")["added"] == ["cat"]
+    assert client.history()[0]["action"] == "adopt"
+    assert client.health()["backbone"]["ready"]
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "message"),
+    [
+        (lambda client: client.forget("nothing"), LabelError, "'nothing' is not known"),
+        (lambda client: client.recognize(b"text"), PictureError, "^picture is not a picture"),
+        (lambda client: client.recognize("no.jpg"), PictureError, "^no.jpg cannot be read"),
+        (lambda client: client.adopt(__file__), MemoryFileError, "^test_client.py is not a memory"),
+        (lambda client: client.adopt("no.cbcl"), MemoryFileError, "^no.cbcl cannot be read"),
+        (lambda client: client.export("no/folder/x.cbcl"), MemoryFileError, "^no/folder/x.cbcl cannot be written"),
+        (lambda client: client.thumbnail(10**6), CBCLError, "there is no example 1000000"),
+        (lambda client: client.learn("x", []), CBCLError, "there is no picture in it"),
+    ],
+)
+def test_what_goes_wrong_is_raised_as_a_recognizer_would(
+    server: Running, call: Any, kind: type[CBCLError], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        call(server.client)
+
+
+@contextmanager
+def answering(*answers: tuple[int, bytes], learning: Sequence[tuple[int, bytes]] = ()) -> Iterator[str]:
+    """A server that gives these answers, whatever it is asked, the last again and again; and others who teach it."""
+    left = {"other": [*answers], "/api/examples": [*learning]}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            some = left.get(self.path, left["other"])
+            status, body = some.pop(0) if len(some) > 1 else some[0]
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.do_GET()
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (its name there)
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as serving:
+        thread = threading.Thread(target=serving.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{serving.server_port}"
+        serving.shutdown()
+        thread.join()
+
+
+BUSY = json.dumps({"error": {"kind": "busy", "message": "too much.", "retry_after": 0}}).encode()
+
+
+def test_a_busy_server_is_asked_again_a_few_times() -> None:
+    with answering((429, BUSY), (429, BUSY), (200, b'{"labels": []}')) as url:
+        assert Client(url).labels() == {}
+    with answering(*[(429, BUSY)] * 9) as url, pytest.raises(BusyError, match=r"too much\."):
+        Client(url).labels()
+
+
+def test_another_server_is_told_from_ours() -> None:
+    with answering((404, b"<html>")) as url, pytest.raises(CBCLError, match=r"404 .*not one of cbcl"):
+        Client(url).labels()
+
+
+@contextmanager
+def saying(answer: bytes) -> Iterator[str]:
+    """A server that says this to the first who comes, and hangs up."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{", "no answer from http.*IncompleteRead"),
+        (b"SSH-2.0-OpenSSH_9\r\n", "no answer from http.*SSH"),
+        (b"", "no answer from http"),
+        (b"HTTP/1.1 200 OK\r\n\r\nhello", "what http.* answers is not from cbcl"),
+        (b"HTTP/1.1 200 OK\r\n\r\n[1]", "what http.* answers is not from cbcl"),
+    ],
+)
+def test_an_answer_that_is_none_is_told(answer: bytes, message: str) -> None:
+    with saying(answer) as url, pytest.raises(CBCLError, match=message):
+        Client(url).health()
+
+
+@pytest.mark.parametrize("url", ["localhost:8737", "127.0.0.1:8737", "ftp://localhost", "http://", "http://[::1", ""])
+def test_an_address_that_is_none_is_told(url: str) -> None:
+    with pytest.raises(CBCLError, match="is no address"):
+        Client(url)
+
+
+def test_a_certificate_that_is_none_is_told(tmp_path: Path) -> None:
+    with pytest.raises(CBCLError, match="is no certificate that can be used"):
+        Client("https://localhost:8737", certificate=tmp_path / "none.pem")
+
+
+ROBOT = Path(__file__).parents[2] / "examples" / "robot.py"
+
+
+def test_the_robot_stops_where_nobody_answers(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(b"a frame")
+    done = subprocess.run(
+        [sys.executable, str(ROBOT), "http://127.0.0.1:9", str(tmp_path)],
+        input="a cup\n",
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE,
+    )
+    assert "no answer from http://127.0.0.1:9" in done.stderr
+
+
+def test_the_robot_loses_no_name_where_learning_fails(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(b"a frame")
+    failed = json.dumps({"error": {"kind": "memory", "message": "no room."}}).encode()
+    seen = (200, b'{"label": null, "seen": "0"}')
+    with answering(seen, learning=[(409, failed), (200, b"{}")]) as url:
+        command = [sys.executable, str(ROBOT), url, str(tmp_path)]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe, stderr=pipe) as robot:
+            assert robot.stdin is not None
+            assert robot.stdout is not None
+            assert robot.stderr is not None
+            assert robot.stdout.readline() == "I see something that I do not know.\n"
+            robot.stdin.write("a cup\n")
+            robot.stdin.flush()
+            assert robot.stderr.readline() == "no room.\n"
+            assert robot.stdout.readline() == "So this is a cup.\n"
+            robot.stdin.write("\n")
+            robot.stdin.flush()
+            assert robot.wait(PATIENCE) == 0
+
+
+def test_no_server_is_told() -> None:
+    with pytest.raises(CBCLError, match=r"no answer from http://127.0.0.1:9: .*Does `cbcl teach` run there"):
+        Client("http://127.0.0.1:9").labels()

@@ -1,0 +1,369 @@
+"""`cbcl teach` as a process: its port, its stop, its events, and what others do to the same memory meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from http.client import HTTPResponse
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from support.photos import encoded, folders, views
+from support.server import PATIENCE, Running, teach
+
+from cbcl import CBCLError, Recognizer, load_backbone
+from cbcl.cli.commands import main
+from cbcl.client import Client
+from cbcl.memory.check import check
+from cbcl.web import connections
+from cbcl.web.request_body import MB
+from cbcl.web.server import listen
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return folders(tmp_path_factory.mktemp("photos"), ("chelsea", "coffee"))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, photos: Path) -> Any:
+    """One that knows two things; tests may teach it more."""
+    memory = tmp_path_factory.mktemp("served") / "things.cbcl"
+    with teach(memory) as running:
+        for name in ("chelsea", "coffee"):
+            running.client.learn(name, sorted((photos / name).iterdir()))
+        yield running
+
+
+def next_event(stream: HTTPResponse) -> dict[str, Any]:
+    """The data of the next event."""
+    while not (line := stream.readline()).startswith(b"data: "):
+        assert line, "the stream has ended"
+    told: dict[str, Any] = json.loads(line[6:])
+    return told
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    end = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_a_restarted_server_knows_all_it_knew(photos: Path, tmp_path: Path) -> None:
+    memory = tmp_path / "things.cbcl"
+    with teach(memory) as server:
+        for name in ("chelsea", "coffee"):
+            server.client.learn(name, sorted((photos / name).iterdir()))
+        before = server.client.recognize(photos / "coffee" / "1.jpg")
+        said, wrong = server.stop(signal.SIGINT)
+        assert server.process.returncode == 0
+        assert said.endswith(f"stopped; {memory} knows 2 things.\n")
+        assert wrong == ""
+    with teach(memory) as server:
+        assert server.client.recognize(photos / "coffee" / "1.jpg") == before
+
+
+def test_pages_hear_of_changes_made_here_and_by_other_processes(server: Running, photos: Path) -> None:
+    with server.events() as one, server.events() as two:
+        assert one.headers["content-type"].startswith("text/event-stream")
+        first = next_event(one)["revision"]
+        assert next_event(two)["revision"] == first
+        server.client.learn("mug", photos / "coffee" / "0.jpg")
+        assert next_event(one) == next_event(two) == {"revision": first + 1}
+        assert CliRunner().invoke(main, ["forget", str(server.memory), "mug"]).exit_code == 0
+        assert next_event(one) == next_event(two) == {"revision": first + 2}
+        assert "mug" not in server.client.labels()
+        assert figure(server, "cbcl_event_streams") == 2
+    until(lambda: figure(server, "cbcl_event_streams") == 0)
+
+
+def figure(server: Running, name: str) -> float:
+    with closing(server.connect()) as connection:
+        connection.request("GET", "/metrics")
+        lines = connection.getresponse().read().decode().splitlines()
+    return float(next(line for line in lines if line.startswith(f"{name} ")).split()[1])
+
+
+def test_a_stop_ends_streams_and_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    memory = tmp_path / "things.cbcl"
+    acknowledged: list[int] = []
+    refused: list[str] = []
+    with teach(memory) as server, server.events() as stream:
+        next_event(stream)
+        pictures = [encoded(pixels) for pixels in views("rocket", 4)]
+
+        def work(number: int) -> None:
+            client = Client(server.url)
+            try:
+                while True:
+                    acknowledged.append(sum(client.learn(f"thing {number}", pictures)["learned"].values()))
+            except CBCLError as error:
+                refused.append(str(error))
+
+        threads = [threading.Thread(target=work, args=[number]) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        until(lambda: len(acknowledged) >= 6)
+        _, wrong = server.stop()
+        for thread in threads:
+            thread.join()
+        assert server.process.returncode == 0
+        assert wrong == ""
+        assert stream.read().decode().endswith("\n\n")  # it has an end, and a whole one
+    assert len(refused) == 4
+    with Recognizer(memory) as recognizer:
+        assert sum(acknowledged) <= sum(recognizer.labels().values()) <= sum(acknowledged) + 4 * len(threads)
+    assert check(memory) == []
+
+
+def test_who_says_stop_twice_loses_nothing_either(photos: Path, tmp_path: Path) -> None:
+    memory = tmp_path / "things.cbcl"
+    learned: list[Any] = []
+    with teach(memory) as server:
+        server.client.learn("coffee", photos / "coffee" / "0.jpg")
+        with closing(sqlite3.connect(memory, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            thread = threading.Thread(
+                target=lambda: learned.append(server.client.learn("cat", photos / "chelsea" / "0.jpg"))
+            )
+            thread.start()
+            until(lambda: bool(server.client.health()["learning"]))
+            server.process.send_signal(signal.SIGINT)
+            until(lambda: not answers(server))
+            server.process.send_signal(signal.SIGINT)
+            time.sleep(0.5)  # a server that stopped at once would have
+            other.execute("COMMIT")
+        said, wrong = server.rest()
+        thread.join()
+        assert server.process.returncode == 0
+    assert learned[0]["learned"] == {"cat": 1}
+    assert said.endswith("knows 2 things.\n")
+    assert wrong == ""
+
+
+def answers(server: Running) -> bool:
+    try:
+        return bool(server.client.health()["status"] == "ok")
+    except CBCLError:
+        return False
+
+
+HALF = (
+    b"POST /api/recognize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n"
+    b"Content-Type: multipart/form-data; boundary=x\r\n\r\n--x\r\n"
+)
+
+
+def test_who_sends_half_a_request_does_not_hold_up_a_stop(tmp_path: Path) -> None:
+    with teach(tmp_path / "x.cbcl") as server, closing(server.connect()) as one, closing(server.connect()) as two:
+        for connection, request in ((one, HALF), (two, HALF[:30])):
+            connection.connect()
+            connection.sock.sendall(request)
+        assert answers(server)
+        _, wrong = server.stop()
+        assert (server.process.returncode, wrong) == (0, "")
+        assert b"the server stops" in one.sock.makefile("rb").read()
+
+
+def test_too_many_connections_are_hung_up_on_and_nothing_is_said(tmp_path: Path) -> None:
+    with teach(tmp_path / "x.cbcl") as server, ExitStack() as held:
+        for _ in range(connections.room()):
+            connection = held.enter_context(closing(server.connect()))
+            connection.connect()
+            connection.sock.sendall(HALF[:30])
+        with closing(server.connect()) as connection:
+            connection.connect()
+            assert connection.sock.recv(1) == b""
+        assert not answers(server)
+        held.close()
+        until(lambda: answers(server))
+        _, wrong = server.stop()
+        assert wrong == ""
+
+
+def test_when_too_much_waits_some_are_sent_away_and_the_rest_is_done(server: Running, photos: Path) -> None:
+    fields = {"label": "full", "seen": server.client.recognize(photos / "coffee" / "2.jpg")["seen"]}
+    part = '--x\r\nContent-Disposition: form-data; name="{}"\r\n\r\n{}\r\n'
+    body = "".join(part.format(*field) for field in fields.items()) + "--x--\r\n"
+    answers: list[tuple[HTTPResponse, Any]] = []
+
+    def ask() -> None:
+        answers.append(
+            server.ask("POST", "/api/examples", body=body, headers={"Content-Type": "multipart/form-data; boundary=x"})
+        )
+
+    threads = [threading.Thread(target=ask) for _ in range(80)]
+    with closing(sqlite3.connect(server.memory, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        for thread in threads:
+            thread.start()
+        until(lambda: len(answers) >= 80 - 65)  # one is learning, 64 wait
+        assert {answer.status for answer, _ in answers} == {429}
+        assert all(int(answer.headers["Retry-After"]) == told["error"]["retry_after"] for answer, told in answers)
+        assert {told["error"]["kind"] for _, told in answers} == {"busy"}
+        other.execute("COMMIT")
+    for thread in threads:
+        thread.join()
+    done = [told for answer, told in answers if answer.status == 200]
+    assert len(done) == 65
+    assert server.client.labels()["full"] == 65
+    server.client.forget("full")
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_who_sends_too_much_hears_that_it_is_too_much(server: Running, chunked: bool) -> None:
+    pieces = (bytes(MB) for _ in range(30))
+    length = {} if chunked else {"Content-Length": str(30 * MB)}
+    answer, told = server.ask(
+        "POST",
+        "/api/recognize",
+        body=pieces,
+        headers={"Content-Type": "multipart/form-data; boundary=x", **length},
+        encode_chunked=chunked,
+    )
+    assert (answer.status, told["error"]["kind"]) in ((413, "size"), (422, "argument"))
+    assert answer.status == 413 or chunked
+    assert "Content-Security-Policy" in answer.headers
+
+
+def test_who_leaves_in_the_middle_harms_nobody(server: Running) -> None:
+    for request in (
+        HALF,
+        b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHo",
+        b"\0\1\2 garbage \r\n\r\n",
+    ):
+        with closing(server.connect()) as connection:
+            connection.connect()
+            connection.sock.sendall(request)
+            time.sleep(0.1)
+    assert server.client.health()["status"] == "ok"
+
+
+def test_a_port_that_is_given_and_taken_is_refused(server: Running, tmp_path: Path) -> None:
+    port = server.url.rstrip("/").rpartition(":")[2]
+    result = CliRunner().invoke(main, ["teach", str(tmp_path / "x.cbcl"), "--port", port, "--no-browser"])
+    assert result.exit_code == 1
+    assert result.output.startswith(f"Error: cannot listen at port {port} of 127.0.0.1: ")
+
+
+def test_without_a_port_the_next_free_one_is_taken() -> None:
+    with listen("127.0.0.1", None).listening as one, listen("127.0.0.1", None).listening as two:
+        first, second = one.getsockname()[1], two.getsockname()[1]
+    assert 8737 <= first < second
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["not.cbcl"], "not.cbcl is not a memory of cbcl."),
+        (["a/folder/x.cbcl"], "make that folder first"),
+        (["x.cbcl", "--host", "no.such.host.invalid"], "there is no address 'no.such.host.invalid'"),
+        (["x.cbcl", "--backbone", "lite"], "there is no backbone 'lite'"),
+        (["x.cbcl", "--certificate", "none.pem"], "none.pem is no certificate"),
+        (["x.cbcl", "--key", "key.pem"], "give --certificate, too"),
+        (["shown.cbcl", "--private"], "was not begun as a private memory"),
+    ],
+)
+def test_what_cannot_be_served_is_one_sentence_and_exit_1(
+    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("not.cbcl").write_text("hello, I am no memory at all, but long enough to be looked at")
+    letters = load_backbone(lambda things: [[thing.count(c) for c in "abc"] for thing in things], name="letters")
+    with Recognizer("shown.cbcl", letters) as recognizer:
+        recognizer.learn("fruit", ["abc", "cab"])
+    result = CliRunner().invoke(main, ["teach", "--no-browser", "--port", "0", *words])
+    assert result.exit_code == 1
+    assert message in result.output
+    assert len(result.output.strip().splitlines()) == 1
+
+
+def test_without_the_extra_one_sentence_says_what_to_install(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['fastapi'] = None; from cbcl.cli.commands import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "teach", str(tmp_path / "x.cbcl")], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (1, 'Error: fastapi is missing: pip install "cbcl[web]"\n')
+
+
+def test_the_server_of_other_machines_has_a_token_in_its_address(tmp_path: Path) -> None:
+    with teach(tmp_path / "x.cbcl", "--host", "0.0.0.0", "--log") as server:
+        port = server.connect().port
+        token = server.url.partition("?token=")[2]
+        assert len(token) >= 32
+        with pytest.raises(CBCLError, match="this server needs its token"):
+            Client(f"http://127.0.0.1:{port}").labels()
+        assert Client(f"http://127.0.0.1:{port}", token).labels() == {}
+        assert Client(f"http://127.0.0.1:{port}/?token={token}").labels() == {}
+        said, log = server.stop()
+    assert "Whoever has this address" in said
+    lines = [json.loads(line) for line in log.splitlines()]
+    assert [line["status"] for line in lines] == [401, 200, 200]
+    assert token not in log
+
+
+def test_a_terminal_shows_the_address_as_a_code_for_phones(tmp_path: Path) -> None:
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-m", "cbcl", "teach", str(tmp_path / "x.cbcl"), "--host", "0.0.0.0", "--port", "0"]
+    environment = {name: value for name, value in os.environ.items() if "DISPLAY" not in name and name != "BROWSER"}
+    with subprocess.Popen(command, stdout=follower, stderr=follower, env=environment) as process:
+        os.close(follower)
+        shown = b""
+        while b"Ctrl-C stops" not in shown:
+            shown += os.read(leader, 10_000)
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=PATIENCE)
+    os.close(leader)
+    assert process.returncode == 0
+    assert shown.decode().count("█") > 100
+
+
+def test_over_tls(photos: Path, tmp_path: Path) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl is here to make a certificate with")
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    words = f"openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout {key} -out {certificate}"
+    subprocess.run(
+        [*words.split(), "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"], check=True, capture_output=True
+    )
+    with teach(tmp_path / "x.cbcl", "--certificate", certificate, "--key", key) as server:
+        assert server.url.startswith("https://")
+        client = Client(server.url, certificate=certificate)
+        client.learn("coffee", photos / "coffee" / "0.jpg")
+        assert client.labels() == {"coffee": 1}
+        with pytest.raises(CBCLError, match="no answer from https"):
+            server.client.labels()  # which does not know the certificate
+
+
+def test_the_robot_says_what_it_sees_and_learns_what_it_is_told(server: Running, photos: Path, tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    seen.mkdir()
+    shutil.copy(photos / "coffee" / "0.jpg", seen)
+    robot = Path(__file__).parents[2] / "examples" / "robot.py"
+    done = subprocess.run(
+        [sys.executable, str(robot), server.url, str(seen)],
+        input="robot's cup\n",
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE,
+    )
+    assert done.stdout.splitlines()[:2] == ["I see coffee.", "So this is robot's cup."]
+    assert done.stderr == ""
+    assert server.client.labels()["robot's cup"] == 1
+    server.client.forget("robot's cup")
