@@ -163,19 +163,19 @@ def teaching(files: list[Path]) -> list[dict[str, object]]:
 
 
 def fill(path: Path, recognizer: Recognizer, count: int, like: Numbers, rng: np.random.Generator) -> None:
-    from cbcl.memory.rows import About, Settings, Stored
+    from cbcl.memory.rows import MemoryInfo, Settings, StoredClass
     from cbcl.memory.store import Memory
     from cbcl.method.confidence import spread_of
 
     backbone = recognizer._sight.backbone()
     memory = Memory(path)
-    about = About(backbone.name, backbone.fingerprint, len(like), False, cbcl.__version__)
+    about = MemoryInfo(backbone.name, backbone.fingerprint, len(like), False, cbcl.__version__)
     with memory.writing(about) as writing:
         writing.begin("learn", {"pictures": {}}, Settings())
         for number in range(count):
             vectors = (like * rng.uniform(0.5, 1.5, (5, len(like)))).astype(np.float32)
             concepts = cbcl.agg_var(vectors, np.inf)
-            writing.put(f"thing {number}", Stored(concepts, spread_of(vectors, np.inf)), [])
+            writing.put(f"thing {number}", StoredClass(concepts, spread_of(vectors, np.inf)), [])
     memory.close()
 
 

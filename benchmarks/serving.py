@@ -38,7 +38,7 @@ from PIL import Image
 
 import cbcl
 from cbcl import Recognizer
-from cbcl.recognition.examples import Seen
+from cbcl.recognition.examples import EmbeddedPicture
 from cbcl.vision.extraction import cores
 
 CLIENTS = 32
@@ -220,10 +220,10 @@ def crowd(memory: Path, things: int, pictures: Pictures) -> None:
     with Recognizer(memory, cache=False) as recognizer:
         seen = recognizer.look([pictures() for _ in range(20)])
 
-        def another() -> Seen:
+        def another() -> EmbeddedPicture:
             one = seen[rng.integers(len(seen))]
             vector = (one.vector + rng.normal(scale=0.5, size=one.vector.shape).astype(np.float32)).clip(0)
-            return Seen(vector, one.jpeg, one.fingerprint)
+            return EmbeddedPicture(vector, one.jpeg, one.fingerprint)
 
         recognizer.learn_many({f"thing {number:04}": [another() for _ in range(5)] for number in range(things)})
 

@@ -15,7 +15,7 @@ from support.strategies import vectors
 from cbcl import Concepts, agg_var, merge, merge_evenly, reduce, remove
 from cbcl.method.arrays import Float32s, Int64s
 from cbcl.method.budget import Shrink, shares
-from cbcl.method.kmeans import MOST_POINTS, k_means
+from cbcl.method.kmeans import MAX_POINTS, k_means
 
 sizes = st.lists(st.integers(1, 60), min_size=1, max_size=12)
 
@@ -80,7 +80,7 @@ def groups_cost(points: Float32s, weights: Int64s, groups: Int64s) -> float:
     return cost
 
 
-@pytest.mark.parametrize(("m", "n"), [(40, 7), (200, 60), (78, 72), (MOST_POINTS + 1, 5)])
+@pytest.mark.parametrize(("m", "n"), [(40, 7), (200, 60), (78, 72), (MAX_POINTS + 1, 5)])
 def test_k_means_is_as_good_as_the_librarys(m: int, n: int) -> None:
     rng = np.random.default_rng(m)
     points = rng.normal(size=(m, 30), loc=5.0).astype(np.float32)

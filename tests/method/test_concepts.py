@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from cbcl import Concepts, agg_var
 from cbcl.method.arrays import Float32s
-from cbcl.method.concepts import Plan, cluster
+from cbcl.method.concepts import ClusteringPlan, cluster
 from cbcl.method.kernel import KERNEL, NUMPY
 
 many = settings(max_examples=150, deadline=None)
@@ -38,7 +38,7 @@ def features(n: int, d: int = 96, seed: int = 0) -> Float32s:
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 @many
 @given(st.data())
-def test_concepts_are_those_of_the_literal_algorithm(plan: Plan, data: st.DataObject) -> None:
+def test_concepts_are_those_of_the_literal_algorithm(plan: ClusteringPlan, data: st.DataObject) -> None:
     x = data.draw(vectors())
     radius = data.draw(radii(x))
     assert_same(cluster(x, None, radius, None, plan), reference.agg_var(x, radius))
@@ -46,7 +46,7 @@ def test_concepts_are_those_of_the_literal_algorithm(plan: Plan, data: st.DataOb
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 @pytest.mark.parametrize("scale", [0.9, 1.1, 1.3])
-def test_concepts_of_features_are_those_of_the_literal_algorithm(plan: Plan, scale: float) -> None:
+def test_concepts_of_features_are_those_of_the_literal_algorithm(plan: ClusteringPlan, scale: float) -> None:
     x = features(300)
     radius = scale * float(np.linalg.norm(x - x.mean(axis=0), axis=1).mean())
     assert_same(cluster(x, None, radius, None, plan), reference.agg_var(x, radius))
@@ -101,7 +101,7 @@ def test_an_infinite_radius_gives_the_mean_and_zero_gives_every_vector() -> None
 def test_a_large_class_is_learned_in_chunks_as_in_one(kernel: object) -> None:
     x = features(3000, d=700)  # more than one chunk, and past the number of centroids from which a BLAS is used
     radius = 1.1 * float(np.linalg.norm(x - x.mean(axis=0), axis=1).mean())
-    plan = Plan(kernel)  # type: ignore[arg-type]
+    plan = ClusteringPlan(kernel)  # type: ignore[arg-type]
     got = cluster(x, None, radius, None, plan)
     with threadpool_limits(1):
         assert_same(cluster(x, None, radius, None, plan), got)
@@ -115,7 +115,7 @@ def test_a_large_class_is_learned_in_chunks_as_in_one(kernel: object) -> None:
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 @many
 @given(st.data())
-def test_any_magnitudes_beside_each_other_are_decided_alike(plan: Plan, data: st.DataObject) -> None:
+def test_any_magnitudes_beside_each_other_are_decided_alike(plan: ClusteringPlan, data: st.DataObject) -> None:
     d = data.draw(st.sampled_from([1, 2, 9]))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     x = (rng.normal(size=(12, d)) * 10.0 ** rng.integers(-45, 38, size=(12, 1))).astype(np.float32)
@@ -126,14 +126,14 @@ def test_any_magnitudes_beside_each_other_are_decided_alike(plan: Plan, data: st
 
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
-def test_what_the_distance_itself_rounds_away_is_a_tie(plan: Plan) -> None:
+def test_what_the_distance_itself_rounds_away_is_a_tie(plan: ClusteringPlan) -> None:
     known = Concepts(np.array([[1e-7], [2e-7]], dtype=np.float32), np.array([1, 1]))
     far = np.array([[1e10]], dtype=np.float32)
     assert cluster(far, None, math.inf, known, plan).counts.tolist() == [2, 1]
 
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
-def test_a_vector_without_a_bound_may_join_a_centroid_that_has_one(plan: Plan) -> None:
+def test_a_vector_without_a_bound_may_join_a_centroid_that_has_one(plan: ClusteringPlan) -> None:
     known = Concepts(np.array([[3.5e14, 0], [-6.3e14, 6.3e14]], dtype=np.float32), np.array([10**11, 1]))
     x = np.array([[3e25, 0], [1e14, 7e14]], dtype=np.float32)
     assert_same(cluster(x, None, math.inf, known, plan), reference.agg_var(x, math.inf, known))
@@ -174,7 +174,7 @@ def test_inputs_are_neither_changed_nor_kept() -> None:
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e39])
-def test_numbers_that_are_not_finite_are_refused(plan: Plan, bad: float) -> None:
+def test_numbers_that_are_not_finite_are_refused(plan: ClusteringPlan, bad: float) -> None:
     x = np.ones((20, 3))
     x[13, 1] = bad
     for radius in (0.0, 1.0, math.inf):

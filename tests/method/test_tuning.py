@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 
 from cbcl import CBCLClassifier, Tuning, agg_var, tune, vote
 from cbcl.method.arrays import Float64s
-from cbcl.method.tuning import MOST_ROWS, SCALES, Lesson, _cross_validate, _sampled, _usual_radius, choose, spread
+from cbcl.method.tuning import MAX_ROWS, SCALES, ClassRows, _cross_validate, _sampled, _usual_radius, choose, spread
 
 
 def clusters(per_class: int, spots: int, seed: int = 0) -> list[Float64s]:
@@ -71,7 +71,7 @@ def test_all_of_the_digits_get_more_centroids_and_are_the_better_for_it(seed: in
 
 def test_what_was_chosen_before_is_kept() -> None:
     matrix = np.concatenate(clusters(60, spots=6))
-    lessons = [Lesson(np.arange(start, start + 60)) for start in range(0, len(matrix), 60)]
+    lessons = [ClassRows(np.arange(start, start + 60)) for start in range(0, len(matrix), 60)]
     assert choose(matrix, lessons, None, 0).radius < math.inf
     for before in (Tuning(math.inf, 1), Tuning(3.0, 2)):
         assert choose(matrix, lessons, before, 0) == before
@@ -81,7 +81,7 @@ def test_what_was_chosen_before_is_kept() -> None:
 def test_many_vectors_get_a_centroid_for_every_four_and_fewer_get_one(per_class: int, some: int) -> None:
     classes = noisy(per_class, seed=0)
     matrix = np.concatenate(classes)
-    lessons = [Lesson(np.arange(start, start + per_class)) for start in range(0, len(matrix), per_class)]
+    lessons = [ClassRows(np.arange(start, start + per_class)) for start in range(0, len(matrix), per_class)]
     radius = _usual_radius(matrix, lessons, spread(matrix, lessons))
     found = np.mean([len(agg_var(x, radius).counts) for x in classes])
     assert found == pytest.approx(some, rel=0.15)
@@ -107,7 +107,7 @@ def test_a_lone_class_of_many_vectors_gets_the_usual_radius(scale: float) -> Non
 
 def test_the_seed_reaches_the_folds() -> None:
     matrix = np.concatenate(noisy(20, seed=0))
-    lessons = [Lesson(np.arange(start, start + 20)) for start in range(0, 200, 20)]
+    lessons = [ClassRows(np.arange(start, start + 20)) for start in range(0, 200, 20)]
     first, again, other = (_cross_validate(matrix, lessons, [math.inf, 20.0], [1], seed) for seed in (1, 1, 2))
     for tuning, hits in first.items():
         np.testing.assert_array_equal(hits, again[tuning])
@@ -115,13 +115,13 @@ def test_the_seed_reaches_the_folds() -> None:
 
 
 def test_of_very_many_vectors_a_sample_is_tried() -> None:
-    lessons = [Lesson(np.arange(30_000)), Lesson(np.arange(30_000, 30_010)), Lesson(np.arange(31_000, 40_000))]
+    lessons = [ClassRows(np.arange(30_000)), ClassRows(np.arange(30_000, 30_010)), ClassRows(np.arange(31_000, 40_000))]
     sizes = [len(lesson.rows) for lesson in _sampled(lessons, seed=0)]
-    assert sizes == [MOST_ROWS // 3, 10, MOST_ROWS // 3]
+    assert sizes == [MAX_ROWS // 3, 10, MAX_ROWS // 3]
     drawn = _sampled(lessons, seed=0)[2].rows
     assert (np.diff(drawn) > 0).all()
     assert drawn.min() >= 31_000
-    few = [Lesson(np.arange(5)), Lesson(np.arange(5, 10))]
+    few = [ClassRows(np.arange(5)), ClassRows(np.arange(5, 10))]
     assert _sampled(few, seed=0) is few
 
 

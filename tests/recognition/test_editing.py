@@ -20,7 +20,7 @@ from cbcl import BackboneError, LabelError, MemoryFileError, PictureError, Recog
 from cbcl.memory.check import check
 from cbcl.memory.rows import checksum, write_stored
 from cbcl.memory.schema import MIGRATIONS, VERSION
-from cbcl.recognition.examples import FIRST, PER_CENTROID, Seen
+from cbcl.recognition.examples import FIRST, PER_CENTROID, EmbeddedPicture
 from cbcl.vision.decoding import Pixels
 
 
@@ -155,8 +155,8 @@ def test_a_broken_picture_is_told_or_raised_when_looked_at(tmp_path: Path) -> No
     good = encoded(views(NAMES[0], 1)[0])
     with made(tmp_path / "things.cbcl") as recognizer:
         first, broken, last = recognizer.look([good, b"no picture", good], broken="report")
-        assert isinstance(first, Seen)
-        assert isinstance(last, Seen)
+        assert isinstance(first, EmbeddedPicture)
+        assert isinstance(last, EmbeddedPicture)
         assert first.vector.tobytes() == last.vector.tobytes()
         assert isinstance(broken, PictureError)
         assert str(broken).startswith("picture 2 is not a picture")

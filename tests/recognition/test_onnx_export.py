@@ -347,7 +347,7 @@ def test_what_is_not_there_or_there_already_is_refused(tmp_path: Path) -> None:
 
 def test_too_many_centroids_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taught(tmp_path / "things.cbcl").close()
-    monkeypatch.setattr(onnx_export, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(onnx_export, "MAX_BYTES", 1_000_000)
     with pytest.raises(MemoryFileError, match="3 centroids are too many for an ONNX file, which ends at 2 GB"):
         exported(tmp_path / "things.cbcl")
 

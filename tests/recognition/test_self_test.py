@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cbcl.memory.rows import Settings
-from cbcl.recognition.self_test import FOLDS, MOST_ASKED, Examples, Missed, _folds, examine
+from cbcl.recognition.self_test import FOLDS, MAX_ASKED, NumberedVectors, Misclassified, _folds, examine
 
 SOME = pytest.mark.parametrize("settings", [Settings(), Settings(0.0, 3), Settings(1.0, 2, 12)])
 
 
-def numbered(classes: dict[str, list[list[float]]]) -> dict[str, Examples]:
+def numbered(classes: dict[str, list[list[float]]]) -> dict[str, NumberedVectors]:
     """Examples with numbers that count through all labels."""
     rows = [(label, vector) for label, vectors in classes.items() for vector in vectors]
     made: dict[str, list[tuple[int, np.ndarray[tuple[int], np.dtype[np.float32]]]]] = {label: [] for label in classes}
@@ -22,7 +22,7 @@ def numbered(classes: dict[str, list[list[float]]]) -> dict[str, Examples]:
     return {label: tuple(some) for label, some in made.items()}
 
 
-def apart(counts: dict[str, int], seed: int = 0) -> dict[str, Examples]:
+def apart(counts: dict[str, int], seed: int = 0) -> dict[str, NumberedVectors]:
     """Labels far from each other, their examples close together."""
     rng = np.random.default_rng(seed)
     corners = 10.0 * np.eye(len(counts))
@@ -67,7 +67,7 @@ def test_an_example_has_no_part_in_what_it_is_asked_about() -> None:
     examples = numbered({"cup": [cup] * 4 + [like_key], "key": [key] * 4 + [like_cup]})
     examined = examine(examples, Settings(radius=0.0))
     assert examined.matrix.tolist() == [[4, 1, 0], [1, 4, 0]]
-    assert examined.wrong == (Missed(4, "cup", "key"), Missed(9, "key", "cup"))
+    assert examined.wrong == (Misclassified(4, "cup", "key"), Misclassified(9, "key", "cup"))
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5])
@@ -83,14 +83,14 @@ def test_a_label_with_one_example_is_learned_but_not_asked_about() -> None:
     examined = examine({**examples, "cup": [*examples["cup"], stray]}, Settings())
     assert [label for label, row in zip(examined.labels, examined.matrix, strict=True) if not row.any()] == ["pen"]
     assert examined.matrix[2].sum() == 0
-    assert Missed(99, "cup", "pen") in examined.wrong
+    assert Misclassified(99, "cup", "pen") in examined.wrong
 
 
 def test_what_is_like_nothing_else_is_unknown() -> None:
     examples = apart({"cup": 9, "key": 9})
     strange = (99, np.array([-30.0, -30.0], dtype=np.float32))
     examined = examine({**examples, "cup": [*examples["cup"], strange]}, Settings(radius=1.0))
-    assert Missed(99, "cup", None) in examined.wrong
+    assert Misclassified(99, "cup", None) in examined.wrong
 
 
 def test_with_too_few_to_tell_how_far_is_too_far_it_goes_by_what_it_is_told() -> None:
@@ -128,5 +128,5 @@ def test_it_is_the_same_every_time_and_changes_nothing() -> None:
 def test_of_very_many_examples_as_many_of_each_label_are_asked_about_as_can_be() -> None:
     folds = _folds([20_000, 300, 4000, 1], seed=0)
     asked = [int(np.sum(some >= 0)) for some in folds]
-    assert asked == [MOST_ASKED // 4, 300, MOST_ASKED // 4, 0]
+    assert asked == [MAX_ASKED // 4, 300, MAX_ASKED // 4, 0]
     assert np.ptp(np.bincount(np.concatenate([some[some >= 0] for some in folds]))) <= 1

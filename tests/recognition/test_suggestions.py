@@ -14,8 +14,8 @@ from cbcl.method.arrays import Float32s
 from cbcl.method.confidence import Scale, spread_of
 from cbcl.method.knowledge import Knowledge
 from cbcl.recognition.answer import Answer, answers
-from cbcl.recognition.self_test import Examined
-from cbcl.recognition.suggestions import MOST_ALIKE, MOST_WANTED, look_alikes, wanting, worth_asking
+from cbcl.recognition.self_test import SelfTestResult
+from cbcl.recognition.suggestions import MAX_ALIKE, MAX_WANTED, look_alikes, wanting, worth_asking
 
 SHOTS = pytest.mark.parametrize("shots", [1, 3, 10])
 RADII = pytest.mark.parametrize("radius", [math.inf, 0.0], ids=["one centroid", "many"])
@@ -83,7 +83,7 @@ def test_the_closest_come_first_and_few_are_asked_about() -> None:
     halves = {f"{label} {half}": some[half::2] for label, some in [*classes.items()][:8] for half in (0, 1)}
     rest = dict([*classes.items()][8:])
     found = look_alikes(*known({**halves, **rest}))
-    assert len(found) == MOST_ALIKE
+    assert len(found) == MAX_ALIKE
     assert [pair.closeness for pair in found] == sorted((pair.closeness for pair in found), reverse=True)
     assert all(label[:-2] == other[:-2] for label, other, _ in found)
 
@@ -108,7 +108,7 @@ def test_labels_that_are_all_the_same_are_asked_about_pair_by_pair(scale: float)
 def test_few_examples_are_wanted_first_and_then_what_is_missed_most() -> None:
     labels = ("cup", "key", "mug", "pen")
     matrix = np.array([[3, 1, 0, 0, 0], [0, 2, 2, 0, 0], [0, 0, 0, 1, 3], [0, 0, 0, 1, 0]])
-    examined = Examined(labels, matrix, ())
+    examined = SelfTestResult(labels, matrix, ())
     found = wanting({"cup": 4, "key": 4, "mug": 4, "pen": 2}, examined)
     assert [(one.label, one.examples, one.reason) for one in found] == [
         ("pen", 2, "two photos are little to go by"),
@@ -118,14 +118,14 @@ def test_few_examples_are_wanted_first_and_then_what_is_missed_most() -> None:
 
 
 def test_nothing_is_wanted_where_all_is_well() -> None:
-    examined = Examined(("cup", "key"), np.array([[11, 1, 0], [0, 12, 0]]), ())
+    examined = SelfTestResult(("cup", "key"), np.array([[11, 1, 0], [0, 12, 0]]), ())
     assert wanting({"cup": 12, "key": 12}, examined) == wanting({"cup": 3}) == wanting({}) == ()
 
 
 def test_the_fewest_are_wanted_first_and_few_are_asked_for() -> None:
     found = wanting({"cup": 2, "key": 1, "mug": 2, "nut": 1, "pen": 1})
     assert [one.label for one in found] == ["key", "nut", "pen"]
-    assert len(found) == MOST_WANTED
+    assert len(found) == MAX_WANTED
 
 
 def asked(pool: Float32s, classes: dict[str, Float32s]) -> list[int]:

@@ -23,7 +23,7 @@ from cbcl.method import concepts
 from cbcl.method.arrays import Float32s
 from cbcl.method.budget import remove
 from cbcl.method.knowledge import Cluster, as_given
-from cbcl.method.tuning import Lesson, Tuning
+from cbcl.method.tuning import ClassRows, Tuning
 from cbcl.method.voting import block_rank_votes
 from cbcl.rivals.lda import StreamingLDA
 from cbcl.rivals.linear import FewShotBaseline, LinearProbe, numbered, split
@@ -368,12 +368,12 @@ def test_nearest_class_mean_and_nearest_neighbours_are_hybrids(scale: float, n: 
 def test_a_fixed_radius_is_measured_on_the_first_increment_that_has_two_vectors_of_a_class() -> None:
     x = np.array([[0.0], [9.0], [0.0], [2.0], [50.0]])
     choose = fixed(1.5, 4)
-    unknown = choose(x, [Lesson(np.array([0])), Lesson(np.array([1]))], None, 0)
+    unknown = choose(x, [ClassRows(np.array([0])), ClassRows(np.array([1]))], None, 0)
     assert unknown == Tuning(math.inf, 4)
-    known = choose(x, [Lesson(np.array([2, 3]))], unknown, 0)
+    known = choose(x, [ClassRows(np.array([2, 3]))], unknown, 0)
     assert known.radius == pytest.approx(1.5 * math.sqrt(2))
     assert known.n_voters == 4
-    assert choose(x, [Lesson(np.array([0, 4]))], known, 0) is known
+    assert choose(x, [ClassRows(np.array([0, 4]))], known, 0) is known
 
 
 @pytest.mark.parametrize("scale", [-1.0, math.nan])

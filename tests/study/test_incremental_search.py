@@ -17,7 +17,7 @@ from cbcl.method.arrays import Float32s, Int64s, Matrix
 from cbcl.method.knowledge import Knowledge, Options, Vote, learn
 from cbcl.method.voting import block_votes
 from cbcl.study import incremental_search
-from cbcl.study.incremental_search import Directions, Watch
+from cbcl.study.incremental_search import Directions, IncrementalSearch
 
 Labels = NDArray[Any]
 
@@ -37,7 +37,7 @@ class Source:
         return (np.round(vectors) if self.lattice else vectors).astype(np.float32), self.names[rows]
 
 
-def agree(watched: Watch, knowledge: Knowledge, vectors: Float32s, q: int | None = None) -> None:
+def agree(watched: IncrementalSearch, knowledge: Knowledge, vectors: Float32s, q: int | None = None) -> None:
     q = len(vectors) if q is None else q
     want: Sequence[int] | Int64s = knowledge.winners(vectors[:q]) if q else ()
     np.testing.assert_array_equal(watched.winners(knowledge, q), want)
@@ -50,7 +50,7 @@ def test_answers_are_those_of_the_knowledge_as_classes_come(seed: int, n: int, l
     """With a limit, every increment changes every class."""
     source = Source(seed, 8, 12)
     vectors, _ = source.some(np.arange(12), 20)
-    watched, known = Watch(vectors), None
+    watched, known = IncrementalSearch(vectors), None
     for start in range(0, 12, 3):
         options = Options(radius=1.5, n_voters=n, max_centroids=limit, seed=seed)
         known = learn(known, *source.some(np.arange(start, start + 3), 30), options)
@@ -75,7 +75,7 @@ def test_answers_are_those_of_the_knowledge_where_directions_rule_centroids_out(
     source, vectors, directions = wide
     assert directions.basis is not None
     assert directions.basis.shape == (800, incremental_search.DIRECTIONS)
-    watched, known = Watch(vectors, directions), None
+    watched, known = IncrementalSearch(vectors, directions), None
     for start in range(0, 40, 20):
         known = learn(
             known,
@@ -117,7 +117,7 @@ def test_whatever_happens_answers_are_those_of_the_knowledge(
             incremental_search, "DIRECTIONS", data.draw(st.sampled_from([384, 1, 4]))
         )  # so that 2 and 8 are many
         patch.setattr(incremental_search, "ROWS", data.draw(st.sampled_from([512, 7])))
-        watched = Watch(vectors)
+        watched = IncrementalSearch(vectors)
         known: Knowledge | None = None
         for _ in range(data.draw(st.integers(1, 6))):
             what = data.draw(st.sampled_from(["learn", "learn", "learn", "forget", "voters"]))
@@ -140,7 +140,7 @@ def test_a_class_that_is_learned_again_is_looked_at_again(n: int) -> None:
     vectors, _ = source.some(np.arange(5), 30)
     options = Options(radius=1.5, n_voters=n)
     known = learn(None, *source.some(np.arange(5), 5), options)
-    watched = Watch(vectors)
+    watched = IncrementalSearch(vectors)
     agree(watched, known, vectors)
     before = known.winners(vectors)
     known = learn(known, *source.some([2], 60), options)
@@ -153,7 +153,7 @@ def test_a_class_that_was_forgotten_has_no_vote_and_can_come_back(n: int) -> Non
     source = Source(5, 8, 5)
     vectors, _ = source.some(np.arange(5), 30)
     all_of_it = learn(None, *source.some(np.arange(5), 9), Options(radius=1.0, n_voters=n))
-    watched = Watch(vectors)
+    watched = IncrementalSearch(vectors)
     agree(watched, all_of_it, vectors)
     for label in source.names:
         less = all_of_it.without(label)
@@ -171,7 +171,7 @@ def test_vectors_that_are_centroids_and_twins_of_two_classes_are_answered_as_the
     names = np.array([*["pen"] * 8, *["cup"] * 4, *["key"] * 4, *["owl"] * 4])
     vectors = np.concatenate([spots, spots, (spots[:-1] + spots[1:]) / 2, rng.normal(size=(9, d))]).astype(np.float32)
     with one_thread():
-        watched = Watch(vectors)
+        watched = IncrementalSearch(vectors)
     for n in (1, 3, 10):
         options = Options(radius=0.0, n_voters=n)
         known = learn(None, learned, names, options)
@@ -183,14 +183,18 @@ def test_vectors_that_are_centroids_and_twins_of_two_classes_are_answered_as_the
 def test_one_class_is_the_answer_to_everything() -> None:
     source = Source(6, 8, 2)
     vectors, _ = source.some([0, 1], 10)
-    assert not Watch(vectors).winners(learn(None, *source.some([1], 3), Options(radius=0.0, n_voters=3)), 20).any()
+    assert (
+        not IncrementalSearch(vectors)
+        .winners(learn(None, *source.some([1], 3), Options(radius=0.0, n_voters=3)), 20)
+        .any()
+    )
 
 
 def test_more_vectors_than_a_block_holds_are_answered() -> None:
     source = Source(7, 8, 6)
     vectors, _ = source.some(np.arange(6), 200)
     assert len(vectors) > 2 * incremental_search.ROWS
-    watched, known = Watch(vectors), None
+    watched, known = IncrementalSearch(vectors), None
     for number in range(6):
         known = learn(known, *source.some([number], 20), Options(radius=1.0, n_voters=3))
         agree(watched, known, vectors, 200 * (number + 1))
@@ -209,10 +213,10 @@ def test_the_method_is_only_asked_where_votes_are_close(n: int) -> None:
     vectors, _ = source.some(np.arange(6), 30)
     known = learn(None, *source.some(np.arange(6), 30), Options(radius=1.0, n_voters=n))
     silent = Silent(known.concepts, known.radius, known.n_voters)
-    np.testing.assert_array_equal(Watch(vectors).winners(silent, len(vectors)), known.winners(vectors))
+    np.testing.assert_array_equal(IncrementalSearch(vectors).winners(silent, len(vectors)), known.winners(vectors))
     alike = Silent(dict.fromkeys(("cup", "key"), known.concepts[source.names[0]]), 1.0, n)
     with pytest.raises(AssertionError, match="asked about"):
-        Watch(vectors).winners(alike, len(vectors))
+        IncrementalSearch(vectors).winners(alike, len(vectors))
 
 
 def test_only_what_is_new_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +230,7 @@ def test_only_what_is_new_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(incremental_search, "_nearest", counted)
     source = Source(9, 8, 4)
     vectors, _ = source.some(np.arange(4), 25)
-    watched = Watch(vectors)
+    watched = IncrementalSearch(vectors)
     options = Options(radius=0.0, n_voters=2)
     first = learn(None, *source.some([0, 1], 10), options)
     agree(watched, first, vectors, 50)
@@ -246,7 +250,7 @@ def test_what_is_watched_is_not_changed() -> None:
     vectors.setflags(write=False)
     known = learn(None, *source.some(np.arange(3), 10), Options(radius=1.0, n_voters=3))
     before = {label: concepts.centroids.copy() for label, concepts in known.concepts.items()}
-    Watch(vectors).winners(known, 30)
+    IncrementalSearch(vectors).winners(known, 30)
     np.testing.assert_array_equal(vectors, copy)
     for label, concepts in known.concepts.items():
         np.testing.assert_array_equal(concepts.centroids, before[label])

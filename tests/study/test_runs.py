@@ -22,7 +22,7 @@ from safetensors.numpy import load_file, save_file
 
 from cbcl.errors import DataError
 from cbcl.method.arrays import Float32s, Matrix
-from cbcl.method.tuning import Lesson, Tuning
+from cbcl.method.tuning import ClassRows, Tuning
 from cbcl.study import runs as module
 from cbcl.study.data.vectors import Features, features
 from cbcl.study.experiments import runs
@@ -533,7 +533,7 @@ def test_to_be_watched_changes_no_answer(name: str, most: int | None, shots: int
 def test_the_tuner_sees_the_increment_and_nothing_else() -> None:
     seen, shown = told_apart(), []
 
-    def choose(matrix: Matrix, lessons: Sequence[Lesson], before: Tuning | None, seed: int) -> Tuning:
+    def choose(matrix: Matrix, lessons: Sequence[ClassRows], before: Tuning | None, seed: int) -> Tuning:
         shown.append((np.array(matrix), [*lessons], before, seed))
         return Tuning(1.0, 1)
 

@@ -8,15 +8,15 @@ import numpy as np
 from hypothesis import strategies as st
 
 from cbcl.method.arrays import Float32s
-from cbcl.method.concepts import Plan
+from cbcl.method.concepts import ClusteringPlan
 from cbcl.method.kernel import KERNEL, NUMPY
 from support import reference
 
 PLANS = {
-    "compiled": Plan(KERNEL),
-    "compiled, with a BLAS": Plan(KERNEL, blas_from=1, blas_rows=7),
-    "numpy": Plan(NUMPY),
-    "numpy, with a BLAS": Plan(NUMPY, blas_from=1, blas_rows=7),
+    "compiled": ClusteringPlan(KERNEL),
+    "compiled, with a BLAS": ClusteringPlan(KERNEL, blas_from=1, blas_rows=7),
+    "numpy": ClusteringPlan(NUMPY),
+    "numpy, with a BLAS": ClusteringPlan(NUMPY, blas_from=1, blas_rows=7),
 }
 
 

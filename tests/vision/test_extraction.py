@@ -122,7 +122,7 @@ def test_a_vector_that_was_damaged_is_computed_again(tmp_path: Path) -> None:
 
 
 def test_the_cache_does_not_grow_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache_module, "MOST_BYTES", 500_000)
+    monkeypatch.setattr(cache_module, "MAX_BYTES", 500_000)
     kept = VectorCache("00" * 16, tmp_path / "vectors.sqlite")
     for number in range(40):
         kept.put([(bytes([number, row]), np.zeros(1280, np.float32)) for row in range(10)])

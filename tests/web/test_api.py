@@ -25,8 +25,8 @@ from cbcl.vision.backbones.base import Backbone
 from cbcl.web import request_body, security, service
 from cbcl.web.app import create_app
 from cbcl.web.errors import STATUSES
-from cbcl.web.request_log import Log
-from cbcl.web.security import HEADERS, Door
+from cbcl.web.request_log import RequestLog
+from cbcl.web.security import HEADERS, AccessPolicy
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it would like another package to be installed, which does the same
@@ -457,7 +457,7 @@ def test_an_error_of_ours_tells_nothing_but_is_in_the_log(
     file = io.StringIO()
     failing = Failing(tmp_path / "x.cbcl")
     failing.error = error
-    page = open_page(recognizer=failing, log=Log(file=file))
+    page = open_page(recognizer=failing, log=RequestLog(file=file))
     assert refused(page.get("/api/history"), "internal")["message"] == "something went wrong here; the log has it."
     told = json.loads(file.getvalue())
     assert (told["route"], told["status"]) == ("/api/history", 500)
@@ -545,7 +545,7 @@ def test_other_sites_can_link_here_but_not_read(page: Page) -> None:
 
 @pytest.fixture
 def guarded(open_page: Callable[..., Page]) -> Page:
-    return open_page(door=Door(TOKEN, "cbcl-8737"), client="192.168.1.9", base_url="http://192.168.1.7:8737")
+    return open_page(door=AccessPolicy(TOKEN, "cbcl-8737"), client="192.168.1.9", base_url="http://192.168.1.7:8737")
 
 
 @pytest.mark.parametrize(
@@ -570,7 +570,7 @@ def test_the_token_in_the_address_becomes_a_cookie_that_scripts_cannot_read(guar
 
 
 def test_over_tls_the_cookie_is_never_sent_in_the_clear(open_page: Callable[..., Page]) -> None:
-    page = open_page(door=Door(TOKEN, secure=True), base_url="https://192.168.1.7:8737")
+    page = open_page(door=AccessPolicy(TOKEN, secure=True), base_url="https://192.168.1.7:8737")
     assert "Secure" in page.get(f"/?token={TOKEN}", follow_redirects=False).headers["set-cookie"]
 
 
@@ -653,7 +653,7 @@ def test_all_bodies_together_are_bounded(open_page: Callable[..., Page], monkeyp
 
 
 def test_others_have_a_rate_and_this_machine_has_none(open_page: Callable[..., Page], page: Page) -> None:
-    other = open_page(door=Door(TOKEN), client="192.168.1.9")
+    other = open_page(door=AccessPolicy(TOKEN), client="192.168.1.9")
     headers = {"Authorization": f"Bearer {TOKEN}"}
     answers = [other.post("/api/recognize", headers=headers) for _ in range(150)]
     limited = [answer for answer in answers if answer.status_code == 429]
@@ -899,7 +899,7 @@ def test_the_log_has_one_line_a_request_and_no_secret(
     open_page: Callable[..., Page], photos: dict[str, list[bytes]]
 ) -> None:
     file = io.StringIO()
-    page = open_page(door=Door(TOKEN), client="192.168.1.9", log=Log(everything=True, file=file))
+    page = open_page(door=AccessPolicy(TOKEN), client="192.168.1.9", log=RequestLog(everything=True, file=file))
     page.get(f"/?token={TOKEN}")
     page.learn("a secret thing", photos["coffee"][0])
     page.get("/api/examples?label=a+secret+thing")
@@ -919,5 +919,5 @@ def test_the_log_has_one_line_a_request_and_no_secret(
 
 def test_without_being_asked_the_log_has_what_is_wrong_only(open_page: Callable[..., Page]) -> None:
     file = io.StringIO()
-    open_page(log=Log(file=file)).get("/api/nothing")
+    open_page(log=RequestLog(file=file)).get("/api/nothing")
     assert file.getvalue() == ""

@@ -17,17 +17,17 @@ from support.server import PATIENCE, awaited
 from uvicorn.server import ServerState
 
 from cbcl import PictureError
-from cbcl.recognition.examples import Seen
+from cbcl.recognition.examples import EmbeddedPicture
 from cbcl.web import connections, events, request_body
-from cbcl.web.connections import Connection, Gate
-from cbcl.web.errors import Discretion, Refusal
+from cbcl.web.connections import Connection, ConnectionLimiter
+from cbcl.web.errors import PathRedactor, RequestRefused
 from cbcl.web.metrics import Metrics
-from cbcl.web.picture_cache import Lately
-from cbcl.web.request_body import Allowance, is_loopback
-from cbcl.web.response_cache import State
-from cbcl.web.security import Door, Guard
+from cbcl.web.picture_cache import PictureCache
+from cbcl.web.request_body import RateLimiter, is_loopback
+from cbcl.web.response_cache import MemoryRevision
+from cbcl.web.security import AccessPolicy, SecurityMiddleware
 from cbcl.web.uploads import save_file
-from cbcl.web.work_queue import Desk
+from cbcl.web.work_queue import WorkQueue
 
 FILE = 1, 2
 
@@ -38,7 +38,7 @@ def test_who_sends_nothing_for_long_is_not_waited_for(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(request_body, "PATIENCE", 0.01)
     scope = {"path": "/api/recognize", "method": "POST", "headers": [(b"content-length", b"10")]}
-    with pytest.raises(Refusal, match="nothing came") as refusal:
+    with pytest.raises(RequestRefused, match="nothing came") as refusal:
         awaited(request_body.Body(scope, silence, request_body.Bodies()).receive())
     assert (refusal.value.kind, refusal.value.status_code) == ("slow", 408)
 
@@ -56,7 +56,7 @@ def test_once_the_server_stops_who_is_silent_is_not_waited_for(monkeypatch: pyte
         waiting = asyncio.create_task(body.receive())
         await asyncio.sleep(0)
         bodies.stop()
-        with pytest.raises(Refusal, match="the server stops"):
+        with pytest.raises(RequestRefused, match="the server stops"):
             await waiting
         await body.hear_out()
         await request_body.Body(scope, silence, bodies).hear_out()  # nor one that comes later
@@ -78,7 +78,7 @@ def test_what_is_not_finished_when_the_server_stops_is_told() -> None:
         sent.append(message)
 
     async def day() -> None:
-        guard = Guard(endless, Door(), Metrics(), request_body.Bodies())
+        guard = SecurityMiddleware(endless, AccessPolicy(), Metrics(), request_body.Bodies())
         scope = {"type": "http", "method": "POST", "path": "/api/undo", "query_string": b"", "scheme": "http"}
         asking = asyncio.create_task(guard({**scope, "headers": [(b"host", b"localhost")]}, receive, send))
         await begun.wait()
@@ -96,7 +96,7 @@ def test_a_file_for_which_there_is_no_room_is_no_error_of_ours() -> None:
     async def receive() -> Any:
         return {"type": "http.request", "body": form, "more_body": False}
 
-    with pytest.raises(Refusal, match="no space left on device") as refusal:
+    with pytest.raises(RequestRefused, match="no space left on device") as refusal:
         awaited(save_file(Request(scope, receive), files="memory", path=Path("/dev/full")))
     assert refusal.value.kind == "memory"
 
@@ -106,7 +106,7 @@ def connected(listening: socket.socket) -> socket.socket:
 
 
 def test_there_is_room_for_so_many_connections_and_again_when_one_ends() -> None:
-    with Gate() as gate:
+    with ConnectionLimiter() as gate:
         gate.most = 2
         gate.bind(("127.0.0.1", 0))
         gate.listen()
@@ -123,8 +123,8 @@ def test_there_is_room_for_so_many_connections_and_again_when_one_ends() -> None
 
 
 def test_of_one_address_there_are_fewer_connections_but_not_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "MOST_OF_ONE", 2)
-    with Gate() as gate, socket.socket() as one:
+    monkeypatch.setattr(connections, "MAX_OF_ONE", 2)
+    with ConnectionLimiter() as gate, socket.socket() as one:
         assert [gate.admits(one, "192.168.1.9") for _ in range(3)] == [True, True, False]
         assert gate.admits(one, "192.168.1.8")
         assert [gate.admits(one, "127.0.0.1") for _ in range(3)] == [True] * 3
@@ -171,14 +171,14 @@ def test_a_connection_without_a_request_is_closed_and_one_with_a_request_is_not(
 
 def test_another_file_in_the_memorys_place_is_told_whatever_its_revision(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "OFTEN", 0.01)
-    now = State(FILE, 7)
+    now = MemoryRevision(FILE, 7)
 
     async def day() -> None:
         nonlocal now
         told = events.Events(lambda: now)
         stream = await told.subscribe()
         assert '"revision": 7' in await anext(stream)
-        for state in (State((1, 3), 2), State((1, 4), 2), State((1, 4), 1)):
+        for state in (MemoryRevision((1, 3), 2), MemoryRevision((1, 4), 2), MemoryRevision((1, 4), 1)):
             now = state
             assert f'"revision": {state.revision}' in await anext(stream)
         await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
@@ -192,15 +192,15 @@ def test_a_stream_says_at_times_that_it_is_still_there_and_there_are_only_so_man
     monkeypatch.setattr(events, "QUIET", 0.01)
 
     async def day() -> None:
-        told = events.Events(lambda: State(FILE, 7), most=1)
+        told = events.Events(lambda: MemoryRevision(FILE, 7), most=1)
         stream = await told.subscribe()
         assert await anext(stream) == 'event: changed\ndata: {"revision": 7}\n\n'
         assert await anext(stream) == ": still here\n\n"
-        with pytest.raises(Refusal, match="too many pages"):
+        with pytest.raises(RequestRefused, match="too many pages"):
             await told.subscribe()
-        told.notice(State(FILE, 6))  # which was slow to arrive, and is old by now
+        told.notice(MemoryRevision(FILE, 6))  # which was slow to arrive, and is old by now
         assert await anext(stream) == ": still here\n\n"
-        told.notice(State((0, 0), 0))  # the memory is gone
+        told.notice(MemoryRevision((0, 0), 0))  # the memory is gone
         assert "0" in await anext(stream)
         told.end()
         with pytest.raises(StopAsyncIteration):
@@ -212,12 +212,12 @@ def test_a_stream_says_at_times_that_it_is_still_there_and_there_are_only_so_man
 
 def test_an_allowance_fills_up_again_and_forgets_old_addresses() -> None:
     now = 0.0
-    allowance = Allowance(2.0, 3.0, clock=lambda: now)
+    allowance = RateLimiter(2.0, 3.0, clock=lambda: now)
 
     def taken(address: str = "a") -> bool:
         try:
             allowance.take(address, "too many")
-        except Refusal:
+        except RequestRefused:
             return False
         return True
 
@@ -249,7 +249,7 @@ def test_a_desk_with_too_much_waiting_sends_away() -> None:
     hold = threading.Event()
 
     async def day() -> list[Any]:
-        desk = Desk("one", 1, 2)
+        desk = WorkQueue("one", 1, 2)
         jobs = [asyncio.create_task(desk.do(hold.wait)) for _ in range(4)]
         await asyncio.sleep(0)
         assert (desk.pending, desk.waiting) == (3, 2)
@@ -262,7 +262,7 @@ def test_a_desk_with_too_much_waiting_sends_away() -> None:
 
     *done, last = awaited(day())
     assert done == [True] * 3
-    assert isinstance(last, Refusal)
+    assert isinstance(last, RequestRefused)
     assert (last.kind, last.retry_after) == ("busy", 1)
 
 
@@ -270,11 +270,11 @@ def test_what_was_let_in_goes_on_even_where_nobody_else_is_let_in() -> None:
     hold = threading.Event()
 
     async def day() -> None:
-        desk = Desk("one", 1, 0)
+        desk = WorkQueue("one", 1, 0)
         first = asyncio.create_task(desk.do(hold.wait))
         await asyncio.sleep(0)
         piece = asyncio.create_task(desk.go_on(lambda: 7))
-        with pytest.raises(Refusal):
+        with pytest.raises(RequestRefused):
             await desk.do(lambda: 8)
         hold.set()
         assert (await first, await piece) == (True, 7)
@@ -285,7 +285,7 @@ def test_what_was_let_in_goes_on_even_where_nobody_else_is_let_in() -> None:
 
 def test_a_job_that_fails_leaves_its_desk_free() -> None:
     async def day() -> None:
-        desk = Desk("one", 1, 0)
+        desk = WorkQueue("one", 1, 0)
         for _ in range(3):
             with pytest.raises(ZeroDivisionError):
                 await desk.do(lambda: 1 / 0)
@@ -308,13 +308,14 @@ class Eyes:
         if b"weights" in pictures:
             raise OSError("no weights")
         return [
-            PictureError("broken") if one == b"broken" else Seen(np.zeros(2, np.float32), one, "") for one in pictures
+            PictureError("broken") if one == b"broken" else EmbeddedPicture(np.zeros(2, np.float32), one, "")
+            for one in pictures
         ]
 
 
 def test_the_same_picture_is_looked_at_once_even_by_many_at_once() -> None:
     eyes = Eyes()
-    lately = Lately(eyes.look, most=2)
+    lately = PictureCache(eyes.look, most=2)
     found: list[Any] = []
     threads = [threading.Thread(target=lambda: found.append(lately.look([b"a", b"b", b"a"]))) for _ in range(5)]
     for thread in threads:
@@ -327,7 +328,7 @@ def test_the_same_picture_is_looked_at_once_even_by_many_at_once() -> None:
     (first, _), (second, _), _ = found[0]
     lately.recall([first])  # so b was used the longest time ago
     lately.look([b"c", b"broken"])
-    with pytest.raises(Refusal) as refusal:
+    with pytest.raises(RequestRefused) as refusal:
         lately.recall([first, second])
     assert refusal.value.seen == [second]
     assert len(eyes.looks) == 2
@@ -337,7 +338,7 @@ def test_the_same_picture_is_looked_at_once_even_by_many_at_once() -> None:
 
 def test_what_is_cleared_is_not_remembered_nor_what_is_being_looked_at() -> None:
     eyes = Eyes()
-    lately = Lately(eyes.look)
+    lately = PictureCache(eyes.look)
     looking = threading.Thread(target=lambda: lately.look([b"a"]))
     looking.start()
     while not eyes.looks:
@@ -350,14 +351,14 @@ def test_what_is_cleared_is_not_remembered_nor_what_is_being_looked_at() -> None
     lately.clear()
     lately.look([b"a"])
     assert eyes.looks == [[b"a"], [b"b"], [b"a"]]
-    with pytest.raises(Refusal):
+    with pytest.raises(RequestRefused):
         lately.recall([digest])
 
 
 def test_who_waits_for_another_who_fails_is_told_and_may_try_again() -> None:
     eyes = Eyes()
     eyes.hold.set()
-    lately = Lately(eyes.look)
+    lately = PictureCache(eyes.look)
     for _ in range(2):
         with pytest.raises(OSError, match="no weights"):
             lately.look([b"weights"])
@@ -386,5 +387,5 @@ def test_paths_are_taken_out_of_sentences(said: str, told: str, tmp_path: Path) 
     folder = tmp_path / "my folder"
     memory = folder / "things.cbcl"
     sentence = said.format(memory=memory, folder=folder, home=Path.home())
-    assert Discretion(memory, "/given, by you/my net.onnx")(sentence) == told
-    assert Discretion(memory)("in {cwd}".format(cwd=Path.cwd() / "x")) == "in x"
+    assert PathRedactor(memory, "/given, by you/my net.onnx")(sentence) == told
+    assert PathRedactor(memory)("in {cwd}".format(cwd=Path.cwd() / "x")) == "in x"

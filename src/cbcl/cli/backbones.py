@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from cbcl.cli.options import QUIET, Place
-from cbcl.cli.output import Screen
+from cbcl.cli.options import QUIET, PathArgument
+from cbcl.cli.output import Output
 
 
 @click.group()
@@ -24,12 +24,12 @@ def list_() -> None:
     """
     from cbcl.vision.backbones import described
 
-    Screen().table(["name", "numbers", "here", "weights"], described())
+    Output().table(["name", "numbers", "here", "weights"], described())
 
 
 @backbones.command("import")
 @click.argument("name")
-@click.argument("file", type=Place())
+@click.argument("file", type=PathArgument())
 @QUIET
 def import_backbone(name: str, file: Path, quiet: bool) -> None:
     """Build a network from a file of weights that you have, to be used by name from now on.
@@ -41,7 +41,7 @@ def import_backbone(name: str, file: Path, quiet: bool) -> None:
     from cbcl.vision.backbones.catalogue import import_network
 
     made = import_network(name, file)
-    Screen(quiet=quiet).say(f"{name} is here ({made.fingerprint[:8]}).")
+    Output(quiet=quiet).say(f"{name} is here ({made.fingerprint[:8]}).")
 
 
 @backbones.command()
@@ -55,7 +55,7 @@ def download(name: str, quiet: bool) -> None:
     """
     from cbcl.vision.backbones.catalogue import download as fetched
 
-    screen = Screen(quiet=quiet)
+    screen = Output(quiet=quiet)
     with screen.progress("fetching") as progress:
         made = fetched(name, progress)
     screen.say(f"{name} is here ({made.fingerprint[:8]}).")
@@ -71,4 +71,4 @@ def test(name: str) -> None:
     """
     from cbcl.vision.backbones import tried
 
-    Screen().table(["name", "numbers", "fingerprint", "pictures a second"], [tried(name)])
+    Output().table(["name", "numbers", "fingerprint", "pictures a second"], [tried(name)])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cbcl.cli.options import QUIET
-from cbcl.cli.output import Screen
+from cbcl.cli.output import Output
 from cbcl.errors import DataError
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def list_() -> None:
     from cbcl.study.data.vectors import kept
     from cbcl.study.learners import LEARNERS
 
-    screen = Screen()
+    screen = Output()
     here = kept()
     rows = [(name, ", ".join(here.get(name, ())) or "no vectors yet") for name in dict.fromkeys([*NAMES, *here])]
     screen.table(["data", "vectors kept, through"], rows)
@@ -94,7 +94,7 @@ def download(data: str, folder: Path, quiet: bool) -> None:
     """
     from cbcl.study.data.downloads import download as fetched
 
-    screen = Screen(quiet=quiet)
+    screen = Output(quiet=quiet)
     with screen.progress("fetching") as progress:
         place = fetched(data, folder, progress)
     screen.say(f"{data} is in {place}.")
@@ -116,7 +116,7 @@ def vectors(data: str, folder: Path | None, backbone: str, anew: bool, quiet: bo
     """
     from cbcl.study.data.vectors import features
 
-    screen = Screen(quiet=quiet)
+    screen = Output(quiet=quiet)
     with screen.progress("looking") as progress:
         about = features(_named(data), _seen(data, backbone), folder=folder, anew=anew, progress=progress).about
     screen.say(
@@ -161,7 +161,7 @@ def run(
     from cbcl.study.data.vectors import features
     from cbcl.study.experiments import runs
 
-    screen = Screen(quiet=quiet)
+    screen = Output(quiet=quiet)
     names = [name.strip() for name in learners.split(",") if name.strip()]
     if not names:
         raise click.UsageError("name a learner: `cbcl bench list` tells them.")
@@ -188,7 +188,7 @@ def paper(orders: int, results: Path, workers: int | None, quiet: bool) -> None:
     from cbcl.study.data.vectors import kept
     from cbcl.study.experiments import paper as planned
 
-    screen = Screen(quiet=quiet)
+    screen = Output(quiet=quiet)
     here = {(data, backbone) for data, backbones in kept().items() for backbone in backbones}
     wanted = planned(orders)
     begun = perf_counter()
@@ -227,7 +227,7 @@ def report(results: Path, html: Path | None, markdown: Path | None, quiet: bool)
     records = read(results)
     if not records:
         raise DataError(f"there are no records in {results}: `cbcl bench run` and `cbcl bench paper` make some.")
-    screen = Screen(quiet=quiet)
+    screen = Output(quiet=quiet)
     page = html or results / "report.html"
     write_whole(page, made.html(records).encode())
     if markdown is not None:
@@ -236,7 +236,7 @@ def report(results: Path, html: Path | None, markdown: Path | None, quiet: bool)
 
 
 def _executed(
-    screen: Screen, wanted: Sequence[Run], results: Path, workers: int | None
+    screen: Output, wanted: Sequence[Run], results: Path, workers: int | None
 ) -> tuple[list[Record], list[Failure]]:
     from cbcl.study.runs import execute
 
@@ -265,7 +265,7 @@ def _told(failure: Failure) -> DataError:
     return DataError(f"{run.learner} on {Path(run.data).name}, seed {run.seed}: {failure.reason}")
 
 
-def _show(screen: Screen, records: Sequence[Record]) -> None:
+def _show(screen: Output, records: Sequence[Record]) -> None:
     from cbcl.study.report.scores import average, class_means, last, summary
 
     rows = []

@@ -14,18 +14,18 @@ from click.shell_completion import get_completion_class
 from cbcl import __version__
 from cbcl.cli.backbones import backbones
 from cbcl.cli.bench import bench
-from cbcl.cli.options import BACKBONE, FOLDERS, MEMORY, NO_CACHE, PHOTOS, QUIET, STRICT, Place
-from cbcl.cli.output import Screen, as_csv_lines, as_json_lines, as_table, told
+from cbcl.cli.options import BACKBONE, FOLDERS, MEMORY, NO_CACHE, PHOTOS, QUIET, STRICT, PathArgument
+from cbcl.cli.output import Output, as_csv_lines, as_json_lines, as_table, told
 from cbcl.errors import CBCLError, MemoryFileError
 
 if TYPE_CHECKING:
-    from cbcl.recognition.embedder import Broken
+    from cbcl.recognition.embedder import OnBroken
     from cbcl.recognition.recognizer import Recognizer
 
 AT_ONCE = 64  # photos between two lines of output
 
 
-class Shell(click.Group):
+class CommandGroup(click.Group):
     """All commands; what goes wrong becomes one line, here and nowhere else."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -39,7 +39,7 @@ class Shell(click.Group):
             raise click.ClickException("stopped. The memory is as it was after the last step that was done.") from None
 
 
-@click.group(cls=Shell, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, message="%(version)s")
 def main() -> None:
     """Teach a machine new things from a few photos each, one after another, without forgetting.
@@ -90,7 +90,7 @@ def learn(
     """
     from cbcl.recognition.recognizer import Recognizer
 
-    screen = Screen(quiet=quiet)
+    screen = Output(quiet=quiet)
     begun = perf_counter()
     things = {label: [*photos]} if label is not None else _by_label(photos, memory)
     options: dict[str, Any] = {"private": private, "max_centroids": max_centroids, "cache": not no_cache}
@@ -143,7 +143,7 @@ def recognize(
 
     if as_csv and (as_json or why):
         raise click.UsageError("give --csv alone, without --json and --why.")
-    screen = Screen(quiet=quiet)
+    screen = Output(quiet=quiet)
     shown = as_json_lines(why=why) if as_json else as_csv_lines() if as_csv else as_table(why=why)
     with (
         Recognizer(memory, backbone, cache=not no_cache) as recognizer,
@@ -171,7 +171,7 @@ def show(memory: Path, history: bool) -> None:
     """
     from cbcl.memory.store import Memory
 
-    screen = Screen()
+    screen = Output()
     with closing(Memory(memory)) as opened:
         if history:
             steps = [
@@ -211,7 +211,7 @@ def forget(memory: Path, label: str, for_good: bool, quiet: bool) -> None:
     """
     with _open(memory) as recognizer:
         recognizer.forget(label, for_good=for_good)
-    Screen(quiet=quiet).say(f"forgot {label}{' for good' if for_good else ' (cbcl undo brings it back)'}.")
+    Output(quiet=quiet).say(f"forgot {label}{' for good' if for_good else ' (cbcl undo brings it back)'}.")
 
 
 @main.command()
@@ -227,7 +227,7 @@ def rename(memory: Path, label: str, new: str, quiet: bool) -> None:
     """
     with _open(memory) as recognizer:
         recognizer.rename(label, new)
-    Screen(quiet=quiet).say(f"{label} is {new} from now on.")
+    Output(quiet=quiet).say(f"{label} is {new} from now on.")
 
 
 @main.command()
@@ -243,7 +243,7 @@ def merge(memory: Path, label: str, into: str, quiet: bool) -> None:
     """
     with _open(memory) as recognizer:
         recognizer.merge(label, into)
-    Screen(quiet=quiet).say(f"{label} is part of {into} from now on.")
+    Output(quiet=quiet).say(f"{label} is part of {into} from now on.")
 
 
 @main.command()
@@ -257,7 +257,7 @@ def undo(memory: Path, quiet: bool) -> None:
     """
     with _open(memory) as recognizer:
         step = recognizer.undo()
-    Screen(quiet=quiet).say(f"took back: {step.action} {told(step)}")
+    Output(quiet=quiet).say(f"took back: {step.action} {told(step)}")
 
 
 @main.command()
@@ -271,7 +271,7 @@ def check(memory: Path, quiet: bool) -> None:
     """
     from cbcl.memory.check import check as findings_in
 
-    screen = Screen(quiet=quiet)
+    screen = Output(quiet=quiet)
     findings = findings_in(memory)
     screen.table(["problem", "what to do"], findings)
     if findings:
@@ -281,8 +281,8 @@ def check(memory: Path, quiet: bool) -> None:
 
 @main.command()
 @MEMORY
-@click.argument("file", type=Place(), required=False)
-@click.option("--onnx", type=Place(), metavar="FILE", help="Write one ONNX graph instead, backbone included.")
+@click.argument("file", type=PathArgument(), required=False)
+@click.option("--onnx", type=PathArgument(), metavar="FILE", help="Write one ONNX graph instead, backbone included.")
 @BACKBONE
 @QUIET
 def export(memory: Path, file: Path | None, onnx: Path | None, backbone: str | None, quiet: bool) -> None:
@@ -297,7 +297,7 @@ def export(memory: Path, file: Path | None, onnx: Path | None, backbone: str | N
     """
     if (file is None) == (onnx is None) or (backbone and onnx is None):
         raise click.UsageError("give either FILE or --onnx FILE, and --backbone with the latter alone.")
-    screen = Screen(quiet=quiet)
+    screen = Output(quiet=quiet)
     if onnx is not None:
         from cbcl.recognition.recognizer import Recognizer
 
@@ -308,7 +308,7 @@ def export(memory: Path, file: Path | None, onnx: Path | None, backbone: str | N
         _export_arrays(memory, file, screen)
 
 
-def _export_arrays(memory: Path, file: Path, screen: Screen) -> None:
+def _export_arrays(memory: Path, file: Path, screen: Output) -> None:
     from cbcl.memory.exchange import export as written
     from cbcl.memory.store import Memory
 
@@ -320,7 +320,7 @@ def _export_arrays(memory: Path, file: Path, screen: Screen) -> None:
 
 @main.command("import")
 @MEMORY
-@click.argument("file", type=Place())
+@click.argument("file", type=PathArgument())
 @QUIET
 def import_(memory: Path, file: Path, quiet: bool) -> None:
     """Make a new memory of FILE.safetensors and FILE.json, as `cbcl export` wrote them.
@@ -334,7 +334,7 @@ def import_(memory: Path, file: Path, quiet: bool) -> None:
     with closing(Memory(memory)) as opened:
         read(_safetensors(file), opened)
         known = opened.view().classes
-    Screen(quiet=quiet).say(f"{memory} knows {_many(len(known), 'thing')}.")
+    Output(quiet=quiet).say(f"{memory} knows {_many(len(known), 'thing')}.")
 
 
 @main.command()
@@ -349,8 +349,10 @@ def import_(memory: Path, file: Path, quiet: bool) -> None:
 @click.option(
     "--max-centroids", type=click.IntRange(1), metavar="K", help="Keep no more centroids than this, from now on."
 )
-@click.option("--certificate", type=Place(), metavar="FILE", help="Serve over https: the certificate, as PEM.")
-@click.option("--key", type=Place(), metavar="FILE", help="The certificate's key, unless it is in the same file.")
+@click.option("--certificate", type=PathArgument(), metavar="FILE", help="Serve over https: the certificate, as PEM.")
+@click.option(
+    "--key", type=PathArgument(), metavar="FILE", help="The certificate's key, unless it is in the same file."
+)
 @click.option("--log", is_flag=True, help="Write one JSON object a request to standard error.")
 def teach(
     memory: Path,
@@ -379,7 +381,7 @@ def teach(
         raise click.ClickException(f'{error.name} is missing: pip install "cbcl[web]"') from error
     from cbcl.recognition.recognizer import Recognizer
 
-    screen = Screen()
+    screen = Output()
     with Recognizer(memory, backbone, private=private, max_centroids=max_centroids) as recognizer:
         serve(
             recognizer,
@@ -416,7 +418,7 @@ def tune(
     """
     from cbcl.recognition.recognizer import Recognizer
 
-    screen = Screen(quiet=quiet)
+    screen = Output(quiet=quiet)
     with Recognizer(memory, backbone, cache=not no_cache) as recognizer, screen.progress("looking") as progress:
         chosen = recognizer.tune(_by_label(folders, memory), broken=_broken(strict), progress=progress)
     screen.say(f"radius {chosen.radius:g}, {chosen.n_voters} voting.")
@@ -469,7 +471,7 @@ def _by_label(folders: tuple[Path, ...], memory: Path) -> dict[str, list[Path]]:
     return things
 
 
-def _broken(strict: bool) -> Broken:
+def _broken(strict: bool) -> OnBroken:
     return "raise" if strict else "report"
 
 

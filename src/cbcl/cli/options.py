@@ -8,7 +8,7 @@ import click
 from click.shell_completion import CompletionItem
 
 
-class Place(click.ParamType):  # type: ignore[type-arg] # which older versions do not take
+class PathArgument(click.ParamType):  # type: ignore[type-arg] # which older versions do not take
     """A path that was given: an empty one, such as of a variable that is not set, is not the working folder."""
 
     name = "path"
@@ -22,9 +22,9 @@ class Place(click.ParamType):  # type: ignore[type-arg] # which older versions d
         return click.Path().shell_complete(ctx, param, incomplete)
 
 
-MEMORY = click.argument("memory", type=Place())
-FOLDERS = click.argument("folders", nargs=-1, required=True, type=Place())
-PHOTOS = click.argument("photos", nargs=-1, required=True, type=Place())
+MEMORY = click.argument("memory", type=PathArgument())
+FOLDERS = click.argument("folders", nargs=-1, required=True, type=PathArgument())
+PHOTOS = click.argument("photos", nargs=-1, required=True, type=PathArgument())
 QUIET = click.option("--quiet", "-q", is_flag=True, help="Say nothing but what was asked for, and errors.")
 STRICT = click.option("--strict", is_flag=True, help="Stop at the first picture that cannot be read, and do nothing.")
 BACKBONE = click.option(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Write: TypeAlias = Callable[[Sequence["Answer"]], None]
 
 
-class Screen:
+class Output:
     """Where things are shown, unless they are to be quiet."""
 
     def __init__(self, *, quiet: bool = False) -> None:
@@ -94,7 +94,7 @@ def as_table(*, why: bool) -> Iterator[Write]:
 
     yield write
     titles = ["photo", "answer", "confidence", "else", *(["because", "strangeness"] if why else [])]
-    Screen().table(titles, rows)
+    Output().table(titles, rows)
 
 
 def _reasons(answer: Answer, why: bool) -> list[str]:

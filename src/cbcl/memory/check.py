@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from cbcl.errors import MemoryFileError
 from cbcl.memory.connection import connect, explained
-from cbcl.memory.rows import About, read_about, read_step, read_stored, read_thumbnail
+from cbcl.memory.rows import MemoryInfo, read_about, read_step, read_stored, read_thumbnail
 from cbcl.memory.store import read_value
 from cbcl.memory.transaction import STEP
 
@@ -56,7 +56,7 @@ def _rows(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
     yield from _thumbnails(connection, about)
 
 
-def _classes(connection: sqlite3.Connection, about: About) -> Iterator[Finding]:
+def _classes(connection: sqlite3.Connection, about: MemoryInfo) -> Iterator[Finding]:
     rows = connection.execute("SELECT label, until, centroids, counts, spread, checksum FROM classes ORDER BY class")
     for label, until, *row in rows:
         known = f"what is known of {label!r}" if until is None else f"what was known of {label!r} before step {until}"
@@ -68,7 +68,7 @@ def _classes(connection: sqlite3.Connection, about: About) -> Iterator[Finding]:
             yield Finding(str(error).partition(":")[0], forget if until is None else keep)
 
 
-def _thumbnails(connection: sqlite3.Connection, about: About) -> Iterator[Finding]:
+def _thumbnails(connection: sqlite3.Connection, about: MemoryInfo) -> Iterator[Finding]:
     rows = connection.execute(
         "SELECT ifnull(label, ''), ifnull(length(counts) / 8, 0),"
         " picture, centroid, rank, ifnull(jpeg, x''), ifnull(vector, x''), pictures.checksum"

@@ -18,18 +18,20 @@ from cbcl.memory.schema import APPLICATION_ID, MIGRATIONS, VERSION
 
 PATIENCE = 60.0  # seconds to wait for another process to finish its step
 
-State: TypeAlias = tuple[int, ...]
+FileSignature: TypeAlias = tuple[int, ...]
 
 
-class Opened(NamedTuple):
+class FileHandle(NamedTuple):
     """A connection to a checked memory."""
 
     connection: sqlite3.Connection
     file: tuple[int, int]  # which file it is, whatever its name comes to mean
-    frozen: State | None  # where nothing can be written, not even locks: the state that was opened, which may change
+    frozen: (
+        FileSignature | None
+    )  # where nothing can be written, not even locks: the state that was opened, which may change
 
 
-def connect(path: Path, *, write: bool = False, create: bool = False) -> Opened | None:
+def connect(path: Path, *, write: bool = False, create: bool = False) -> FileHandle | None:
     """A memory, checked; None where there is none yet (unless it is to be created).
 
     One of an older format is brought to the present one by the first step that is written; until then, who only reads
@@ -52,7 +54,7 @@ def connect(path: Path, *, write: bool = False, create: bool = False) -> Opened 
     if connection is not None and not write and version_of(connection) < VERSION:
         frozen = state_of(path)
         connection = _renewed(connection)
-    return None if connection is None else Opened(connection, which(path), frozen)
+    return None if connection is None else FileHandle(connection, which(path), frozen)
 
 
 def _renewed(connection: sqlite3.Connection) -> sqlite3.Connection:
@@ -89,7 +91,7 @@ def which(path: Path) -> tuple[int, int]:
     return (0, 0) if status is None else (status.st_dev, status.st_ino)
 
 
-def state_of(path: Path) -> State:
+def state_of(path: Path) -> FileSignature:
     """What changes when somebody writes to a memory that we cannot."""
     status = path.stat()
     return status.st_ino, status.st_size, status.st_mtime_ns, wal_size(path)

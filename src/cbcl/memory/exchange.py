@@ -15,27 +15,27 @@ import numpy as np
 
 from cbcl.errors import MemoryFileError
 from cbcl.files import write_whole
-from cbcl.memory.rows import About, Settings, Stored, as_label, as_settings, as_spread, read_about
+from cbcl.memory.rows import MemoryInfo, Settings, StoredClass, as_label, as_settings, as_spread, read_about
 from cbcl.memory.store import Memory
 from cbcl.method.concepts import Concepts, checked
 
 FORMAT = 1
-MOST_BYTES = 1 << 32
+MAX_BYTES = 1 << 32
 
 
-class Exported(NamedTuple):
+class ExportResult(NamedTuple):
     """The files that were written, and the labels that could not be, since they are damaged."""
 
     files: list[Path]
     left_out: list[str]
 
 
-def export(memory: Memory, path: Path) -> Exported:
+def export(memory: Memory, path: Path) -> ExportResult:
     """Write `path` (.safetensors) and the JSON file beside it; neither may be there."""
     from safetensors.numpy import save
 
     view = memory.view()
-    classes: dict[str, Stored] = {}
+    classes: dict[str, StoredClass] = {}
     left_out = []
     for label in view.classes:
         try:
@@ -68,7 +68,7 @@ def export(memory: Memory, path: Path) -> Exported:
             write_whole(file, data)
         except OSError as error:
             raise MemoryFileError(f"{file} cannot be written: {error.strerror or error}.") from error
-    return Exported([*files], left_out)
+    return ExportResult([*files], left_out)
 
 
 def _words(path: Path) -> Path:
@@ -93,7 +93,7 @@ def import_(path: Path, memory: Memory) -> None:
             writing.put(label, stored, [])
 
 
-def _read(path: Path) -> tuple[About, Settings, dict[str, Stored], bytes]:
+def _read(path: Path) -> tuple[MemoryInfo, Settings, dict[str, StoredClass], bytes]:
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -118,11 +118,11 @@ def _read(path: Path) -> tuple[About, Settings, dict[str, Stored], bytes]:
     for number, (label, spread) in enumerate(zip(labels, words["spreads"], strict=True)):
         concepts = checked(Concepts(tensors["centroids"][owners == number], tensors["counts"][owners == number]))
         sums = as_spread(spread["n"], float(spread["total"]), float(spread["squares"]), what)
-        classes[label] = Stored(concepts, sums)
+        classes[label] = StoredClass(concepts, sums)
     return about, settings, classes, tensors["backbone"].tobytes()
 
 
 def _bytes(path: Path) -> bytes:
-    if path.stat().st_size > MOST_BYTES:
+    if path.stat().st_size > MAX_BYTES:
         raise ValueError(f"{path.name} is larger than any memory")
     return path.read_bytes()

@@ -24,15 +24,15 @@ from cbcl.method.confidence import Spread
 
 FLOAT32 = np.dtype("<f4")
 INT64 = np.dtype("<i8")
-MOST_LETTERS = 200  # of a label
+MAX_LETTERS = 200  # of a label
 MOST = 1 << 31  # of anything that is counted
-MOST_JPEG = 1_000_000  # bytes of a small picture
+MAX_JPEG = 1_000_000  # bytes of a small picture
 TURNS = {*"\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"}  # of the direction of writing
 ENDS = " \t\r\n\u00a0" + "".join(sorted(TURNS))  # that are not part of a label
 
 
 @dataclass(frozen=True)
-class About:
+class MemoryInfo:
     """What a memory is of, from its first day."""
 
     backbone: str
@@ -74,14 +74,14 @@ def as_spread(n: object, total: object, squares: object, what: str) -> Spread:
     return Spread(n, *numbers)
 
 
-class Stored(NamedTuple):
+class StoredClass(NamedTuple):
     """What is known of a class."""
 
     concepts: Concepts
     spread: Spread
 
 
-class Thumbnail(NamedTuple):
+class StoredExample(NamedTuple):
     """An example of a class: a small picture, for people, and the vector of the picture it was made from."""
 
     centroid: int  # the nearest
@@ -100,13 +100,13 @@ def as_label(label: object) -> str:
     text = unicodedata.normalize("NFC", label).strip(ENDS) if isinstance(label, str) else ""
     kinds = {unicodedata.category(letter) for letter in text}
     if (
-        len(text) > MOST_LETTERS
+        len(text) > MAX_LETTERS
         or kinds & {"Cc", "Cs", "Zl", "Zp"}
         or TURNS & set(text)
         or not kinds - {"Cf", "Mn", "Zs"}
     ):
         raise LabelError(
-            f"{label!r} cannot be a label: give a text of 1 to {MOST_LETTERS} letters on one line, without marks that "
+            f"{label!r} cannot be a label: give a text of 1 to {MAX_LETTERS} letters on one line, without marks that "
             "control how it is shown."
         )
     if text.casefold() == "unknown":
@@ -124,9 +124,9 @@ def checksum(*parts: bytes | str) -> bytes:
     return whole.digest()
 
 
-def read_about(value: bytes, path: Path) -> About:
+def read_about(value: bytes, path: Path) -> MemoryInfo:
     try:
-        about = About(**json.loads(value))
+        about = MemoryInfo(**json.loads(value))
         texts = (about.backbone, about.fingerprint, about.made)
         if type(about.dimension) is not int or not 0 < about.dimension < 1 << 24 or type(about.private) is not bool:
             raise ValueError
@@ -137,7 +137,7 @@ def read_about(value: bytes, path: Path) -> About:
     return about
 
 
-def write_stored(label: str, stored: Stored) -> tuple[bytes, bytes, bytes, bytes]:
+def write_stored(label: str, stored: StoredClass) -> tuple[bytes, bytes, bytes, bytes]:
     """Centroids, counts, spread, checksum."""
     blobs = (
         stored.concepts.centroids.astype(FLOAT32, copy=False).tobytes(),
@@ -147,7 +147,7 @@ def write_stored(label: str, stored: Stored) -> tuple[bytes, bytes, bytes, bytes
     return *blobs, checksum(label, *blobs)
 
 
-def read_stored(row: tuple[Any, ...], label: str, about: About, what: str) -> Stored:
+def read_stored(row: tuple[Any, ...], label: str, about: MemoryInfo, what: str) -> StoredClass:
     centroids, counts, spread, found = row
     if checksum(label, centroids, counts, spread) != found:
         raise MemoryFileError(f"{what} is damaged: forget it and learn it again, or restore a copy of the file.")
@@ -163,7 +163,7 @@ def read_stored(row: tuple[Any, ...], label: str, about: About, what: str) -> St
     if not counted or not np.isfinite(concepts.centroids).all():
         raise MemoryFileError(f"{what} holds impossible numbers: this file was not written by cbcl.")
     n, total, squares = unpack("<qdd", spread)
-    return Stored(concepts, as_spread(n, total, squares, what))
+    return StoredClass(concepts, as_spread(n, total, squares, what))
 
 
 def write_step(time: str, action: str, about: Mapping[str, object], settings: Settings) -> tuple[Any, ...]:
@@ -186,18 +186,18 @@ def _step_checksum(time: str, action: str, text: str, settings: Settings) -> byt
     return checksum(time, action, text, numbers)
 
 
-def write_picture(thumbnail: Thumbnail) -> tuple[bytes, bytes, bytes]:
+def write_picture(thumbnail: StoredExample) -> tuple[bytes, bytes, bytes]:
     """Its JPEG, its vector, checksum."""
     vector = thumbnail.vector.astype(FLOAT32, copy=False).tobytes()
     return thumbnail.jpeg, vector, checksum(thumbnail.jpeg, vector)
 
 
-def read_thumbnail(row: tuple[Any, ...], about: About, what: str) -> Thumbnail:
+def read_thumbnail(row: tuple[Any, ...], about: MemoryInfo, what: str) -> StoredExample:
     """Of picture, centroid, rank, JPEG, vector, checksum."""
     number, centroid, rank, jpeg, blob, found = row
     if checksum(jpeg, blob) != found or len(blob) != about.dimension * FLOAT32.itemsize:
         raise MemoryFileError(f"{what} is damaged: forget the class and learn it again, or restore a copy of the file.")
     vector = read_only(np.frombuffer(blob, FLOAT32).astype(np.float32, copy=False))
-    if not np.isfinite(vector).all() or centroid < 0 or rank < 0 or len(jpeg) > MOST_JPEG:
+    if not np.isfinite(vector).all() or centroid < 0 or rank < 0 or len(jpeg) > MAX_JPEG:
         raise MemoryFileError(f"{what} is impossible: this file was not written by cbcl.")
-    return Thumbnail(centroid, jpeg, vector, rank, number)
+    return StoredExample(centroid, jpeg, vector, rank, number)

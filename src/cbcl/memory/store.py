@@ -19,7 +19,7 @@ from weakref import WeakSet
 from cbcl.errors import MemoryFileError
 from cbcl.memory.connection import (
     PATIENCE,
-    Opened,
+    FileHandle,
     connect,
     explained,
     into_wal,
@@ -29,17 +29,17 @@ from cbcl.memory.connection import (
     which,
 )
 from cbcl.memory.rows import (
-    About,
+    MemoryInfo,
     Settings,
-    Stored,
-    Thumbnail,
+    StoredClass,
+    StoredExample,
     checksum,
     read_about,
     read_step,
     read_stored,
     read_thumbnail,
 )
-from cbcl.memory.transaction import STEP, Step, View, Writing, step_of
+from cbcl.memory.transaction import STEP, Step, MemoryState, Transaction, step_of
 
 SHORT_PATIENCE = 5000  # milliseconds to wait for readers, when something is to be gone for good
 
@@ -56,7 +56,7 @@ _ABANDONED: list[object] = []  # connections that must not even be closed: their
 _MEMORIES: WeakSet[Memory] = WeakSet()  # all of this process
 
 
-class Album(NamedTuple):
+class ExampleSummary(NamedTuple):
     """The examples that are kept of a label."""
 
     kept: int
@@ -69,10 +69,12 @@ class Memory:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path).absolute()  # whatever the working folder comes to be
         self._reading, self._writing = RLock(), RLock()
-        self._reader: Opened | None = None
-        self._writer: Opened | None = None
-        self._seen: tuple[int, View] | None = None  # and SQLite's number for it, which changes when the file does
-        self._rows: dict[int, Stored] = {}
+        self._reader: FileHandle | None = None
+        self._writer: FileHandle | None = None
+        self._seen: tuple[int, MemoryState] | None = (
+            None  # and SQLite's number for it, which changes when the file does
+        )
+        self._rows: dict[int, StoredClass] = {}
         _MEMORIES.add(self)
 
     def close(self) -> None:
@@ -100,7 +102,7 @@ class Memory:
         with self._access(self._reading):
             return self._opened() is not None
 
-    def view(self) -> View:
+    def view(self) -> MemoryState:
         """What is there now, by whomever it was put there; the same object as long as nothing changes."""
         with self._access(self._reading):
             connection = self._there()
@@ -110,7 +112,7 @@ class Memory:
                     self._seen = version, self._look(connection)
             return self._seen[1]
 
-    def load(self, view: View, labels: Iterable[str] | None = None) -> dict[str, Stored]:
+    def load(self, view: MemoryState, labels: Iterable[str] | None = None) -> dict[str, StoredClass]:
         """What is known of some labels (None: all) in a view."""
         with self._access(self._reading):
             wanted = view.classes if labels is None else {label: view.classes[label] for label in labels}
@@ -182,15 +184,15 @@ class Memory:
         with self._access(self._reading):
             return read_value(self._there(), "backbone", self.path)
 
-    def thumbnails(self, view: View, label: str) -> list[Thumbnail]:
+    def thumbnails(self, view: MemoryState, label: str) -> list[StoredExample]:
         """The examples that are kept of a label, in the order they were learned."""
         return self._examples(view, label, "", "examples.rowid")
 
-    def nearest(self, view: View, label: str, centroid: int, most: int) -> list[Thumbnail]:
+    def nearest(self, view: MemoryState, label: str, centroid: int, most: int) -> list[StoredExample]:
         """Those of the examples kept of a label that are nearest to one of its centroids, the nearest first."""
         return self._examples(view, label, "AND centroid = ? AND rank < ?", "rank", centroid, most)
 
-    def _examples(self, view: View, label: str, which: str, order: str, *more: int) -> list[Thumbnail]:
+    def _examples(self, view: MemoryState, label: str, which: str, order: str, *more: int) -> list[StoredExample]:
         with self._access(self._reading):
             rows = self._there().execute(
                 "SELECT picture, centroid, rank, jpeg, vector, checksum FROM examples JOIN pictures USING (picture)"
@@ -199,7 +201,7 @@ class Memory:
             )
             return [read_thumbnail(row, view.about, f"{self.path}: a thumbnail of {label!r}") for row in rows]
 
-    def example(self, number: int) -> tuple[str, Thumbnail] | None:
+    def example(self, number: int) -> tuple[str, StoredExample] | None:
         """An example that is kept of a label, and that label; None: there is none of that number, or no longer."""
         with self._access(self._reading):
             about = self.view().about
@@ -214,7 +216,7 @@ class Memory:
             )
             return row and (row[0], read_thumbnail(row[1:], about, f"{self.path}: a thumbnail of {row[0]!r}"))
 
-    def albums(self, view: View, most: int) -> dict[str, Album]:
+    def albums(self, view: MemoryState, most: int) -> dict[str, ExampleSummary]:
         """How many examples are kept of each label, and the numbers of some to show."""
         with self._access(self._reading):
             kept = dict(self._there().execute("SELECT class, count(*) FROM examples GROUP BY class"))
@@ -224,7 +226,7 @@ class Memory:
             ):
                 if len(numbers := some.setdefault(row, [])) < most:
                     numbers.append(number)
-        return {label: Album(kept.get(row, 0), some.get(row, [])) for label, row in view.classes.items()}
+        return {label: ExampleSummary(kept.get(row, 0), some.get(row, [])) for label, row in view.classes.items()}
 
     def history(self) -> list[Step]:
         """What was done, the latest first."""
@@ -233,7 +235,7 @@ class Memory:
             return [step_of(step, undone, row, self.path) for step, undone, *row in rows]
 
     @contextmanager
-    def writing(self, new: About | None = None, state: bytes = b"") -> Iterator[Writing]:
+    def writing(self, new: MemoryInfo | None = None, state: bytes = b"") -> Iterator[Transaction]:
         """Sole right to write, from the latest state: all that is done inside is one step, there whole or not at all.
 
         Where there is no memory yet, one is made if `new` says of what kind.
@@ -248,7 +250,7 @@ class Memory:
                 if prepare(connection) and new is not None:
                     for name, value in (("about", new.as_json()), ("backbone", state)):
                         connection.execute("INSERT INTO memory VALUES (?, ?, ?)", (name, value, checksum(name, value)))
-                writing = Writing(connection, self._look(connection), self.path)
+                writing = Transaction(connection, self._look(connection), self.path)
                 yield writing
                 writing.sweep()
             self._still_there(self._writing)
@@ -294,7 +296,7 @@ class Memory:
     def _missing(self) -> MemoryFileError:
         return MemoryFileError(f"there is no memory at {self.path}: learn something first.")
 
-    def _look(self, connection: sqlite3.Connection) -> View:
+    def _look(self, connection: sqlite3.Connection) -> MemoryState:
         about = read_about(read_value(connection, "about", self.path), self.path)
         last = connection.execute(
             f"SELECT {STEP} FROM steps WHERE undone <= 0 AND action != 'undo' ORDER BY step DESC LIMIT 1"
@@ -302,9 +304,9 @@ class Memory:
         rows = connection.execute("SELECT label, class FROM classes WHERE until IS NULL")
         settings = read_step(last, str(self.path))[3] if last else Settings()
         (step,) = connection.execute("SELECT ifnull(max(step), 0) FROM steps").fetchone()
-        return View(about, settings, dict(sorted(rows.fetchall())), step)
+        return MemoryState(about, settings, dict(sorted(rows.fetchall())), step)
 
-    def _stored(self, row: int, label: str, about: About) -> Stored:
+    def _stored(self, row: int, label: str, about: MemoryInfo) -> StoredClass:
         found = (
             self._there()
             .execute("SELECT centroids, counts, spread, checksum FROM classes WHERE class = ?", (row,))

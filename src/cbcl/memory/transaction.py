@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from cbcl.errors import MemoryFileError
 from cbcl.memory.rows import (
-    About,
+    MemoryInfo,
     Settings,
-    Stored,
-    Thumbnail,
+    StoredClass,
+    StoredExample,
     read_step,
     read_stored,
     write_picture,
@@ -27,10 +27,10 @@ REMEMBERED = 1000  # steps that history tells of
 STEP = "time, action, about, radius, n_voters, max_centroids, checksum"
 
 
-class View(NamedTuple):
+class MemoryState(NamedTuple):
     """The memory at one moment."""
 
-    about: About
+    about: MemoryInfo
     settings: Settings
     classes: dict[str, int]  # label -> the number of its row, in the order of the labels
     step: int = 0  # the last that was done; 0: none
@@ -47,10 +47,10 @@ class Step(NamedTuple):
     can_be_undone: bool
 
 
-class Writing:
+class Transaction:
     """A step in the making."""
 
-    def __init__(self, connection: sqlite3.Connection, view: View, path: Path) -> None:
+    def __init__(self, connection: sqlite3.Connection, view: MemoryState, path: Path) -> None:
         self.view = view
         self.step = 0
         self._connection, self._path = connection, path
@@ -70,7 +70,7 @@ class Writing:
     def end(self, label: str) -> None:
         self._connection.execute("UPDATE classes SET until = ? WHERE class = ?", (self.step, self.view.classes[label]))
 
-    def put(self, label: str, stored: Stored, thumbnails: Iterable[Thumbnail]) -> None:
+    def put(self, label: str, stored: StoredClass, thumbnails: Iterable[StoredExample]) -> None:
         """A class as it is from now on, in place of what it was; its examples in the order they were learned."""
         if stored.concepts.centroids.shape[1] != self.view.about.dimension:
             raise ValueError(f"{label!r} has vectors of another length than {self.view.about.dimension}.")
@@ -85,7 +85,7 @@ class Writing:
             [(added.lastrowid, one.number or self._add(one), one.centroid, one.rank) for one in thumbnails],
         )
 
-    def _add(self, picture: Thumbnail) -> int | None:
+    def _add(self, picture: StoredExample) -> int | None:
         return self._connection.execute(
             "INSERT INTO pictures (jpeg, vector, checksum) VALUES (?, ?, ?)", write_picture(picture)
         ).lastrowid

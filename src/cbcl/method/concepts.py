@@ -29,7 +29,7 @@ from cbcl.method.kernel import KERNEL, Kernel
 CHUNK_BYTES = 1 << 21  # what is converted to float32 at a time
 
 
-class Plan(NamedTuple):
+class ClusteringPlan(NamedTuple):
     """How the work is done, which changes nothing about the result."""
 
     kernel: Kernel = KERNEL
@@ -37,7 +37,7 @@ class Plan(NamedTuple):
     blas_rows: int = 256  # vectors of a block then
 
 
-PLAN = Plan()
+DEFAULT_PLAN = ClusteringPlan()
 
 
 class Concepts(NamedTuple):
@@ -113,7 +113,11 @@ def checked(concepts: Concepts) -> Concepts:
 
 
 def cluster(
-    matrix: Matrix, rows: Int64s | None, radius: float, known: Concepts | None = None, plan: Plan = PLAN
+    matrix: Matrix,
+    rows: Int64s | None,
+    radius: float,
+    known: Concepts | None = None,
+    plan: ClusteringPlan = DEFAULT_PLAN,
 ) -> Concepts:
     """`agg_var` on some rows (None: all) of a checked matrix, which is never copied whole."""
     growing = _Growing(matrix.shape[1], known, radius, plan)
@@ -127,7 +131,7 @@ def cluster(
 class _Growing:
     """The concepts of a class while it is learned, with room to grow."""
 
-    def __init__(self, d: int, known: Concepts | None, radius: float, plan: Plan) -> None:
+    def __init__(self, d: int, known: Concepts | None, radius: float, plan: ClusteringPlan) -> None:
         self.radius, self.plan = radius, plan
         self.few = max(1, plan.blas_from // d)  # centroids for which no BLAS is needed
         self.m = 0 if known is None else len(known.counts)

@@ -20,8 +20,8 @@ from cbcl.method.search import MANY_VOTERS, Index, Search
 
 REFUSED = 1.2816  # standard deviations above the mean, beyond which one in ten lies, if all were known exactly
 SHARPNESS = 30.0  # how fast confidence falls with distance, in units of the mean distance
-MOST_MEASURED = 200  # vectors of a class, its first, whose distances are kept
-MOST_LOOKED_AT = 128  # centroids, to find out how far classes are apart
+MAX_MEASURED = 200  # vectors of a class, its first, whose distances are kept
+MAX_LOOKED_AT = 128  # centroids, to find out how far classes are apart
 DOUBT = 20.0  # how fast a thing gets stranger around the limit, in units of the limit
 
 
@@ -48,7 +48,7 @@ def spread_of(vectors: Float32s, radius: float, known: Concepts | None = None, s
     the last bit if the sums go on from the `spread` of what is known.
     """
     concepts = known
-    for vector in vectors[: max(0, MOST_MEASURED - (known.size if known else 0))]:
+    for vector in vectors[: max(0, MAX_MEASURED - (known.size if known else 0))]:
         length = math.sqrt(norms_squared(vector[np.newaxis])[0])
         if concepts is not None and length > 0.0:
             distances = distances_between(vector, concepts.centroids)
@@ -93,7 +93,7 @@ class Scale(NamedTuple):
 def half_way(index: Index) -> float:
     """Half the relative distance from a centroid to the nearest of another class, on average over some of them."""
     m = len(index.owners)
-    some = np.arange(0, m, max(1, m // MOST_LOOKED_AT))
+    some = np.arange(0, m, max(1, m // MAX_LOOKED_AT))
     apart = np.full(len(some), np.nan)
     for n in (4, MANY_VOTERS):  # mostly one of another class is among the first few
         left = np.flatnonzero(np.isnan(apart))

@@ -10,7 +10,7 @@ from cbcl.method import _numpy_kernel
 from cbcl.method.arrays import Float32s, Float64s, Int64s
 
 
-class Found(NamedTuple):
+class SearchState(NamedTuple):
     """What is known about each vector of a block, tile after tile."""
 
     distances: Float64s  # (b, n), to the nearest centroids measured so far, ascending,
@@ -22,7 +22,7 @@ class Found(NamedTuple):
     lengths: Float64s  # (b,)
 
     @classmethod
-    def nothing(cls, b: int, n: int, room: int) -> Found:
+    def nothing(cls, b: int, n: int, room: int) -> SearchState:
         return cls(
             np.full((b, n), np.inf),
             np.full((b, n), -1, dtype=np.int64),
@@ -81,7 +81,7 @@ class Kernel(Protocol):
         halves: Float32s,  # (m,)
         doubts: Float32s,  # (spans,)
         blurs: Float32s,  # (spans,)
-        found: Found,
+        found: SearchState,
         b: int,
         d: int,
         every: int,

@@ -14,8 +14,8 @@ import numpy as np
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s
 
-MOST_POINTS = 2048  # whose inner products are held: 16 MB
-MOST_STEPS = 100
+MAX_POINTS = 2048  # whose inner products are held: 16 MB
+MAX_STEPS = 100
 
 
 def k_means(points: Float32s, weights: Int64s, n: int, seed: int) -> Int64s:
@@ -26,7 +26,7 @@ def k_means(points: Float32s, weights: Int64s, n: int, seed: int) -> Int64s:
     >>> bool(groups[0] == groups[1] != groups[2] == groups[3])
     True
     """
-    if len(points) > MOST_POINTS:
+    if len(points) > MAX_POINTS:
         return _by_library(points, weights, n, seed)
     # Divided by the largest number, so that no square overflows; centred, since rounding goes by length.
     shares: Float64s = weights / weights.sum()
@@ -37,7 +37,7 @@ def k_means(points: Float32s, weights: Int64s, n: int, seed: int) -> Int64s:
     apart = np.maximum(squares[:, np.newaxis] - 2.0 * products + squares, 0.0)  # squared distances
     seeds = _seeds(apart, shares, n, np.random.default_rng(seed))
     groups: Int64s = apart[:, seeds].argmin(axis=1)
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         before, groups = groups, _step(products, shares, groups, n)
         if (groups == before).all():
             break

@@ -18,12 +18,14 @@ from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix
 from cbcl.method.budget import Shrink, merge, reduce
 from cbcl.method.concepts import Concepts, cluster
 from cbcl.method.search import Index, Search, in_blocks
-from cbcl.method.tuning import MANY, Lesson, Tuning, are_many, choose, widened
+from cbcl.method.tuning import MANY, ClassRows, Tuning, are_many, choose, widened
 from cbcl.method.voting import block_votes, inverse
 
-Choose: TypeAlias = Callable[[Matrix, Sequence[Lesson], Tuning | None, int], Tuning]  # the tuning before, and a seed
+Choose: TypeAlias = Callable[[Matrix, Sequence[ClassRows], Tuning | None, int], Tuning]  # the tuning before, and a seed
 Cluster: TypeAlias = Callable[[Matrix, Int64s, float, Concepts | None], Concepts]  # rows, radius, what is known
-Widen: TypeAlias = Callable[[Matrix, Sequence[Lesson], float, int], float]  # the radius, and how many centroids at most
+Widen: TypeAlias = Callable[
+    [Matrix, Sequence[ClassRows], float, int], float
+]  # the radius, and how many centroids at most
 Vote: TypeAlias = Callable[[Search, Float32s], Float64s]  # on one block: (b, t)
 
 
@@ -44,7 +46,7 @@ class Options(NamedTuple):
     max_centroids: int | None = None
     seed: int = 0
 
-    def choose(self, matrix: Matrix, lessons: Sequence[Lesson], before: Tuning | None, seed: int) -> Tuning:
+    def choose(self, matrix: Matrix, lessons: Sequence[ClassRows], before: Tuning | None, seed: int) -> Tuning:
         """The radius and the number of voters: what is given, and the rest chosen for these lessons."""
         n_voters = self.n_voters
         if n_voters is None and self.max_centroids is not None:
@@ -147,12 +149,12 @@ def learn_by(
     return Knowledge(everything, radius, n_voters)
 
 
-def as_given(matrix: Matrix, lessons: Sequence[Lesson], radius: float, most: int) -> float:  # noqa: ARG001
+def as_given(matrix: Matrix, lessons: Sequence[ClassRows], radius: float, most: int) -> float:  # noqa: ARG001
     """The radius as it was given, however many centroids that makes."""
     return radius
 
 
-def _is_open(before: Knowledge, lessons: dict[Any, Lesson]) -> bool:
+def _is_open(before: Knowledge, lessons: dict[Any, ClassRows]) -> bool:
     """Whether what to go on with could not be chosen before, for want of vectors, and can be now."""
     if before.radius < np.inf or not before.concepts or not are_many([*lessons.values()]):
         return False
@@ -164,7 +166,7 @@ def _block_winners(vote: Vote, search: Search, block: Float32s) -> Int64s:
     return winners
 
 
-def _lessons(targets: NDArray[Any], known: dict[Any, Concepts]) -> dict[Any, Lesson]:
+def _lessons(targets: NDArray[Any], known: dict[Any, Concepts]) -> dict[Any, ClassRows]:
     """The rows to learn, label by label, each in the order given; with what is known of that label."""
     if targets.dtype.kind == "f" and (fractions := targets[targets != np.floor(targets)]).size:
         # scikit-learn's own check also warns of many classes with few examples each, which is what this is for.
@@ -174,4 +176,4 @@ def _lessons(targets: NDArray[Any], known: dict[Any, Concepts]) -> dict[Any, Les
         raise ValueError(f"labels must be of one kind, but {kinds[True]!r} is a string and {kinds[False]!r} is not.")
     labels, codes = np.unique(targets, return_inverse=True)
     rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
-    return {label: Lesson(some, known.get(label)) for label, some in zip(labels.tolist(), rows, strict=True)}
+    return {label: ClassRows(some, known.get(label)) for label, some in zip(labels.tolist(), rows, strict=True)}

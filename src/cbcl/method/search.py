@@ -19,7 +19,7 @@ from cbcl.machine import blas_threads, one_thread
 from cbcl.method import _numpy_kernel
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix, as_float32, not_finite, read_only
 from cbcl.method.concepts import Concepts
-from cbcl.method.kernel import KERNEL, NUMPY, Found, Kernel
+from cbcl.method.kernel import KERNEL, NUMPY, SearchState, Kernel
 
 Result = TypeVar("Result")
 
@@ -131,7 +131,7 @@ class Search:
         """The n nearest centroids of each vector."""
         kernel = NUMPY if n > MANY_VOTERS else self.kernel
         b, room = len(block), 0 if kernel is NUMPY else 2 * n + 32
-        found = Found.nothing(b, n, room)
+        found = SearchState.nothing(b, n, room)
         for first, products, bounds in self._tiles(block):
             m = products.shape[1]
             sizes = (b, self.d, self.m, first, m, n, room)

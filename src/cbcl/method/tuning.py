@@ -25,11 +25,11 @@ MANY = 30  # vectors of a class, on average, that are enough for several centroi
 BEHIND = 4.0  # vectors are to stand behind each
 STEPS = 8  # halvings, to find the radius for that
 SURE = 2.5  # standard errors by which anything else must be better
-MOST_VOTERS = 10
+MAX_VOTERS = 10
 FOLDS = 5
-MOST_ROWS = 10_000  # vectors to validate with, at most: the work grows with their square
-MOST_CLASSES = 100  # to validate with, at most
-MOST_ASKED = 2000  # vectors to ask about, as long as there is a whole fold: the rest is learned from only
+MAX_ROWS = 10_000  # vectors to validate with, at most: the work grows with their square
+MAX_CLASSES = 100  # to validate with, at most
+MAX_ASKED = 2000  # vectors to ask about, as long as there is a whole fold: the rest is learned from only
 
 Hits: TypeAlias = NDArray[np.bool_]  # (q,), which of the vectors were labelled rightly
 
@@ -41,7 +41,7 @@ class Tuning(NamedTuple):
     n_voters: int
 
 
-class Lesson(NamedTuple):
+class ClassRows(NamedTuple):
     """What is to be learned of one class: some rows of a matrix, on top of what is known of it."""
 
     rows: Int64s
@@ -70,13 +70,13 @@ def tune(classes: Sequence[ArrayLike], *, seed: int = 0) -> Tuning:
     if len(widths := {matrix.shape[1] for matrix in matrices}) > 1:
         raise ValueError(f"the classes have vectors of {sorted(widths)} features: all must have as many.")
     ends = np.cumsum([len(matrix) for matrix in matrices])
-    lessons = [Lesson(np.arange(end - len(matrix), end)) for end, matrix in zip(ends, matrices, strict=True)]
+    lessons = [ClassRows(np.arange(end - len(matrix), end)) for end, matrix in zip(ends, matrices, strict=True)]
     return choose(np.concatenate(matrices), lessons, None, seed)
 
 
 def choose(
     matrix: Matrix,
-    lessons: Sequence[Lesson],
+    lessons: Sequence[ClassRows],
     before: Tuning | None,
     seed: int,
     *,
@@ -99,7 +99,7 @@ def choose(
     if len(lessons) < 2:
         return kept  # there is nothing to confuse it with
     radii = {kept.radius} if radius is not None else {kept.radius, *(s and s * unit for s in SCALES)}
-    counts = [*range(1, MOST_VOTERS + 1)] if n_voters is None else [n_voters]
+    counts = [*range(1, MAX_VOTERS + 1)] if n_voters is None else [n_voters]
     if len(radii) == len(counts) == 1:
         return kept
     hits = _cross_validate(matrix, lessons, sorted(radii, reverse=True), counts, seed)
@@ -107,7 +107,7 @@ def choose(
     return best if _is_better(hits[best], hits[kept]) else kept
 
 
-def _usual_radius(matrix: Matrix, lessons: Sequence[Lesson], unit: float) -> float:
+def _usual_radius(matrix: Matrix, lessons: Sequence[ClassRows], unit: float) -> float:
     """Infinity for few vectors; for many, the smallest radius that leaves so many behind each centroid on average."""
     count = sum(len(lesson.rows) for lesson in lessons)
     if not are_many(lessons):
@@ -115,19 +115,19 @@ def _usual_radius(matrix: Matrix, lessons: Sequence[Lesson], unit: float) -> flo
     return _smallest(matrix, lessons, 0.0, 2.0 * unit, int(count / BEHIND))
 
 
-def are_many(lessons: Sequence[Lesson]) -> bool:
+def are_many(lessons: Sequence[ClassRows]) -> bool:
     """Whether the classes have enough vectors, on average, for several centroids each."""
     return sum(len(lesson.rows) for lesson in lessons) >= MANY * len(lessons)
 
 
-def widened(matrix: Matrix, lessons: Sequence[Lesson], radius: float, most: int) -> float:
+def widened(matrix: Matrix, lessons: Sequence[ClassRows], radius: float, most: int) -> float:
     """The radius, or the smallest larger one with which the lessons make no more centroids than that, or about."""
     if _centroids(matrix, lessons, radius) <= most:
         return radius
     return _smallest(matrix, lessons, radius, max(2.0 * radius, 2.0 * spread(matrix, lessons)), most)
 
 
-def _smallest(matrix: Matrix, lessons: Sequence[Lesson], low: float, high: float, most: int) -> float:
+def _smallest(matrix: Matrix, lessons: Sequence[ClassRows], low: float, high: float, most: int) -> float:
     """The smallest radius above `low` that makes no more centroids than that; `high` is taken to be large enough."""
     for _ in range(STEPS):
         middle = (low + high) / 2.0
@@ -135,19 +135,19 @@ def _smallest(matrix: Matrix, lessons: Sequence[Lesson], low: float, high: float
     return high
 
 
-def _centroids(matrix: Matrix, lessons: Sequence[Lesson], radius: float) -> int:
+def _centroids(matrix: Matrix, lessons: Sequence[ClassRows], radius: float) -> int:
     return sum(len(cluster(matrix, lesson.rows, radius, lesson.known).counts) for lesson in lessons)
 
 
-def _sampled(lessons: Sequence[Lesson], seed: int) -> Sequence[Lesson]:
+def _sampled(lessons: Sequence[ClassRows], seed: int) -> Sequence[ClassRows]:
     """As many classes, and as many vectors of each, drawn at random and in their order, as there is time for."""
-    if len(lessons) <= MOST_CLASSES and sum(len(lesson.rows) for lesson in lessons) <= MOST_ROWS:
+    if len(lessons) <= MAX_CLASSES and sum(len(lesson.rows) for lesson in lessons) <= MAX_ROWS:
         return lessons
     rng = np.random.default_rng(seed)
-    some = np.sort(rng.permutation(len(lessons))[:MOST_CLASSES])
-    share = MOST_ROWS // len(some)
+    some = np.sort(rng.permutation(len(lessons))[:MAX_CLASSES])
+    share = MAX_ROWS // len(some)
     return [
-        Lesson(rows if len(rows) <= share else np.sort(rng.choice(rows, share, replace=False)))
+        ClassRows(rows if len(rows) <= share else np.sort(rng.choice(rows, share, replace=False)))
         for rows, _ in (lessons[number] for number in some)
     ]
 
@@ -158,7 +158,7 @@ def _is_better(these: Hits, those: Hits) -> bool:
     return better - worse > SURE * math.sqrt(better + worse + 1)  # one more: that nothing differs is no certainty
 
 
-def spread(matrix: Matrix, lessons: Sequence[Lesson]) -> float:
+def spread(matrix: Matrix, lessons: Sequence[ClassRows]) -> float:
     """The mean distance of a vector to the mean of its class, over the classes with at least two vectors."""
     total, count = 0.0, 0
     for rows, _ in lessons:
@@ -173,14 +173,14 @@ def spread(matrix: Matrix, lessons: Sequence[Lesson]) -> float:
 
 def _cross_validate(
     matrix: Matrix,
-    lessons: Sequence[Lesson],
+    lessons: Sequence[ClassRows],
     radii: Sequence[float],  # descending
     counts: Sequence[int],
     seed: int,
 ) -> dict[Tuning, Hits]:
     rng = np.random.default_rng(seed)
     folds = [_folds(len(lesson.rows), rng) for lesson in lessons]
-    last = min(FOLDS, max(1, MOST_ASKED * FOLDS // sum(map(len, folds))), max(map(max, folds)) + 1)
+    last = min(FOLDS, max(1, MAX_ASKED * FOLDS // sum(map(len, folds))), max(map(max, folds)) + 1)
     sizes = np.array([len(lesson.rows) for lesson in lessons])  # N_y, all folds together
     hits: dict[Tuning, list[Hits]] = {Tuning(radius, n): [] for radius in radii for n in counts}
     for fold in range(last):

@@ -76,7 +76,7 @@ class Answer(NamedTuple):
         }
 
 
-MOST_GUESSES = 5
+MAX_GUESSES = 5
 
 
 def answers(matrix: Float32s, knowledge: Knowledge, scale: Scale) -> list[Answer]:
@@ -100,7 +100,7 @@ def answers(matrix: Float32s, knowledge: Knowledge, scale: Scale) -> list[Answer
         voters = zip(evidence.centroids[row], evidence.distances[row], evidence.weights[row], strict=True)
         reasons = tuple(_reason(knowledge, int(voter), float(apart), float(weight)) for voter, apart, weight in voters)
         label, sure = (None, 1.0 - known) if strangeness > 1.0 else (ranking[0].label, ranking[0].confidence)
-        made.append(Answer(label, sure, ranking[:MOST_GUESSES], reasons, strangeness))
+        made.append(Answer(label, sure, ranking[:MAX_GUESSES], reasons, strangeness))
     return made
 
 

@@ -9,25 +9,25 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cbcl.errors import BackboneError, LabelError, MemoryFileError
-from cbcl.memory.rows import About, Settings, Stored, Thumbnail, as_label
+from cbcl.memory.rows import MemoryInfo, Settings, StoredClass, StoredExample, as_label
 from cbcl.memory.store import Memory
-from cbcl.memory.transaction import View
+from cbcl.memory.transaction import MemoryState
 from cbcl.method.budget import reduce
 from cbcl.method.concepts import join
-from cbcl.recognition.examples import Shown, select
+from cbcl.recognition.examples import ExampleCandidate, select
 from cbcl.recognition.learning import shown, without
 
 
-class Foreign(NamedTuple):
+class ForeignMemory(NamedTuple):
     """What another memory knows."""
 
-    view: View
-    classes: dict[str, Stored]
-    thumbnails: dict[str, list[Thumbnail]]
+    view: MemoryState
+    classes: dict[str, StoredClass]
+    thumbnails: dict[str, list[StoredExample]]
     state: bytes  # of its backbone
 
 
-class Adopted(NamedTuple):
+class ImportResult(NamedTuple):
     """What became of another memory's labels."""
 
     added: list[str]
@@ -88,7 +88,7 @@ def unlearn(memory: Memory, number: int) -> str:
     return label
 
 
-def read(path: Path) -> Foreign:
+def read(path: Path) -> ForeignMemory:
     """All that the memory at `path` knows, which somebody else may have made."""
     with closing(Memory(path)) as other:
         try:
@@ -103,10 +103,10 @@ def read(path: Path) -> Foreign:
             raise MemoryFileError(f"{path} holds what cannot be: it was not written by cbcl.") from error
     if not classes:
         raise MemoryFileError(f"{path} knows nothing: there is nothing to take over.")
-    return Foreign(view, classes, thumbnails, state)
+    return ForeignMemory(view, classes, thumbnails, state)
 
 
-def adopt(memory: Memory, theirs: Foreign, *, private: bool, max_centroids: int | None) -> Adopted:
+def adopt(memory: Memory, theirs: ForeignMemory, *, private: bool, max_centroids: int | None) -> ImportResult:
     """All of that, beside what is known; where nothing is, a memory like that one."""
     about = replace(theirs.view.about, private=theirs.view.about.private or private)
     with memory.writing(about, theirs.state) as writing:
@@ -119,13 +119,15 @@ def adopt(memory: Memory, theirs: Foreign, *, private: bool, max_centroids: int 
         for label, stored in _together(known, theirs.classes, settings).items():
             pictures = shown(memory, ours, label) if label in known else []
             if not ours.about.private:
-                pictures += [Shown(one._replace(number=0), one.vector) for one in theirs.thumbnails.get(label, [])]
+                pictures += [
+                    ExampleCandidate(one._replace(number=0), one.vector) for one in theirs.thumbnails.get(label, [])
+                ]
             writing.put(label, stored, select(pictures, stored.concepts))
     added = [label for label in theirs.classes if label not in known]
-    return Adopted(added, [label for label in theirs.classes if label in known])
+    return ImportResult(added, [label for label in theirs.classes if label in known])
 
 
-def _check_alike(ours: About, theirs: About) -> None:
+def _check_alike(ours: MemoryInfo, theirs: MemoryInfo) -> None:
     if (ours.fingerprint, ours.dimension) != (theirs.fingerprint, theirs.dimension):
         raise BackboneError(
             f"that memory was learned through {theirs.backbone} ({theirs.fingerprint[:8]}), but this one through "
@@ -133,11 +135,11 @@ def _check_alike(ours: About, theirs: About) -> None:
         )
 
 
-def _joined(these: Stored, those: Stored, radius: float) -> Stored:
-    return Stored(join(these.concepts, those.concepts, radius), these.spread + those.spread)
+def _joined(these: StoredClass, those: StoredClass, radius: float) -> StoredClass:
+    return StoredClass(join(these.concepts, those.concepts, radius), these.spread + those.spread)
 
 
-def _together(known: dict[str, Stored], new: dict[str, Stored], settings: Settings) -> dict[str, Stored]:
+def _together(known: dict[str, StoredClass], new: dict[str, StoredClass], settings: Settings) -> dict[str, StoredClass]:
     """The classes that change when others join them, as they are then."""
     joined = {label: _joined(known[label], new[label], settings.radius) for label in new if label in known}
     everything = dict(sorted({**known, **new, **joined}.items()))
@@ -155,14 +157,14 @@ def _together(known: dict[str, Stored], new: dict[str, Stored], settings: Settin
     }
 
 
-def must_be_known(label: str, view: View) -> None:
+def must_be_known(label: str, view: MemoryState) -> None:
     if label not in view.classes:
         near = get_close_matches(label, view.classes, 3) or [*view.classes][:10]
         more = f"; there are {', '.join(map(repr, near))}" if near else ""
         raise LabelError(f"{label!r} is not known{more}.")
 
 
-def must_be_kept(memory: Memory, number: int) -> tuple[str, Thumbnail]:
+def must_be_kept(memory: Memory, number: int) -> tuple[str, StoredExample]:
     """An example, and its label."""
     found = memory.example(number)
     if found is None:

@@ -17,10 +17,10 @@ from numpy.typing import ArrayLike
 
 from cbcl.errors import BackboneError, PictureError, WeightsError
 from cbcl.machine import one_thread
-from cbcl.memory.rows import About
+from cbcl.memory.rows import MemoryInfo
 from cbcl.memory.store import Memory
 from cbcl.method.arrays import Float32s
-from cbcl.recognition.examples import Seen, thumbnail_of
+from cbcl.recognition.examples import EmbeddedPicture, thumbnail_of
 from cbcl.vision.backbones import DEFAULT, load_backbone, restore
 from cbcl.vision.backbones.base import Backbone, Fittable
 from cbcl.vision.backbones.catalogue import RECIPES
@@ -29,19 +29,19 @@ from cbcl.vision.decoding import Identity, find, load, name_of
 from cbcl.vision.extraction import Progress, cores, extract
 from cbcl.vision.vector_cache import VectorCache
 
-Given: TypeAlias = str | os.PathLike[str] | Callable[[Sequence[Any]], ArrayLike] | Backbone | Fittable
-Broken: TypeAlias = Literal["raise", "report"]  # what to do about a picture that cannot be read
+BackboneSpec: TypeAlias = str | os.PathLike[str] | Callable[[Sequence[Any]], ArrayLike] | Backbone | Fittable
+OnBroken: TypeAlias = Literal["raise", "report"]  # what to do about a picture that cannot be read
 
-MOST_FITTED = 500  # pictures that a backbone is shown which must see some first
+MAX_FITTED = 500  # pictures that a backbone is shown which must see some first
 AT_FIRST = 0.8  # relative distance: see `limit_at_first`
 
 _DECODING = BoundedSemaphore(cores())  # pictures at a time, whoever looks
 
 
-class Sight:
+class Embedder:
     """The backbone of a memory, chosen when it is first needed."""
 
-    def __init__(self, memory: Memory, given: Given | None, *, private: bool, cache: bool) -> None:
+    def __init__(self, memory: Memory, given: BackboneSpec | None, *, private: bool, cache: bool) -> None:
         self._memory, self._private, self._cached = memory, private, cache
         self._given = None if given is None else load_backbone(given)
         self._backbone: Backbone | None = None
@@ -66,12 +66,12 @@ class Sight:
             return self._backbone
 
     def see(
-        self, sources: Sequence[Any], *, broken: Broken = "raise", progress: Progress | None = None
+        self, sources: Sequence[Any], *, broken: OnBroken = "raise", progress: Progress | None = None
     ) -> list[Float32s | PictureError]:
         """The vector of each source, in their order, or what is wrong with it."""
         backbone = self.backbone(sources)
         for source in sources:
-            if isinstance(source, Seen) and source.fingerprint != backbone.fingerprint:
+            if isinstance(source, EmbeddedPicture) and source.fingerprint != backbone.fingerprint:
                 raise PictureError(f"a picture was looked at through another backbone than {backbone.name}.")
         about = self._memory.view().about if self._memory.exists() else None
         if about is not None:
@@ -81,9 +81,9 @@ class Sight:
         if cached and (self._cache is None or self._cache.process != os.getpid()):
             self._cache = VectorCache(backbone.fingerprint)
         with one_thread() if backbone.threads else nullcontext():  # a picture a thread is enough
-            new = [source for source in sources if not isinstance(source, Seen)]
+            new = [source for source in sources if not isinstance(source, EmbeddedPicture)]
             extracted = iter(extract(backbone, new, cache=self._cache if cached else None, progress=progress))
-        found = [source.vector if isinstance(source, Seen) else next(extracted) for source in sources]
+        found = [source.vector if isinstance(source, EmbeddedPicture) else next(extracted) for source in sources]
         for result in found:
             if isinstance(result, PictureError):
                 if broken == "raise":
@@ -93,8 +93,8 @@ class Sight:
         return found
 
     def look(
-        self, sources: Sequence[Any], *, broken: Broken = "raise", progress: Progress | None = None
-    ) -> list[Seen | PictureError]:
+        self, sources: Sequence[Any], *, broken: OnBroken = "raise", progress: Progress | None = None
+    ) -> list[EmbeddedPicture | PictureError]:
         """Each source, decoded once: its vector and a small picture, or what is wrong with it."""
         if not self._memory.exists() and isinstance(self._given, Fittable):
             raise BackboneError(
@@ -113,8 +113,8 @@ class Sight:
                 executor.shutdown(cancel_futures=True)
 
     def _gathered(
-        self, looking: Iterator[Seen | PictureError], count: int, broken: Broken, progress: Progress | None
-    ) -> list[Seen | PictureError]:
+        self, looking: Iterator[EmbeddedPicture | PictureError], count: int, broken: OnBroken, progress: Progress | None
+    ) -> list[EmbeddedPicture | PictureError]:
         found = []
         for one in looking:
             if broken == "raise" and isinstance(one, PictureError):
@@ -124,8 +124,8 @@ class Sight:
                 progress(len(found), count)
         return found
 
-    def _seen(self, backbone: Backbone, source: Any, number: int) -> Seen | PictureError:
-        if isinstance(source, Seen):
+    def _seen(self, backbone: Backbone, source: Any, number: int) -> EmbeddedPicture | PictureError:
+        if isinstance(source, EmbeddedPicture):
             return source
         private = self._memory.view().about.private if self._memory.exists() else self._private
         try:
@@ -136,9 +136,9 @@ class Sight:
                 jpeg = thumbnail_of(picture) if pictures and not private else b""
         except PictureError as error:
             return error
-        return Seen(vector, jpeg, backbone.fingerprint)
+        return EmbeddedPicture(vector, jpeg, backbone.fingerprint)
 
-    def become(self, about: About) -> None:
+    def become(self, about: MemoryInfo) -> None:
         """See through what another memory was learned through, if nothing else was given, from the beginning on."""
         given = self._given
         if given is None or (isinstance(given, Fittable) and given.name == about.backbone):
@@ -149,13 +149,13 @@ class Sight:
                 "cannot be put together."
             )
 
-    def check_private(self, about: About) -> None:
+    def check_private(self, about: MemoryInfo) -> None:
         if self._private and not about.private:
             raise BackboneError(
                 f"{self._memory.path} was not begun as a private memory and cannot become one: begin a new one."
             )
 
-    def check(self, about: About, dimension: int | None = None) -> None:
+    def check(self, about: MemoryInfo, dimension: int | None = None) -> None:
         """Whether this is what a memory was learned through, and gives vectors of the same length."""
         backbone = self.backbone()
         if dimension not in (None, about.dimension):
@@ -198,8 +198,8 @@ def limit_at_first(backbone: str) -> float:
 
 
 def _loaded(sources: Sequence[Any], at_least: int | None) -> list[Any]:
-    """Up to MOST_FITTED of the pictures, evenly over all, without those that cannot be read."""
-    step = max(1, -(-len(sources) // MOST_FITTED))
+    """Up to MAX_FITTED of the pictures, evenly over all, without those that cannot be read."""
+    step = max(1, -(-len(sources) // MAX_FITTED))
     found, problem = [], PictureError("there is nothing to learn: give at least one picture.")
     for number, source in [*enumerate(sources)][::step]:
         try:

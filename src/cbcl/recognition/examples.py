@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 from cbcl.errors import PictureError
-from cbcl.memory.rows import Thumbnail
+from cbcl.memory.rows import StoredExample
 from cbcl.method.arrays import Float32s
 from cbcl.method.concepts import Concepts
 from cbcl.method.search import Index, in_blocks, nearest
@@ -25,7 +25,7 @@ FIRST = 100  # of a class are kept, whatever they are near to
 
 
 @dataclass(frozen=True)
-class Seen:
+class EmbeddedPicture:
     """A picture that was looked at: all that is needed to learn it or to recognize it."""
 
     vector: Float32s
@@ -33,14 +33,14 @@ class Seen:
     fingerprint: str  # of the backbone that saw it
 
 
-class Shown(NamedTuple):
+class ExampleCandidate(NamedTuple):
     """A picture that may be shown for a centroid: one already small, or one to be made small."""
 
-    picture: Thumbnail | Any
+    picture: StoredExample | Any
     vector: Float32s
 
 
-def select(shown: Sequence[Shown], concepts: Concepts) -> list[Thumbnail]:
+def select(shown: Sequence[ExampleCandidate], concepts: Concepts) -> list[StoredExample]:
     """Of the pictures of a class, those to keep, in the order given, which is that of learning.
 
     These are its first, and those nearest to each of its centroids.
@@ -51,7 +51,7 @@ def select(shown: Sequence[Shown], concepts: Concepts) -> list[Thumbnail]:
     centroids, distances = np.empty(len(shown), dtype=np.int64), np.empty(len(shown))
     for rows, found in in_blocks(vectors, Index([concepts]), 1, nearest):
         centroids[rows], distances[rows] = found.indices[:, 0], found.distances[:, 0]
-    kept: dict[int, Thumbnail] = {}
+    kept: dict[int, StoredExample] = {}
     taken = np.zeros(len(concepts.counts), dtype=np.int64)
     for i in np.argsort(distances, kind="stable").tolist():
         centroid = int(centroids[i])
@@ -59,16 +59,16 @@ def select(shown: Sequence[Shown], concepts: Concepts) -> list[Thumbnail]:
             continue
         picture, vector = shown[i]
         with suppress(PictureError):  # a file that is gone already has been seen all the same
-            old = isinstance(picture, Thumbnail)
+            old = isinstance(picture, StoredExample)
             jpeg, number = (picture.jpeg, picture.number) if old else (thumbnail_of(picture), 0)
-            kept[i] = Thumbnail(centroid, jpeg, vector, int(taken[centroid]), number)
+            kept[i] = StoredExample(centroid, jpeg, vector, int(taken[centroid]), number)
             taken[centroid] += 1
     return [kept[i] for i in sorted(kept)]
 
 
 def thumbnail_of(source: Any) -> bytes:
     """A small JPEG of a picture, without what a camera writes about it."""
-    if isinstance(source, Seen):
+    if isinstance(source, EmbeddedPicture):
         if not source.jpeg:
             raise PictureError("of a picture that was looked at, nothing small was made.")
         return source.jpeg

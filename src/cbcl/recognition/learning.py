@@ -8,60 +8,60 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbcl.errors import PictureError
-from cbcl.memory.rows import Settings, Stored, Thumbnail
+from cbcl.memory.rows import Settings, StoredClass, StoredExample
 from cbcl.memory.store import Memory
-from cbcl.memory.transaction import View
+from cbcl.memory.transaction import MemoryState
 from cbcl.method.arrays import Float32s
 from cbcl.method.concepts import Concepts, cluster
 from cbcl.method.confidence import NOTHING, spread_of
 from cbcl.method.knowledge import Knowledge, Options, learn
 from cbcl.method.tuning import MANY
-from cbcl.recognition.examples import Shown, select
+from cbcl.recognition.examples import ExampleCandidate, select
 
 
-class Learned(NamedTuple):
+class LearningResult(NamedTuple):
     """What became of the pictures that were given to be learned."""
 
     pictures: dict[str, int]  # learned, label by label
     problems: tuple[PictureError, ...]  # with those that could not be read
 
 
-class Lesson(NamedTuple):
+class LabelledBatch(NamedTuple):
     """Pictures to be learned."""
 
     matrix: Float32s  # their vectors
     targets: NDArray[Any]  # their labels
     sources: list[Any] | None  # to make thumbnails of; None: these are no pictures
-    learned: Learned
+    learned: LearningResult
 
 
-class Plan(NamedTuple):
+class PendingWrite(NamedTuple):
     """What is to be written, worked out on a basis that must still hold then."""
 
     basis: tuple[object, ...]
     settings: Settings
-    classes: list[tuple[str, Stored, list[Thumbnail]]]
+    classes: list[tuple[str, StoredClass, list[StoredExample]]]
 
 
-def limit(view: View, options: Options) -> int | None:
+def limit(view: MemoryState, options: Options) -> int | None:
     """The most centroids to keep: as given, or as the memory has it."""
     return options.max_centroids or view.settings.max_centroids
 
 
-def depends_on_all(lesson: Lesson, view: View, options: Options) -> bool:
+def depends_on_all(lesson: LabelledBatch, view: MemoryState, options: Options) -> bool:
     """Whether what is learned depends on other classes: on how much room they leave, or whether a radius is chosen."""
     many = len(lesson.targets) >= MANY * len(lesson.learned.pictures)
     return limit(view, options) is not None or (view.settings.radius == np.inf and many)
 
 
-def basis(lesson: Lesson, view: View, options: Options) -> tuple[object, ...]:
+def basis(lesson: LabelledBatch, view: MemoryState, options: Options) -> tuple[object, ...]:
     """All of a memory that a plan depends on."""
     some = {label: view.classes.get(label) for label in lesson.learned.pictures}
     classes = view.classes if depends_on_all(lesson, view, options) else some
     return view.settings, bool(view.classes), view.about.private, classes
 
 
-def plan(lesson: Lesson, view: View, memory: Memory, options: Options) -> Plan:
+def plan(lesson: LabelledBatch, view: MemoryState, memory: Memory, options: Options) -> PendingWrite:
     """The classes as they are after the lesson, those that it changes."""
     most = limit(view, options)
     touched = [label for label in lesson.learned.pictures if label in view.classes]
@@ -78,20 +78,20 @@ def plan(lesson: Lesson, view: View, memory: Memory, options: Options) -> Plan:
         spread = known[label].spread if label in known else NOTHING
         pictures = shown(memory, view, label) if label in known else []
         if lesson.sources is not None and not view.about.private:
-            pictures += [Shown(lesson.sources[row], lesson.matrix[row]) for row in rows]
-        stored = Stored(learned, spread_of(lesson.matrix[rows], after.radius, concepts.get(label), spread))
+            pictures += [ExampleCandidate(lesson.sources[row], lesson.matrix[row]) for row in rows]
+        stored = StoredClass(learned, spread_of(lesson.matrix[rows], after.radius, concepts.get(label), spread))
         changed.append((label, stored, select(pictures, learned)))
-    return Plan(basis(lesson, view, options), Settings(after.radius, after.n_voters, most), changed)
+    return PendingWrite(basis(lesson, view, options), Settings(after.radius, after.n_voters, most), changed)
 
 
-def shown(memory: Memory, view: View, label: str) -> list[Shown]:
+def shown(memory: Memory, view: MemoryState, label: str) -> list[ExampleCandidate]:
     """The pictures that are kept of a label."""
-    return [Shown(thumbnail, thumbnail.vector) for thumbnail in memory.thumbnails(view, label)]
+    return [ExampleCandidate(thumbnail, thumbnail.vector) for thumbnail in memory.thumbnails(view, label)]
 
 
 def without(
-    one: Thumbnail, stored: Stored, kept: list[Thumbnail], settings: Settings
-) -> tuple[Stored, list[Thumbnail]]:
+    one: StoredExample, stored: StoredClass, kept: list[StoredExample], settings: Settings
+) -> tuple[StoredClass, list[StoredExample]]:
     """A class without one of its examples, which is not its only one.
 
     Where all its examples are kept, it is learned anew from the others, in their order: as if this one had never been
@@ -104,12 +104,12 @@ def without(
         vectors = np.stack([thumbnail.vector for thumbnail in rest])
         anew = cluster(vectors, None, settings.radius)
         if settings.max_centroids is None or len(anew.counts) <= len(stored.concepts.counts):
-            made = Stored(anew, spread_of(vectors, settings.radius))
-    made = made or Stored(_less(stored.concepts, one), stored.spread)
-    return made, select([Shown(thumbnail, thumbnail.vector) for thumbnail in rest], made.concepts)
+            made = StoredClass(anew, spread_of(vectors, settings.radius))
+    made = made or StoredClass(_less(stored.concepts, one), stored.spread)
+    return made, select([ExampleCandidate(thumbnail, thumbnail.vector) for thumbnail in rest], made.concepts)
 
 
-def _less(concepts: Concepts, one: Thumbnail) -> Concepts:
+def _less(concepts: Concepts, one: StoredExample) -> Concepts:
     centroids, counts = concepts.centroids.copy(), concepts.counts.copy()
     counts[one.centroid] -= 1
     left = int(counts[one.centroid])

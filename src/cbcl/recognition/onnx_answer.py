@@ -19,7 +19,7 @@ from cbcl.method.confidence import DOUBT, SHARPNESS, Scale, shrinkage
 from cbcl.method.knowledge import Knowledge
 from cbcl.method.search import MANY_VOTERS, Index
 from cbcl.method.voting import COINCIDENT
-from cbcl.recognition.answer import MOST_GUESSES
+from cbcl.recognition.answer import MAX_GUESSES
 
 Operand: TypeAlias = str | float | NDArray[Any]  # the name of a value, or a constant
 
@@ -102,7 +102,7 @@ def answer(graph: Nodes, vector: str, knowledge: Knowledge, scale: Scale) -> dic
         graph("Squeeze", value, np.array([1]), name=name)
     graph("Gather", names, labels, name="ranking")
     graph("Identity", sure, name="ranking_confidence")
-    few = [min(MOST_GUESSES, t)]
+    few = [min(MAX_GUESSES, t)]
     return {
         "label": (TensorProto.STRING, []),
         "confidence": (TensorProto.DOUBLE, []),
@@ -216,7 +216,7 @@ def _confidences(graph: Nodes, near: _Near, firsts: str, length: str, scale: Sca
 
 def _ranking(graph: Nodes, near: _Near, firsts: str, shares: str, votes: str, t: int) -> tuple[str, str]:
     """The numbers of the likeliest classes and their confidences; t + 1 and 0 where there are no more."""
-    few = min(MOST_GUESSES, t)
+    few = min(MAX_GUESSES, t)
     winner = graph("ArgMax", votes, axis=1, keepdims=1)  # the first among equals
     theirs = graph("GatherElements", votes, near.owners, axis=1)
     places = graph("Where", graph("Equal", near.owners, winner), inf, theirs)

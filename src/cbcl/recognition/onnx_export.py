@@ -26,7 +26,7 @@ from cbcl.vision.backbones.network import Network
 from cbcl.vision.onnx_graph import IR_VERSION, OPSET
 from cbcl.vision.preprocessing import Preprocessing
 
-MOST_BYTES = 2_000_000_000  # of a file: protobuf ends at 2 GiB
+MAX_BYTES = 2_000_000_000  # of a file: protobuf ends at 2 GiB
 NETWORK = "network/"  # what the names of its values begin with
 CLOSE = 0.01  # what a vector may differ by, as a share of its length: a GPU rounds otherwise
 
@@ -51,7 +51,7 @@ def export_onnx(path: Path, knowledge: Knowledge, scale: Scale, backbone: Backbo
 def as_onnx(knowledge: Knowledge, scale: Scale, backbone: Network) -> bytes:
     """All that it takes to answer, from pixels on: the same knowledge gives the same bytes."""
     m, d = knowledge.index.centroids.shape
-    if len(backbone.model) + knowledge.index.centroids.nbytes > MOST_BYTES:
+    if len(backbone.model) + knowledge.index.centroids.nbytes > MAX_BYTES:
         raise MemoryFileError(
             f"{m} centroids are too many for an ONNX file, which ends at 2 GB: export to FILE.safetensors."
         )

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 import numpy as np
 
 from cbcl.errors import MemoryFileError, PictureError
-from cbcl.memory.rows import About, Settings, Thumbnail, as_label
+from cbcl.memory.rows import MemoryInfo, Settings, StoredExample, as_label
 from cbcl.memory.store import ChangedError, Memory
-from cbcl.memory.transaction import Step, View, Writing
+from cbcl.memory.transaction import Step, MemoryState, Transaction
 from cbcl.method.arrays import Float32s, as_count, as_radius
 from cbcl.method.concepts import Concepts
 from cbcl.method.knowledge import Options
@@ -23,20 +23,20 @@ from cbcl.method.tuning import Tuning, tune
 from cbcl.recognition import editing
 from cbcl.recognition.answer import Answer, Example
 from cbcl.recognition.answer import answers as answers_to
-from cbcl.recognition.editing import Adopted, must_be_kept, must_be_known
-from cbcl.recognition.embedder import Broken, Given, Sight, limit_at_first
-from cbcl.recognition.examples import PER_CENTROID, Seen
-from cbcl.recognition.learning import Learned, Lesson, basis, plan
-from cbcl.recognition.self_test import Examined, examine
-from cbcl.recognition.snapshot import Known, Thing, latest
-from cbcl.recognition.suggestions import MOST_WANTED, Advice, look_alikes, wanting, worth_asking
+from cbcl.recognition.editing import ImportResult, must_be_kept, must_be_known
+from cbcl.recognition.embedder import OnBroken, BackboneSpec, Embedder, limit_at_first
+from cbcl.recognition.examples import PER_CENTROID, EmbeddedPicture
+from cbcl.recognition.learning import LearningResult, LabelledBatch, basis, plan
+from cbcl.recognition.self_test import SelfTestResult, examine
+from cbcl.recognition.snapshot import Snapshot, LabelSummary, latest
+from cbcl.recognition.suggestions import MAX_WANTED, Suggestions, look_alikes, wanting, worth_asking
 from cbcl.vision.decoding import name_of
 from cbcl.vision.extraction import Progress
 
 if TYPE_CHECKING:
     from cbcl.method.classifier import CBCLClassifier
 
-MOST_EXAMINED = 2000  # examples, only to give advice: it takes a second
+MAX_EXAMINED = 2000  # examples, only to give advice: it takes a second
 
 
 class Recognizer:
@@ -81,7 +81,7 @@ class Recognizer:
     def __init__(
         self,
         path: str | os.PathLike[str],
-        backbone: Given | None = None,
+        backbone: BackboneSpec | None = None,
         *,
         private: bool = False,
         max_centroids: int | None = None,
@@ -96,8 +96,8 @@ class Recognizer:
             max_centroids=None if max_centroids is None else as_count(max_centroids, "max_centroids"),
         )
         self._memory = Memory(Path(path))
-        self._sight = Sight(self._memory, backbone, private=private, cache=cache)
-        self._known: Known | None = None
+        self._sight = Embedder(self._memory, backbone, private=private, cache=cache)
+        self._known: Snapshot | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -130,14 +130,14 @@ class Recognizer:
         return {label: stored.concepts for label, stored in self._current(empty=True).classes.items()}
 
     def learn(
-        self, label: str, pictures: Any, *, broken: Broken = "raise", progress: Progress | None = None
-    ) -> Learned:
+        self, label: str, pictures: Any, *, broken: OnBroken = "raise", progress: Progress | None = None
+    ) -> LearningResult:
         """Learn a label, or more of it, from pictures: a file, folder, pattern, bytes, array, or a list of these."""
         return self.learn_many({label: pictures}, broken=broken, progress=progress)
 
     def learn_many(
-        self, things: Mapping[str, Any], *, broken: Broken = "raise", progress: Progress | None = None
-    ) -> Learned:
+        self, things: Mapping[str, Any], *, broken: OnBroken = "raise", progress: Progress | None = None
+    ) -> LearningResult:
         """Learn several labels in one step: all of it is learned, or nothing.
 
         A picture that cannot be read is raised; with broken="report" it is left out, and told of in what is returned.
@@ -168,11 +168,11 @@ class Recognizer:
 
     @overload
     def recognize_many(
-        self, pictures: Any, *, broken: Broken, progress: Progress | None = None
+        self, pictures: Any, *, broken: OnBroken, progress: Progress | None = None
     ) -> list[Answer] | list[Answer | PictureError]: ...
 
     def recognize_many(
-        self, pictures: Any, *, broken: Broken = "raise", progress: Progress | None = None
+        self, pictures: Any, *, broken: OnBroken = "raise", progress: Progress | None = None
     ) -> list[Answer] | list[Answer | PictureError]:
         """An answer for each picture, in their order; with broken="report", the error in place of an answer."""
         known = self._current()
@@ -198,19 +198,19 @@ class Recognizer:
     @overload
     def look(
         self, pictures: Any, *, broken: Literal["raise"] = "raise", progress: Progress | None = None
-    ) -> list[Seen]: ...
+    ) -> list[EmbeddedPicture]: ...
 
     @overload
     def look(
-        self, pictures: Any, *, broken: Broken, progress: Progress | None = None
-    ) -> list[Seen] | list[Seen | PictureError]: ...
+        self, pictures: Any, *, broken: OnBroken, progress: Progress | None = None
+    ) -> list[EmbeddedPicture] | list[EmbeddedPicture | PictureError]: ...
 
     def look(
-        self, pictures: Any, *, broken: Broken = "raise", progress: Progress | None = None
-    ) -> list[Seen] | list[Seen | PictureError]:
+        self, pictures: Any, *, broken: OnBroken = "raise", progress: Progress | None = None
+    ) -> list[EmbeddedPicture] | list[EmbeddedPicture | PictureError]:
         """Pictures looked at once, to be learned or recognized, or both, as often as need be.
 
-        A `Seen` for each, which can be given wherever a picture can; with broken="report", the error in its place.
+        A `EmbeddedPicture` for each, which can be given wherever a picture can; with broken="report", the error in its place.
         """
         return self._sight.look(self._sight.sources(pictures), broken=broken, progress=progress)
 
@@ -248,7 +248,7 @@ class Recognizer:
         """Make one label part of another: they turned out to be the same."""
         editing.merge(self._memory, label, into)
 
-    def adopt(self, path: str | os.PathLike[str]) -> Adopted:
+    def adopt(self, path: str | os.PathLike[str]) -> ImportResult:
         """Learn all that another memory knows, in one step: labels known here, too, are merged with theirs."""
         theirs = editing.read(Path(path))
         if self._memory.exists():
@@ -286,17 +286,17 @@ class Recognizer:
         """The number of the last step, by whomever it was done; 0: none was yet."""
         return self._memory.view().step if self._memory.exists() else 0
 
-    def about(self) -> About | None:
+    def about(self) -> MemoryInfo | None:
         """What the memory is of: the backbone it was learned through, whether it is private; None: nothing yet."""
         return self._memory.view().about if self._memory.exists() else None
 
-    def things(self) -> list[Thing]:
+    def things(self) -> list[LabelSummary]:
         """All that is known, in the order of the labels: how much, and a few examples to show."""
         if not self._memory.exists():
             return []
         return self._current(empty=True).things
 
-    def examine(self) -> Examined:
+    def examine(self) -> SelfTestResult:
         """How well it knows its own things: each example that is kept is asked about, by what the others teach."""
         if not self._memory.exists():
             return examine({}, Settings())
@@ -305,22 +305,24 @@ class Recognizer:
         examples = {label: [(one.number, one.vector) for one in some] for label, some in kept.items()}
         return examine(examples, view.settings, at_first=limit_at_first(view.about.backbone))
 
-    def advise(self) -> Advice:
+    def advise(self) -> Suggestions:
         """What to ask a person who teaches: which labels may be the same, and of which more should be shown."""
         labels = self.labels()
         if not labels:
-            return Advice((), ())
+            return Suggestions((), ())
         known = self._current()
         more = wanting(labels)
-        if len(more) < MOST_WANTED and sum(labels.values()) <= MOST_EXAMINED:
+        if len(more) < MAX_WANTED and sum(labels.values()) <= MAX_EXAMINED:
             more = wanting(labels, self.examine())
-        return Advice(look_alikes(known.knowledge, known.scale), more)
+        return Suggestions(look_alikes(known.knowledge, known.scale), more)
 
-    def worth_asking(self, seen: Sequence[Seen], answers: Sequence[Answer]) -> list[int]:
+    def worth_asking(self, seen: Sequence[EmbeddedPicture], answers: Sequence[Answer]) -> list[int]:
         """The order in which to ask a person about pictures that were looked at, the one to gain most from first."""
         return worth_asking(np.stack([one.vector for one in seen]), answers) if seen else []
 
-    def tune(self, things: Mapping[str, Any], *, broken: Broken = "raise", progress: Progress | None = None) -> Tuning:
+    def tune(
+        self, things: Mapping[str, Any], *, broken: OnBroken = "raise", progress: Progress | None = None
+    ) -> Tuning:
         """Choose the radius and the number of voters by cross-validation on these pictures, and go on with them.
 
         Nothing of the pictures is learned. What is known already stays as it is: the radius is for what comes.
@@ -344,14 +346,14 @@ class Recognizer:
             max_centroids=known.view.settings.max_centroids,
         )
 
-    def _current(self, *, empty: bool = False) -> Known:
+    def _current(self, *, empty: bool = False) -> Snapshot:
         """All that is known at this moment."""
         self._known = known = latest(self._memory, self._known)
         if not (empty or known.classes):
             raise MemoryFileError(f"{self.path} knows nothing: learn something first.")
         return known
 
-    def _see(self, things: Mapping[str, Any], broken: Broken, progress: Progress | None) -> Lesson:
+    def _see(self, things: Mapping[str, Any], broken: OnBroken, progress: Progress | None) -> LabelledBatch:
         self._memory.check_writable()
         labels: list[str] = []
         sources: list[Any] = []
@@ -370,24 +372,24 @@ class Recognizer:
         targets = np.array([labels[number] for number in good], dtype=object)
         counts = {label: int(np.sum(targets == label)) for label in dict.fromkeys(targets)}
         pictures = None if self._sight.backbone().at_least is None else [sources[number] for number in good]
-        return Lesson(matrix, targets, pictures, Learned(counts, problems))
+        return LabelledBatch(matrix, targets, pictures, LearningResult(counts, problems))
 
-    def _about(self, lesson: Lesson) -> About:
+    def _about(self, lesson: LabelledBatch) -> MemoryInfo:
         backbone = self._sight.backbone()
-        return About(backbone.name, backbone.fingerprint, lesson.matrix.shape[1], self._private, version("cbcl"))
+        return MemoryInfo(backbone.name, backbone.fingerprint, lesson.matrix.shape[1], self._private, version("cbcl"))
 
-    def _view(self, lesson: Lesson) -> View:
+    def _view(self, lesson: LabelledBatch) -> MemoryState:
         """The memory now, or as it would begin."""
-        return self._memory.view() if self._memory.exists() else View(self._about(lesson), Settings(), {})
+        return self._memory.view() if self._memory.exists() else MemoryState(self._about(lesson), Settings(), {})
 
     @contextmanager
-    def _step(self, lesson: Lesson) -> Iterator[Writing]:
+    def _step(self, lesson: LabelledBatch) -> Iterator[Transaction]:
         """A step on the memory, made if need be, if it was learned through the same backbone."""
         with self._memory.writing(self._about(lesson), self._sight.backbone().state) as writing:
             self._sight.check(writing.view.about, lesson.matrix.shape[1])
             yield writing
 
-    def _illustrated(self, answer: Answer, view: View) -> Answer:
+    def _illustrated(self, answer: Answer, view: MemoryState) -> Answer:
         reasons = (
             reason._replace(
                 examples=tuple(map(_example, self._memory.nearest(view, reason.label, reason.centroid, PER_CENTROID)))
@@ -397,5 +399,5 @@ class Recognizer:
         return answer._replace(evidence=tuple(reasons))
 
 
-def _example(thumbnail: Thumbnail) -> Example:
+def _example(thumbnail: StoredExample) -> Example:
     return Example(thumbnail.number, thumbnail.centroid, thumbnail.jpeg)

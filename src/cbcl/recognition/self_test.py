@@ -19,15 +19,15 @@ from cbcl.method.confidence import Scale, Spread, spread_of
 from cbcl.method.knowledge import Knowledge
 from cbcl.recognition.answer import answers
 
-Examples: TypeAlias = Sequence[tuple[int, Float32s]]  # of one label: numbers and vectors, in the order learned
+NumberedVectors: TypeAlias = Sequence[tuple[int, Float32s]]  # of one label: numbers and vectors, in the order learned
 
 FOLDS = 5
-MOST_ASKED = 5000  # examples of all labels together, at most; the rest are learned from only
-MOST_MEASURED = 5000  # examples, about, to find out from how far is too far
+MAX_ASKED = 5000  # examples of all labels together, at most; the rest are learned from only
+MAX_MEASURED = 5000  # examples, about, to find out from how far is too far
 ROWS = 1024  # examples to ask about at a time
 
 
-class Missed(NamedTuple):
+class Misclassified(NamedTuple):
     """An example that was not recognized."""
 
     example: int
@@ -35,12 +35,12 @@ class Missed(NamedTuple):
     answer: str | None  # None: unknown
 
 
-class Examined(NamedTuple):
+class SelfTestResult(NamedTuple):
     """What became of the examples: for each label, what they were taken for."""
 
     labels: tuple[str, ...]
     matrix: Int64s  # (t, t + 1): a row for each label, a column for each answer, the last for "unknown"
-    wrong: tuple[Missed, ...]
+    wrong: tuple[Misclassified, ...]
     problem: str | None = None  # why there was nothing to ask about
 
     @property
@@ -58,8 +58,8 @@ class Examined(NamedTuple):
 
 
 def examine(
-    examples: Mapping[str, Examples], settings: Settings, *, at_first: float = math.inf, seed: int = 0
-) -> Examined:
+    examples: Mapping[str, NumberedVectors], settings: Settings, *, at_first: float = math.inf, seed: int = 0
+) -> SelfTestResult:
     """Ask about each example, by what is learned from others: each label's numbered vectors, in the order learned.
 
     The examples are divided into five parts, at random; each part is asked about by what is learned from the other four
@@ -76,7 +76,7 @@ def examine(
     matrix = np.zeros((len(labels), len(labels) + 1), dtype=np.int64)
     problem = _problem([len(examples[label]) for label in labels])
     if problem is not None:
-        return Examined(labels, matrix, (), problem)
+        return SelfTestResult(labels, matrix, (), problem)
     kept = [examples[label] for label in labels]
     folds = _folds([len(some) for some in kept], seed)
     columns: dict[str | None, int] = {None: len(labels), **{label: number for number, label in enumerate(labels)}}
@@ -87,8 +87,8 @@ def examine(
         for row, number, answer in _asked(kept, folds, fold, knowledge, scale):
             matrix[row, columns[answer]] += 1
             if answer != labels[row]:
-                wrong.append(Missed(number, labels[row], answer))
-    return Examined(labels, matrix, tuple(sorted(wrong, key=lambda missed: (missed.label, missed.example))))
+                wrong.append(Misclassified(number, labels[row], answer))
+    return SelfTestResult(labels, matrix, tuple(sorted(wrong, key=lambda missed: (missed.label, missed.example))))
 
 
 def _problem(counts: Sequence[int]) -> str | None:
@@ -102,7 +102,7 @@ def _problem(counts: Sequence[int]) -> str | None:
 def _folds(counts: Sequence[int], seed: int) -> list[Int64s]:
     """The part in which each example is asked about, label by label; -1 for those that are only learned."""
     rng = np.random.default_rng(seed)
-    most = max(1, MOST_ASKED // len(counts))
+    most = max(1, MAX_ASKED // len(counts))
     folds = [np.full(count, -1, dtype=np.int64) for count in counts]
     dealt = 0
     for some in folds:
@@ -114,10 +114,10 @@ def _folds(counts: Sequence[int], seed: int) -> list[Int64s]:
 
 
 def _learned(
-    labels: Sequence[str], kept: Sequence[Examples], folds: Sequence[Int64s], fold: int, settings: Settings
+    labels: Sequence[str], kept: Sequence[NumberedVectors], folds: Sequence[Int64s], fold: int, settings: Settings
 ) -> tuple[Knowledge, list[Spread]]:
     """What is known without the examples of a fold, and the spreads of its labels; of many labels, those of some."""
-    step = -(-sum(len(some) for some in kept) // MOST_MEASURED)
+    step = -(-sum(len(some) for some in kept) // MAX_MEASURED)
     concepts, spreads = [], []
     for row, (some, parts) in enumerate(zip(kept, folds, strict=True)):
         vectors = np.stack([vector for (_, vector), part in zip(some, parts, strict=True) if part != fold])
@@ -130,7 +130,7 @@ def _learned(
 
 
 def _asked(
-    kept: Sequence[Examples], folds: Sequence[Int64s], fold: int, knowledge: Knowledge, scale: Scale
+    kept: Sequence[NumberedVectors], folds: Sequence[Int64s], fold: int, knowledge: Knowledge, scale: Scale
 ) -> Iterator[tuple[int, int, str | None]]:
     """The examples of a fold: the number of its label, its own, and the answer."""
     held = [

@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 from cbcl.errors import MemoryFileError
-from cbcl.memory.rows import Stored
+from cbcl.memory.rows import StoredClass
 from cbcl.memory.store import ChangedError, Memory
-from cbcl.memory.transaction import View
+from cbcl.memory.transaction import MemoryState
 from cbcl.method.confidence import Scale
 from cbcl.method.knowledge import Knowledge
 from cbcl.recognition.embedder import limit_at_first
@@ -18,7 +18,7 @@ TRIES = 10  # to read what others keep changing
 SHOWN = 4  # examples of a thing, at a glance
 
 
-class Thing(NamedTuple):
+class LabelSummary(NamedTuple):
     """Something that is known."""
 
     label: str
@@ -29,12 +29,12 @@ class Thing(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Known:
+class Snapshot:
     """A view of the memory with all that is needed to answer."""
 
     memory: Memory
-    view: View
-    classes: dict[str, Stored]
+    view: MemoryState
+    classes: dict[str, StoredClass]
 
     @cached_property
     def knowledge(self) -> Knowledge:
@@ -47,22 +47,22 @@ class Known:
         return Scale.of(spreads, self.knowledge.index, limit_at_first(self.view.about.backbone))
 
     @cached_property
-    def things(self) -> list[Thing]:
+    def things(self) -> list[LabelSummary]:
         albums = self.memory.albums(self.view, SHOWN)
         return [
-            Thing(label, stored.concepts.size, len(stored.concepts.counts), *albums[label])
+            LabelSummary(label, stored.concepts.size, len(stored.concepts.counts), *albums[label])
             for label, stored in self.classes.items()
         ]
 
 
-def latest(memory: Memory, before: Known | None) -> Known:
+def latest(memory: Memory, before: Snapshot | None) -> Snapshot:
     """What is known now: what was known before, if nothing has changed since."""
     for _ in range(TRIES):
         view = memory.view()
         if before is not None and before.view is view:
             return before
         try:
-            return Known(memory, view, memory.load(view))
+            return Snapshot(memory, view, memory.load(view))
         except ChangedError:  # another process was faster: look again
             continue
     raise MemoryFileError(f"{memory.path} is being changed all the time by another process: try again.")

@@ -19,7 +19,7 @@ from cbcl.method.confidence import Scale
 from cbcl.method.knowledge import Knowledge
 from cbcl.method.search import Index, in_blocks, nearest
 from cbcl.recognition.answer import Answer
-from cbcl.recognition.self_test import Examined
+from cbcl.recognition.self_test import SelfTestResult
 
 CLOSE = 0.6  # closeness from which two labels may be the same
 DOUBT = 0.2  # how far chance alone may have moved two means, in units of what it does on average
@@ -27,15 +27,15 @@ ENOUGH = 3  # distances, to say what is usual
 SPREAD = 0.5  # the usual distance within a label, as long as there are less
 APART = 0.3  # the usual squared distance between two labels, as long as there are no others to compare with
 LEAST_APART = 0.05  # what labels are compared with at least, should all look the same
-MOST_SPREAD = 0.9  # nothing is believed to be spread wider
+MAX_SPREAD = 0.9  # nothing is believed to be spread wider
 NEIGHBOURS = 16  # of a label that are looked at
-MOST_ALIKE = 5  # pairs
-MOST_WANTED = 3  # labels
+MAX_ALIKE = 5  # pairs
+MAX_WANTED = 3  # labels
 FEW = 3  # examples: with less, more are worth more than anything else
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
-class Alike(NamedTuple):
+class SimilarLabels(NamedTuple):
     """Two labels that may be the same."""
 
     label: str
@@ -43,7 +43,7 @@ class Alike(NamedTuple):
     closeness: float  # 1: the same; 0: as far apart as labels are
 
 
-class Wanted(NamedTuple):
+class ExamplesWanted(NamedTuple):
     """A label of which more examples would help."""
 
     label: str
@@ -51,14 +51,14 @@ class Wanted(NamedTuple):
     reason: str
 
 
-class Advice(NamedTuple):
+class Suggestions(NamedTuple):
     """What to ask a person, the most pressing first."""
 
-    alike: tuple[Alike, ...]
-    more: tuple[Wanted, ...]
+    alike: tuple[SimilarLabels, ...]
+    more: tuple[ExamplesWanted, ...]
 
 
-def look_alikes(knowledge: Knowledge, scale: Scale) -> tuple[Alike, ...]:
+def look_alikes(knowledge: Knowledge, scale: Scale) -> tuple[SimilarLabels, ...]:
     """Pairs of labels so near each other that they may be the same, the closest first: five at most.
 
     The means of two labels lie apart by how different the things are, and by chance, as there are few examples: the
@@ -80,14 +80,14 @@ def look_alikes(knowledge: Knowledge, scale: Scale) -> tuple[Alike, ...]:
     closeness = 1.0 - (first + DOUBT * chance) / max(float(np.median(second)), LEAST_APART)
     labels = [*knowledge.concepts]
     found = [
-        Alike(labels[one], labels[nearby[one, 0]], min(float(closeness[one]), 1.0))
+        SimilarLabels(labels[one], labels[nearby[one, 0]], min(float(closeness[one]), 1.0))
         for one in np.argsort(-closeness, kind="stable")
         if closeness[one] > CLOSE and one < nearby[one, 0] and nearby[nearby[one, 0], 0] == one  # each other's nearest
     ]
-    return tuple(found[:MOST_ALIKE])
+    return tuple(found[:MAX_ALIKE])
 
 
-def wanting(examples: Mapping[str, int], examined: Examined | None = None) -> tuple[Wanted, ...]:
+def wanting(examples: Mapping[str, int], examined: SelfTestResult | None = None) -> tuple[ExamplesWanted, ...]:
     """Labels of which more examples would help most, three at most, by how many there are of each.
 
     Those with one or two come first, then those of which an examination missed most, a third or more.
@@ -96,14 +96,14 @@ def wanting(examples: Mapping[str, int], examined: Examined | None = None) -> tu
     ['one photo is little to go by', 'two photos are little to go by']
     """
     few = sorted((label for label, count in examples.items() if count < FEW), key=lambda label: examples[label])
-    found = [Wanted(label, examples[label], _few(examples[label])) for label in few]
+    found = [ExamplesWanted(label, examples[label], _few(examples[label])) for label in few]
     if examined is not None:
         found += [
-            Wanted(label, examples[label], reason)
+            ExamplesWanted(label, examples[label], reason)
             for label, reason in _missed(examined)
             if examples.get(label, 0) >= FEW
         ]
-    return tuple(found[:MOST_WANTED])
+    return tuple(found[:MAX_WANTED])
 
 
 def worth_asking(matrix: Float32s, answers: Sequence[Answer]) -> list[int]:
@@ -139,7 +139,7 @@ def _differences(knowledge: Knowledge, scale: Scale) -> tuple[Int64s, Float64s, 
     classes = [*knowledge.concepts.values()]
     sizes = knowledge.index.sizes
     measured = sizes.sum() - len(sizes) >= ENOUGH  # each example but the first of a label, while it was learned
-    spread = min(scale.usual if measured else SPREAD, MOST_SPREAD) ** 2
+    spread = min(scale.usual if measured else SPREAD, MAX_SPREAD) ** 2
     means = np.stack([_mean(known) for known in classes])  # (t, d)
     concepts = np.array([len(known.counts) for known in classes])
     squares = np.array([known.counts @ norms_squared(known.centroids) for known in classes]) / sizes
@@ -178,7 +178,7 @@ def _few(examples: int) -> str:
     return "one photo is little to go by" if examples == 1 else f"{_count(examples)} photos are little to go by"
 
 
-def _missed(examined: Examined) -> list[tuple[str, str]]:
+def _missed(examined: SelfTestResult) -> list[tuple[str, str]]:
     """The labels of which a third or more was missed, and how, those missed most first."""
     found = []
     for row, (label, counts) in enumerate(zip(examined.labels, examined.matrix, strict=True)):

@@ -13,7 +13,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from cbcl.machine import one_thread
 from cbcl.method.arrays import Float32s, Float64s, Int64s
-from cbcl.rivals.linear import Layer, as_vectors, check_width, examples, nothing_learned, numbered
+from cbcl.rivals.linear import LinearLayer, as_vectors, check_width, examples, nothing_learned, numbered
 
 LEAST = 1e-6  # of the mean variance, to shrink by
 
@@ -37,7 +37,7 @@ class StreamingLDA:
         self.counts: Int64s = np.empty(0, dtype=np.int64)  # (t,)
         self.means: Float64s = np.empty((0, 0))  # (t, d)
         self.scatter: Float32s = np.empty((0, 0), dtype=np.float32)  # (d, d), n C
-        self.layer: Layer | None = None
+        self.layer: LinearLayer | None = None
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn more: new labels, more vectors of known ones, or both."""
@@ -64,7 +64,7 @@ class StreamingLDA:
         self._solved()
         return {"classes": self.classes, "counts": self.counts, "means": self.means, "scatter": self.scatter}
 
-    def _solved(self) -> Layer:
+    def _solved(self) -> LinearLayer:
         if not len(self.classes):
             raise nothing_learned()
         if self.layer is None:
@@ -104,7 +104,7 @@ def _update(vectors: Float32s, numbers: Int64s, counts: Int64s, means: Float64s)
     return np.concatenate([rows, np.array(shifts, dtype=np.float32)]) if shifts else rows
 
 
-def _discriminant(covariance: Float64s, means: Float64s, shrinkage: float) -> Layer:
+def _discriminant(covariance: Float64s, means: Float64s, shrinkage: float) -> LinearLayer:
     # In float64: the shrinkage may be a millionth of the largest variance, and float32 is lost there.
     # Large features need more of it: their sums are off by a share of their size.
     covariance[np.diag_indices(len(covariance))] += max(
@@ -114,4 +114,4 @@ def _discriminant(covariance: Float64s, means: Float64s, shrinkage: float) -> La
         factor = cho_factor(covariance, lower=True, overwrite_a=True, check_finite=False)
         weights = cho_solve(factor, means.T, check_finite=False)  # (d, t)
     biases = -0.5 * np.einsum("td,dt->t", means, weights)
-    return Layer(weights.astype(np.float32), biases.astype(np.float32))
+    return LinearLayer(weights.astype(np.float32), biases.astype(np.float32))

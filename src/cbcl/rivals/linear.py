@@ -21,15 +21,15 @@ from cbcl.method.arrays import Float32s, Int64s, Matrix, as_float32, as_matrix, 
 PENALTIES = (0.3, 0.1, 0.03, 0.01)
 USUAL = 0.1  # where there is nothing to validate on
 SHARPER = (0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6)  # what scores are multiplied by to see them at their best
-MOST_TRIED = 2_500  # vectors to try them on, at most
+MAX_TRIED = 2_500  # vectors to try them on, at most
 HELD = 0.2  # of each class, to validate on
-MOST_CURVED = 10_000  # vectors to measure the curvature on, at most
+MAX_CURVED = 10_000  # vectors to measure the curvature on, at most
 CURVATURE = 0.1  # p (1 - p), the loss's second derivative, where p is a probability that is neither sure nor lost
 STEPS = 6  # of quasi-Newton: on real vectors, more change no accuracy
 STEPS_KEPT = 6
 
 
-class Layer(NamedTuple):
+class LinearLayer(NamedTuple):
     """Scores are x W + b."""
 
     weights: Float32s  # (d, t)
@@ -42,7 +42,7 @@ class Layer(NamedTuple):
         return numbers
 
 
-Train: TypeAlias = Callable[[Float32s, Int64s, int], Layer]  # vectors, the numbers of their classes, t
+Train: TypeAlias = Callable[[Float32s, Int64s, int], LinearLayer]  # vectors, the numbers of their classes, t
 
 
 class Retrained:
@@ -53,7 +53,7 @@ class Retrained:
         self.classes: NDArray[Any] = np.empty(0, dtype=str)  # in the order in which they came
         self.blocks: list[Float32s] = []
         self.numbers: Int64s = np.empty(0, dtype=np.int64)
-        self.layer: Layer | None = None
+        self.layer: LinearLayer | None = None
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Keep these vectors and labels."""
@@ -74,7 +74,7 @@ class Retrained:
         layer = self._trained()
         return {"classes": self.classes, "vectors": self.blocks[0], "numbers": self.numbers, **layer._asdict()}
 
-    def _trained(self) -> Layer:
+    def _trained(self) -> LinearLayer:
         if not self.blocks:
             raise nothing_learned()
         if self.layer is None:
@@ -144,7 +144,9 @@ def nothing_learned() -> ValueError:
     return ValueError("nothing was learned yet: call partial_fit first.")
 
 
-def descend(vectors: Float32s, numbers: Int64s, t: int, *, epochs: int, rate: float, batch: int, seed: int) -> Layer:
+def descend(
+    vectors: Float32s, numbers: Int64s, t: int, *, epochs: int, rate: float, batch: int, seed: int
+) -> LinearLayer:
     """Stochastic gradient descent on the softmax loss, from Glorot's uniform weights and no biases."""
     rng = np.random.default_rng(seed)
     n, d = vectors.shape
@@ -164,7 +166,7 @@ def descend(vectors: Float32s, numbers: Int64s, t: int, *, epochs: int, rate: fl
             errors *= rate / len(rows)
             weights -= np.matmul(x.T, errors, out=step)
             biases -= errors.sum(axis=0)
-    return Layer(weights, biases)
+    return LinearLayer(weights, biases)
 
 
 def softmax_errors(scores: Float32s, numbers: Int64s) -> Float32s:
@@ -180,7 +182,7 @@ def softmax_errors(scores: Float32s, numbers: Int64s) -> Float32s:
     return losses
 
 
-def probe(vectors: Float32s, numbers: Int64s, t: int, *, seed: int) -> Layer:
+def probe(vectors: Float32s, numbers: Int64s, t: int, *, seed: int) -> LinearLayer:
     """The layer of least softmax loss under the penalty that is best for held-out vectors.
 
     The vectors are centred and scaled, by one number: a scale for each feature would be noise where vectors are few.
@@ -204,7 +206,7 @@ def probe(vectors: Float32s, numbers: Int64s, t: int, *, seed: int) -> Layer:
     weights = minimise(points, numbers, penalty, weights)
     if basis is not None:
         weights = basis.T @ weights
-    return Layer(weights[:d] / length, weights[d] - mean @ weights[:d] / length)
+    return LinearLayer(weights[:d] / length, weights[d] - mean @ weights[:d] / length)
 
 
 def split(numbers: Int64s, seed: int) -> tuple[Int64s, Int64s]:
@@ -213,7 +215,7 @@ def split(numbers: Int64s, seed: int) -> tuple[Int64s, Int64s]:
     classes = np.unique(numbers)
     tried, held = [], []
     for number in classes:
-        rows = rng.permutation(np.flatnonzero(numbers == number))[: max(2, MOST_TRIED // len(classes))]
+        rows = rng.permutation(np.flatnonzero(numbers == number))[: max(2, MAX_TRIED // len(classes))]
         cut = max(1, round(HELD * len(rows))) if len(rows) > 1 else 0
         held.append(rows[:cut])
         tried.append(rows[cut:])
@@ -255,7 +257,7 @@ def minimise(points: Float32s, numbers: Int64s, penalty: float, weights: Float32
         gradient += np.float32(penalty / n) * at
         return float(losses.mean(dtype=np.float64)) + 0.5 * penalty / n * _inner(at, at), gradient
 
-    some = points[:: -(-n // MOST_CURVED)]
+    some = points[:: -(-n // MAX_CURVED)]
     hessian = some.T @ some
     hessian *= CURVATURE / len(some)
     hessian[np.diag_indices(len(hessian))] += max(penalty / n, 3e-6 * float(hessian.trace()))  # the same there

@@ -14,10 +14,10 @@ from scipy.linalg import cho_factor, cho_solve, eigh
 
 from cbcl.machine import one_thread
 from cbcl.method.arrays import Float32s, Float64s, Int64s, as_count
-from cbcl.rivals.linear import Layer, as_vectors, check_width, examples, nothing_learned, numbered
+from cbcl.rivals.linear import LinearLayer, as_vectors, check_width, examples, nothing_learned, numbered
 
 RIDGES = 10.0 ** np.arange(-8, 9)
-MOST_TRIED = 1_000  # vectors of an increment to choose among them with, at most
+MAX_TRIED = 1_000  # vectors of an increment to choose among them with, at most
 HELD = 0.2  # of those, to validate on
 ROUNDING = 1e-6  # of its trace: what float32 leaves undecided in a Gram matrix, and no smaller ridge can mend
 ROWS = 2_048  # vectors to be projected at a time
@@ -41,7 +41,7 @@ class RandomProjectionRidge:
         self.gram: Float32s = np.empty((0, 0), dtype=np.float32)  # (m, m)
         self.sums: Float32s = np.empty((0, 0), dtype=np.float32)  # (m, t)
         self.ridge = 1.0
-        self.layer: Layer | None = None
+        self.layer: LinearLayer | None = None
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn more: new labels, more vectors of known ones, or both."""
@@ -85,7 +85,7 @@ class RandomProjectionRidge:
 
     def _chosen(self, vectors: Float32s, numbers: Int64s) -> float | None:
         """The ridge of least error on held-out vectors; None: there are too few to say."""
-        order = np.random.default_rng(self.seed).permutation(len(vectors))[:MOST_TRIED]
+        order = np.random.default_rng(self.seed).permutation(len(vectors))[:MAX_TRIED]
         cut = round(HELD * len(order))
         if not cut:
             return None
@@ -93,7 +93,7 @@ class RandomProjectionRidge:
         truth = one_hot(np.unique(numbers[order], return_inverse=True)[1]).astype(np.float64)
         return best_ridge(features[cut:], truth[cut:], features[:cut], truth[:cut])
 
-    def _solved(self) -> Layer:
+    def _solved(self) -> LinearLayer:
         if not len(self.classes):
             raise nothing_learned()
         if self.layer is None:
@@ -102,7 +102,7 @@ class RandomProjectionRidge:
             with one_thread():
                 factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
                 weights = cho_solve(factor, self.sums.astype(np.float64), check_finite=False)
-            self.layer = Layer(weights.astype(np.float32), np.zeros(len(self.classes), dtype=np.float32))
+            self.layer = LinearLayer(weights.astype(np.float32), np.zeros(len(self.classes), dtype=np.float32))
         return self.layer
 
 

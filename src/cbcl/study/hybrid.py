@@ -24,7 +24,7 @@ from cbcl.method.arrays import Float64s, Int64s, Matrix, as_count, as_float32, a
 from cbcl.method.budget import Shrink, merge
 from cbcl.method.concepts import Concepts
 from cbcl.method.knowledge import Choose, Cluster, Knowledge, Options, Parts, Vote, Widen, learn_by
-from cbcl.method.tuning import Lesson, Tuning, spread
+from cbcl.method.tuning import ClassRows, Tuning, spread
 from cbcl.method.voting import block_votes
 from cbcl.rivals.linear import check_labels, check_width, nothing_learned
 
@@ -99,7 +99,7 @@ def fixed(scale: float, n_voters: int) -> Choose:
     as_radius(scale)
     as_count(n_voters, "n_voters")
 
-    def chosen(matrix: Matrix, lessons: Sequence[Lesson], before: Tuning | None, seed: int) -> Tuning:  # noqa: ARG001
+    def chosen(matrix: Matrix, lessons: Sequence[ClassRows], before: Tuning | None, seed: int) -> Tuning:  # noqa: ARG001
         if before is not None and before.radius < math.inf:
             return before
         if scale in (0.0, math.inf):
@@ -109,7 +109,7 @@ def fixed(scale: float, n_voters: int) -> Choose:
     return chosen
 
 
-def single(matrix: Matrix, lessons: Sequence[Lesson], before: Tuning | None, seed: int) -> Tuning:
+def single(matrix: Matrix, lessons: Sequence[ClassRows], before: Tuning | None, seed: int) -> Tuning:
     """One voter, and the radius chosen for one voter: the paper's "Single-Centroid-Pred".
 
     With a budget CBCL chooses that by itself; `cbcl.method.tuning.choose` in its place is what tunes n there too.

@@ -28,7 +28,7 @@ CLOSE = 1e-5  # votes that differ by less, as a share, may be decided by roundin
 LIKELY = 6  # centroids more than are wanted, to begin with
 
 
-class View(NamedTuple):
+class ProjectedVectors(NamedTuple):
     """Vectors along a few directions, and what is left of them."""
 
     along: Float32s  # (q, p)
@@ -47,16 +47,16 @@ class Directions:
             some = some - self.centre
             self.basis = np.ascontiguousarray(np.linalg.eigh(some.T @ some)[1][:, : -DIRECTIONS - 1 : -1])
 
-    def view(self, vectors: Float32s) -> View:
+    def view(self, vectors: Float32s) -> ProjectedVectors:
         """By the triangle inequality, two vectors are as far apart as their views, at least."""
         moved: Float32s = vectors - self.centre
         if self.basis is None:
             squares: Float32s = np.einsum("ij,ij->i", moved, moved)
-            return View(moved, squares, np.zeros_like(squares))
+            return ProjectedVectors(moved, squares, np.zeros_like(squares))
         along: Float32s = moved @ self.basis
         squares = np.einsum("ij,ij->i", along, along)
         left = np.einsum("ij,ij->i", moved, moved, dtype=np.float64) - squares
-        return View(along, squares, np.sqrt(np.maximum(left, 0.0)).astype(np.float32))
+        return ProjectedVectors(along, squares, np.sqrt(np.maximum(left, 0.0)).astype(np.float32))
 
 
 class _Nearest(NamedTuple):
@@ -66,7 +66,7 @@ class _Nearest(NamedTuple):
     classes: Int64s  # (q, n)
 
 
-class Watch:
+class IncrementalSearch:
     """Labels the vectors it was given by what is known at the time."""
 
     def __init__(self, vectors: Float32s, directions: Directions | None = None) -> None:
@@ -131,7 +131,7 @@ class Watch:
         found = _Nearest(np.full((stop - start, n), np.inf), np.zeros((stop - start, n), dtype=np.int64))
         for first in range(start, stop, ROWS):
             rows = slice(first, min(first + ROWS, stop))
-            view = View(*(part[rows] for part in self._view))
+            view = ProjectedVectors(*(part[rows] for part in self._view))
             distances, columns = _nearest(self._vectors[rows], view, centroids, seen, n)
             into = slice(rows.start - start, rows.stop - start)
             found.distances[into, : distances.shape[1]] = distances
@@ -147,7 +147,9 @@ def _joined(one: _Nearest, other: _Nearest) -> _Nearest:
     return _Nearest(np.take_along_axis(distances, order, axis=1), np.take_along_axis(classes, order, axis=1))
 
 
-def _nearest(block: Float32s, view: View, centroids: Float32s, seen: View, n: int) -> tuple[Float64s, Int64s]:
+def _nearest(
+    block: Float32s, view: ProjectedVectors, centroids: Float32s, seen: ProjectedVectors, n: int
+) -> tuple[Float64s, Int64s]:
     """The n nearest of m centroids for each vector of a block: distances and columns, (b, at most n)."""
     b, m = len(block), len(centroids)
     n = min(n, m)

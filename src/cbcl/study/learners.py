@@ -31,7 +31,7 @@ class Learner(Protocol):
         """The arrays that it would have to save to go on."""
 
 
-class Kind(NamedTuple):
+class LearnerKind(NamedTuple):
     """A learner in words, and how it is made from a seed and, where that means something to it, a budget."""
 
     words: str
@@ -39,12 +39,12 @@ class Kind(NamedTuple):
     budgeted: bool = True
 
 
-def _hybrid(words: str, **parts: Any) -> Kind:
-    return Kind(words, lambda seed, limit: Hybrid(seed=seed, max_centroids=limit, **parts))
+def _hybrid(words: str, **parts: Any) -> LearnerKind:
+    return LearnerKind(words, lambda seed, limit: Hybrid(seed=seed, max_centroids=limit, **parts))
 
 
-def _other(words: str, make: Callable[[int], Learner]) -> Kind:
-    return Kind(words, lambda seed, _: make(seed), budgeted=False)
+def _other(words: str, make: Callable[[int], Learner]) -> LearnerKind:
+    return LearnerKind(words, lambda seed, _: make(seed), budgeted=False)
 
 
 def _means(seed: int, limit: int | None) -> Learner:
@@ -56,7 +56,7 @@ LEARNERS = {
     "cbcl-rank": _hybrid("CBCL with the vote of the authors' published code", vote=block_rank_votes),
     "single-centroid": _hybrid("CBCL with one voter; with a budget, that is CBCL itself", choose=single),
     "trad-agg": _hybrid("CBCL with traditional agglomerative clustering, as many centroids", cluster=agglomerative),
-    "k-means": Kind("CBCL with k-means, as many centroids", _means),
+    "k-means": LearnerKind("CBCL with k-means, as many centroids", _means),
     "remove-centroids": _hybrid("CBCL that removes centroids to make room", shrink=remove),
     "merge-evenly": _hybrid("CBCL whose k-means counts each centroid once to make room", shrink=merge_evenly),
     "ncm": _other("nearest class mean", lambda seed: Hybrid(choose=fixed(math.inf, 1), seed=seed)),
@@ -83,7 +83,7 @@ LEARNERS = {
 }
 
 
-def kind(name: str) -> Kind:
+def kind(name: str) -> LearnerKind:
     """A learner by name.
 
     >>> kind("nmc")

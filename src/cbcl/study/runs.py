@@ -31,7 +31,7 @@ from cbcl.method.knowledge import Knowledge
 from cbcl.method.voting import block_votes
 from cbcl.study.data.vectors import Features, features
 from cbcl.study.hybrid import Hybrid
-from cbcl.study.incremental_search import Directions, Watch
+from cbcl.study.incremental_search import Directions, IncrementalSearch
 from cbcl.study.learners import Learner, kind
 from cbcl.study.records import Record, Run, append, key, read, surroundings
 from cbcl.study.report.scores import encode_confusion
@@ -82,7 +82,7 @@ class _Examiner:
     """Asks a learner about all test vectors of the classes it knows."""
 
     def __init__(self, found: Stream, vectors: NDArray[np.float32], directions: Directions) -> None:
-        self._vectors, self._watch = vectors, Watch(vectors, directions)
+        self._vectors, self._watch = vectors, IncrementalSearch(vectors, directions)
         self._numbers = {label: number for number, label in enumerate(found.classes)}
 
     def answers(self, learner: Learner, q: int) -> NDArray[np.int64]:

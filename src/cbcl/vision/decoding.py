@@ -23,10 +23,10 @@ Pixels: TypeAlias = NDArray[np.uint8]  # (height, width, 3), RGB
 Floats: TypeAlias = NDArray[np.float32]
 Identity: TypeAlias = tuple[int, int]
 
-MOST_BYTES = 200_000_000  # of a file
-MOST_PIXELS = 100_000_000  # to be decoded; a JPEG may have more, since its decoder can scale down
-MOST_SCANS = 200  # of a progressive JPEG; cameras write about ten, and each costs as much as the whole picture
-MOST_SECONDS = 20.0  # to decode one
+MAX_BYTES = 200_000_000  # of a file
+MAX_PIXELS = 100_000_000  # to be decoded; a JPEG may have more, since its decoder can scale down
+MAX_SCANS = 200  # of a progressive JPEG; cameras write about ten, and each costs as much as the whole picture
+MAX_SECONDS = 20.0  # to decode one
 ROUNDING = 1e-3  # by which a fraction may miss 0 or 1
 
 # What Pillow reads by itself, in memory, without running another program.
@@ -34,7 +34,7 @@ FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF", "I
 HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
 
 
-class Labelled(NamedTuple):
+class LabelledFile(NamedTuple):
     """Files to learn, and the name each is to be known by."""
 
     label: str
@@ -64,14 +64,16 @@ def find(sources: Iterable[str | os.PathLike[str]], leave_out: Collection[Identi
     return found
 
 
-def find_labelled(folders: Iterable[str | os.PathLike[str]], leave_out: Collection[Identity] = ()) -> list[Labelled]:
+def find_labelled(
+    folders: Iterable[str | os.PathLike[str]], leave_out: Collection[Identity] = ()
+) -> list[LabelledFile]:
     """The files in folders of folders (`things/cup/1.jpg` is a cup), or in folders named after what they show.
 
     >>> find_labelled(["no/such/folder"])
     Traceback (most recent call last):
     cbcl.errors.PictureError: no/such/folder is no folder: give folders, each with one folder of pictures a class in it.
     """
-    found: list[Labelled] = []
+    found: list[LabelledFile] = []
     for folder in map(Path, folders):
         if not _is_folder(folder):
             raise PictureError(f"{folder} is no folder: give folders, each with one folder of pictures a class in it.")
@@ -82,7 +84,7 @@ def find_labelled(folders: Iterable[str | os.PathLike[str]], leave_out: Collecti
                 f"{loose[0]} lies beside folders of pictures, so its label is unclear: move it into one."
             )
         label = folder.absolute().name or folder.resolve().name
-        found += [Labelled(label if loose else path.relative_to(folder).parts[0], path) for path in files]
+        found += [LabelledFile(label if loose else path.relative_to(folder).parts[0], path) for path in files]
     return found
 
 
@@ -146,13 +148,13 @@ def read(path: str | os.PathLike[str]) -> bytes:
         if not stat.S_ISREG(Path(path).stat().st_mode):  # a pipe may keep us waiting for ever
             raise PictureError(f"{path} is not a file.")
         with Path(path).open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
+            data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise PictureError(f"{path} does not exist.") from None
     except (OSError, ValueError) as error:
         raise PictureError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
-    if len(data) > MOST_BYTES:
-        raise PictureError(f"{path} has more than {MOST_BYTES // 1_000_000} MB: make it smaller.")
+    if len(data) > MAX_BYTES:
+        raise PictureError(f"{path} has more than {MAX_BYTES // 1_000_000} MB: make it smaller.")
     return data
 
 
@@ -178,11 +180,11 @@ class _Timed(io.BytesIO):
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
-        self.end = time.monotonic() + MOST_SECONDS
+        self.end = time.monotonic() + MAX_SECONDS
 
     def read(self, size: int | None = -1, /) -> bytes:
         if time.monotonic() > self.end:
-            raise TimeoutError(f"takes more than {MOST_SECONDS:.0f} seconds to decode")
+            raise TimeoutError(f"takes more than {MAX_SECONDS:.0f} seconds to decode")
         return super().read(size)
 
 
@@ -194,13 +196,13 @@ def _decode(data: bytes, name: str, at_least: int) -> Image.Image:
         )
     try:
         image = Image.open(_Timed(data), formats=_formats())
-        if image.info.get("progressive") and data.count(b"\xff\xda") > MOST_SCANS:
-            raise PictureError(f"{name} is a JPEG of more than {MOST_SCANS} scans: no camera makes such. Save it anew.")
+        if image.info.get("progressive") and data.count(b"\xff\xda") > MAX_SCANS:
+            raise PictureError(f"{name} is a JPEG of more than {MAX_SCANS} scans: no camera makes such. Save it anew.")
         image.draft("RGB", (at_least, at_least))
         width, height = image.size
-        if width * height > MOST_PIXELS:
+        if width * height > MAX_PIXELS:
             raise PictureError(
-                f"{name} has {width} x {height} pixels, more than {MOST_PIXELS // 1_000_000} million: make it smaller."
+                f"{name} has {width} x {height} pixels, more than {MAX_PIXELS // 1_000_000} million: make it smaller."
             )
         image.load()
         return _as_rgb(_upright(image), name)

@@ -19,7 +19,7 @@ import numpy as np
 from cbcl.folders import cache_folder
 from cbcl.vision.decoding import Floats
 
-MOST_BYTES = 2_000_000_000
+MAX_BYTES = 2_000_000_000
 
 
 class VectorCache:
@@ -89,7 +89,7 @@ class VectorCache:
                     self._connection.execute(f"PRAGMA {name}").fetchone()[0]
                     for name in ("page_count", "freelist_count", "page_size")
                 )
-                if (pages - free) * size > MOST_BYTES:
+                if (pages - free) * size > MAX_BYTES:
                     self._connection.execute(
                         "DELETE FROM vectors WHERE rowid IN (SELECT rowid FROM vectors ORDER BY rowid LIMIT"
                         " (SELECT count(*) / 4 FROM vectors))"

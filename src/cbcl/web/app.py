@@ -18,9 +18,9 @@ from cbcl.web import routes, static_files
 from cbcl.web.errors import refusal_of
 from cbcl.web.metrics import Metrics
 from cbcl.web.request_body import Bodies
-from cbcl.web.request_log import Log, Watch
-from cbcl.web.security import Door, Guard
-from cbcl.web.service import Classroom
+from cbcl.web.request_log import RequestLog, RequestLogMiddleware
+from cbcl.web.security import AccessPolicy, SecurityMiddleware
+from cbcl.web.service import TeachingService
 
 DESCRIPTION = """Teach a machine new things from a few pictures each, and ask it what others show.
 
@@ -31,8 +31,8 @@ What is refused has the body `{"error": {"kind", "message"}}`; the kinds are sta
 def create_app(
     recognizer: Recognizer,
     *,
-    door: Door | None = None,
-    log: Log | None = None,
+    door: AccessPolicy | None = None,
+    log: RequestLog | None = None,
     backbone: str = DEFAULT,
     private: bool = False,
 ) -> FastAPI:
@@ -41,7 +41,7 @@ def create_app(
     `backbone` and `private` are what the recognizer was given: they are told as long as there is no memory.
     """
     counted = Metrics()
-    classroom = Classroom(recognizer, counted, backbone=backbone, private=private)
+    classroom = TeachingService(recognizer, counted, backbone=backbone, private=private)
     app = FastAPI(
         title="cbcl",
         version=__version__,
@@ -58,14 +58,14 @@ def create_app(
         app.add_exception_handler(kind, _refuse)
     app.include_router(static_files.router)
     app.include_router(routes.router)
-    app.add_middleware(Guard, door=door or Door(), metrics=counted, bodies=app.state.bodies)
-    app.add_middleware(Watch, log=log or Log(), metrics=counted)
+    app.add_middleware(SecurityMiddleware, door=door or AccessPolicy(), metrics=counted, bodies=app.state.bodies)
+    app.add_middleware(RequestLogMiddleware, log=log or RequestLog(), metrics=counted)
     return app
 
 
 @asynccontextmanager
 async def _life(app: FastAPI) -> AsyncIterator[None]:
-    classroom: Classroom = app.state.classroom
+    classroom: TeachingService = app.state.classroom
     warming = asyncio.create_task(classroom.warm_up())
     yield
     warming.cancel()

@@ -12,11 +12,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from cbcl.web.request_body import is_loopback
 
 MOST = 512  # connections
-MOST_OF_ONE = 64  # of an address; this machine's own has no limit but that of all
+MAX_OF_ONE = 64  # of an address; this machine's own has no limit but that of all
 PATIENCE = 10.0  # seconds for the head of a request
 
 
-class Gate(socket.socket):
+class ConnectionLimiter(socket.socket):
     """A socket to listen at, which hangs up on those for whom there is no room: also before TLS has begun."""
 
     most = MOST
@@ -33,7 +33,7 @@ class Gate(socket.socket):
         """Whether there is room for one more of this address; who is let in has it until the connection is closed."""
         self._open = tuple(one for one in self._open if one[0].fileno() >= 0)
         own = is_loopback(address)
-        if len(self._open) >= self.most or (not own and [a for _, a in self._open].count(address) >= MOST_OF_ONE):
+        if len(self._open) >= self.most or (not own and [a for _, a in self._open].count(address) >= MAX_OF_ONE):
             return False
         self._open = (*self._open, (connection, address))
         return True

@@ -44,7 +44,7 @@ OURS: dict[type[Exception], str] = {
 }
 
 
-class Refusal(HTTPException):
+class RequestRefused(HTTPException):
     """A request that is not done, and why."""
 
     def __init__(
@@ -70,9 +70,9 @@ class Refusal(HTTPException):
         return JSONResponse(self.body(), self.status_code, self.headers)
 
 
-def unexpected() -> Refusal:
+def unexpected() -> RequestRefused:
     """What is told of an error that is ours: nothing."""
-    return Refusal("internal", "something went wrong here; the log has it.")
+    return RequestRefused("internal", "something went wrong here; the log has it.")
 
 
 _SPACED = r"[/\\](?=\S)[^/\\'\":,;.\n]+(?=[/\\])"  # a folder in a path: it may have spaces, if one more part follows
@@ -82,7 +82,7 @@ _PATH = re.compile(
 )
 
 
-class Discretion:
+class PathRedactor:
     """Takes paths out of sentences: who asks over the network need not know where files lie."""
 
     def __init__(self, memory: Path, backbone: str = "") -> None:
@@ -116,16 +116,18 @@ def _last(path: str) -> str:
     return (os.path.basename(path.rstrip("/\\.").replace("\\", "/")) or "a file") + ending  # noqa: PTH119 (of any system)
 
 
-def refusal_of(error: Exception, discretion: Discretion) -> Refusal:
+def refusal_of(error: Exception, discretion: PathRedactor) -> RequestRefused:
     """What to tell about an error that can be told."""
-    if isinstance(error, Refusal):
+    if isinstance(error, RequestRefused):
         return error
     if isinstance(error, RequestValidationError):
-        return Refusal("argument", _invalid(error))
+        return RequestRefused("argument", _invalid(error))
     if isinstance(error, HTTPException):
         return _of_http(error)
     kind = next(kind for ours, kind in OURS.items() if isinstance(error, ours))
-    return Refusal(kind, str(error) if kind == "label" else discretion(str(error)))  # a label may look like a path
+    return RequestRefused(
+        kind, str(error) if kind == "label" else discretion(str(error))
+    )  # a label may look like a path
 
 
 def _invalid(error: RequestValidationError) -> str:
@@ -141,11 +143,11 @@ def _invalid(error: RequestValidationError) -> str:
     return f"{what} is not as it should be: {said[:1].lower()}{said[1:]}."
 
 
-def _of_http(error: HTTPException) -> Refusal:
+def _of_http(error: HTTPException) -> RequestRefused:
     if error.status_code == 404:
-        return Refusal("missing", "there is nothing at this address: /api/docs says what there is.")
+        return RequestRefused("missing", "there is nothing at this address: /api/docs says what there is.")
     if error.status_code == 405:
-        refusal = Refusal("method", "that cannot be done at this address: /api/docs says what can.")
+        refusal = RequestRefused("method", "that cannot be done at this address: /api/docs says what can.")
         refusal.headers = error.headers
         return refusal
-    return Refusal("argument", "the request cannot be read.")
+    return RequestRefused("argument", "the request cannot be read.")

@@ -9,8 +9,8 @@ from contextlib import suppress
 from starlette.concurrency import run_in_threadpool
 
 from cbcl.errors import CBCLError
-from cbcl.web.errors import Refusal
-from cbcl.web.response_cache import State
+from cbcl.web.errors import RequestRefused
+from cbcl.web.response_cache import MemoryRevision
 
 OFTEN = 0.5  # seconds between two looks at the memory, while somebody listens
 QUIET = 15.0  # seconds without news, after which a sign of life is sent
@@ -20,9 +20,9 @@ MOST = 64  # streams at a time
 class Events:
     """Tells all who listen the memory's revision, at once and whenever it changes."""
 
-    def __init__(self, state: Callable[[], State], most: int = MOST) -> None:
+    def __init__(self, state: Callable[[], MemoryRevision], most: int = MOST) -> None:
         self._state, self._most = state, most
-        self._latest = State((0, 0), 0)
+        self._latest = MemoryRevision((0, 0), 0)
         self._bell = asyncio.Event()
         self._ended = False
         self._watcher: asyncio.Task[None] | None = None
@@ -31,7 +31,7 @@ class Events:
     async def subscribe(self) -> AsyncIterator[str]:
         """The text of a stream, if there is room for one more."""
         if self.listeners >= self._most:
-            raise Refusal("busy", "too many pages are open already: close some.", retry_after=5)
+            raise RequestRefused("busy", "too many pages are open already: close some.", retry_after=5)
         await self._look()
         return self._stream()
 
@@ -56,7 +56,7 @@ class Events:
             if not self.listeners:
                 self._stop_watching()
 
-    def notice(self, state: State) -> None:
+    def notice(self, state: MemoryRevision) -> None:
         """Tell of a change that was made here, without waiting for the next look."""
         if state.file != self._latest.file or state.revision > self._latest.revision:  # a lesser one was slow to arrive
             self._tell(state)
@@ -67,7 +67,7 @@ class Events:
         self._stop_watching()
         self._ring()
 
-    def _tell(self, state: State) -> None:
+    def _tell(self, state: MemoryRevision) -> None:
         self._latest = state
         self._ring()
 

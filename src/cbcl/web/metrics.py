@@ -8,7 +8,7 @@ from functools import partial
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from cbcl.web.work_queue import Desk
+from cbcl.web.work_queue import WorkQueue
 
 MEDIA_TYPE = CONTENT_TYPE_LATEST
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -37,7 +37,7 @@ class Metrics:
         self._labels = Gauge("cbcl_labels", "Labels known.", registry=self._registry)
         self._streams = Gauge("cbcl_event_streams", "Event streams that are open.", registry=self._registry)
 
-    def watch(self, desks: Iterable[Desk], labels: Callable[[], float], streams: Callable[[], float]) -> None:
+    def watch(self, desks: Iterable[WorkQueue], labels: Callable[[], float], streams: Callable[[], float]) -> None:
         """What is asked for when the figures are."""
         for desk in desks:
             self._waiting.labels(desk.name).set_function(partial(_waiting, desk))
@@ -57,5 +57,5 @@ class Metrics:
         return generate_latest(self._registry)
 
 
-def _waiting(desk: Desk) -> float:
+def _waiting(desk: WorkQueue) -> float:
     return desk.waiting

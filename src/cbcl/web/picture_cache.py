@@ -10,21 +10,21 @@ from threading import Lock
 from typing import Any, TypeAlias
 
 from cbcl.errors import PictureError
-from cbcl.recognition.examples import Seen
-from cbcl.web.errors import Refusal
+from cbcl.recognition.examples import EmbeddedPicture
+from cbcl.web.errors import RequestRefused
 
 MOST = 4096  # about 40 MB
 
-Looked: TypeAlias = Seen | PictureError
+Looked: TypeAlias = EmbeddedPicture | PictureError
 
 
-class Lately:
+class PictureCache:
     """What was seen lately, in RAM only, by the SHA-256 of the pictures' bytes; the same bytes are looked at once."""
 
     def __init__(self, look: Callable[..., list[Any]], most: int = MOST) -> None:
         self._look, self._most = look, most
         self._lock = Lock()
-        self._seen: OrderedDict[str, Seen] = OrderedDict()
+        self._seen: OrderedDict[str, EmbeddedPicture] = OrderedDict()
         self._under_way: dict[str, Future[Looked]] = {}
 
     def clear(self) -> None:
@@ -32,12 +32,12 @@ class Lately:
         with self._lock:
             self._seen = OrderedDict()
 
-    def recall(self, digests: Sequence[str]) -> list[Seen]:
+    def recall(self, digests: Sequence[str]) -> list[EmbeddedPicture]:
         """Pictures by their digests; those that are not remembered are told, all of them."""
         with self._lock:
             lost = [digest for digest in dict.fromkeys(digests) if digest not in self._seen]
             if lost:
-                raise Refusal("seen", "some pictures are no longer remembered: send them again.", seen=lost)
+                raise RequestRefused("seen", "some pictures are no longer remembered: send them again.", seen=lost)
             for digest in digests:
                 self._seen.move_to_end(digest)
             return [self._seen[digest] for digest in digests]
@@ -63,7 +63,9 @@ class Lately:
         self._work(mine, futures, seen)  # before waiting for others, who may wait for these
         return [(digest, futures[digest].result()) for digest in digests]
 
-    def _work(self, mine: dict[str, bytes], futures: dict[str, Future[Looked]], seen: OrderedDict[str, Seen]) -> None:
+    def _work(
+        self, mine: dict[str, bytes], futures: dict[str, Future[Looked]], seen: OrderedDict[str, EmbeddedPicture]
+    ) -> None:
         if not mine:
             return
         try:

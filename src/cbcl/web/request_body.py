@@ -12,11 +12,11 @@ from time import monotonic
 
 from starlette.types import Message, Receive, Scope
 
-from cbcl.web.errors import Refusal
+from cbcl.web.errors import RequestRefused
 
 MB = 1_000_000
 PICTURE = 25 * MB
-MOST_PICTURES = 100  # of a request
+MAX_PICTURES = 100  # of a request
 WORDS = 64_000  # bytes of a body without pictures
 BODIES = {  # the most bytes, where more than words may come
     "/api/recognize": PICTURE + WORDS,
@@ -51,7 +51,7 @@ def is_loopback(address: str) -> bool:
     return bool((mapped or found).is_loopback)
 
 
-class Allowance:
+class RateLimiter:
     """For each address so many at once, and so many more a second."""
 
     def __init__(self, rate: float, burst: float, clock: Callable[[], float] = monotonic) -> None:
@@ -68,7 +68,7 @@ class Allowance:
             self._left.popitem(last=False)
         if left < 1.0:
             wait = ceil((1.0 - left) / self._rate)
-            raise Refusal("rate", f"{message}: try again in {wait} s.", retry_after=wait)
+            raise RequestRefused("rate", f"{message}: try again in {wait} s.", retry_after=wait)
 
 
 class Bodies:
@@ -134,7 +134,7 @@ class Body:
             self._held += size
             self._bodies.held += size
             if self._bodies.held > HELD:
-                raise Refusal("busy", "too much is being sent at once: try again in 2 s.", retry_after=2)
+                raise RequestRefused("busy", "too much is being sent at once: try again in 2 s.", retry_after=2)
         return message
 
     async def hear_out(self) -> None:
@@ -158,10 +158,12 @@ class Body:
     def _note(self, message: Message) -> None:
         self._whole = not (message["type"] == "http.request" and message.get("more_body", False))
 
-    def _too_slow(self) -> Refusal:
+    def _too_slow(self) -> RequestRefused:
         if self._bodies.stopping:
-            return Refusal("slow", "the server stops, and this did not come in time: send it again later.")
-        return Refusal("slow", f"nothing came for {PATIENCE:.0f} s: send it again.")
+            return RequestRefused("slow", "the server stops, and this did not come in time: send it again later.")
+        return RequestRefused("slow", f"nothing came for {PATIENCE:.0f} s: send it again.")
 
-    def _too_large(self) -> Refusal:
-        return Refusal("size", f"that is more than {self._limit // MB or 0.064:g} MB: send less, or smaller pictures.")
+    def _too_large(self) -> RequestRefused:
+        return RequestRefused(
+            "size", f"that is more than {self._limit // MB or 0.064:g} MB: send less, or smaller pictures."
+        )

@@ -18,7 +18,7 @@ ENDLESS = "/api/events"
 GONE = 499  # who asked had gone before there was an answer
 
 
-class Log:
+class RequestLog:
     """Where it is written what was asked: all of it, or only what went wrong."""
 
     def __init__(self, *, everything: bool = False, file: TextIO | None = None) -> None:
@@ -33,10 +33,10 @@ class Log:
         (self._file or sys.stderr).write(f"{json.dumps(told, ensure_ascii=False)}\n")
 
 
-class Watch:
+class RequestLogMiddleware:
     """Notes every request, also those that failed."""
 
-    def __init__(self, app: ASGIApp, log: Log, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, log: RequestLog, metrics: Metrics) -> None:
         self._app, self._log, self._metrics = app, log, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -9,20 +9,20 @@ from typing import NamedTuple
 from pydantic import BaseModel
 
 
-class State(NamedTuple):
+class MemoryRevision(NamedTuple):
     """What a memory is at a moment: which file, since another may be put in its place, and how far it has come."""
 
     file: tuple[int, int]
     revision: int
 
 
-class Latest:
+class ResponseCache:
     """Something worked out, and kept until the memory is another."""
 
-    def __init__(self, state: Callable[[], State], work: Callable[[int], BaseModel]) -> None:
+    def __init__(self, state: Callable[[], MemoryRevision], work: Callable[[int], BaseModel]) -> None:
         self._state, self._work = state, work
         self._lock = Lock()
-        self._kept: tuple[State, str] | None = None
+        self._kept: tuple[MemoryRevision, str] | None = None
 
     def __call__(self) -> str:
         with self._lock:

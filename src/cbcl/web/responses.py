@@ -13,12 +13,12 @@ from cbcl.errors import PictureError
 from cbcl.memory.transaction import Step
 from cbcl.recognition.answer import Answer
 from cbcl.web import schemas
-from cbcl.web.errors import Discretion
+from cbcl.web.errors import PathRedactor
 from cbcl.web.picture_cache import Looked
 
 if TYPE_CHECKING:
-    from cbcl.recognition.self_test import Examined
-    from cbcl.recognition.suggestions import Advice
+    from cbcl.recognition.self_test import SelfTestResult
+    from cbcl.recognition.suggestions import Suggestions
 
 _NUMBERED = re.compile(r"^picture \d+\b")  # what the library calls a picture that has no name
 
@@ -94,16 +94,16 @@ def _evidence(given: Answer) -> list[schemas.Reason]:
     ]
 
 
-def unanswered(asked: Asked, discretion: Discretion) -> schemas.Unanswered:
+def unanswered(asked: Asked, discretion: PathRedactor) -> schemas.Unanswered:
     error = schemas.Error(kind="picture", message=discretion(str(asked.looked)))
     return schemas.Unanswered(picture=asked.name, error=error)
 
 
-def problem(asked: Asked, discretion: Discretion) -> schemas.Problem:
+def problem(asked: Asked, discretion: PathRedactor) -> schemas.Problem:
     return schemas.Problem(picture=asked.name, message=discretion(str(asked.looked)))
 
 
-def advice(given: Advice, revision: int) -> schemas.Advice:
+def advice(given: Suggestions, revision: int) -> schemas.Advice:
     return schemas.Advice(
         revision=revision,
         alike=[schemas.Alike(label=one.label, other=one.other, closeness=one.closeness) for one in given.alike],
@@ -111,7 +111,7 @@ def advice(given: Advice, revision: int) -> schemas.Advice:
     )
 
 
-def scores(given: Examined, revision: int) -> schemas.Scores:
+def scores(given: SelfTestResult, revision: int) -> schemas.Scores:
     return schemas.Scores(
         revision=revision,
         labels=[*given.labels],

@@ -20,24 +20,24 @@ from starlette.types import Receive, Scope, Send
 from cbcl import __version__
 from cbcl.errors import CBCLError
 from cbcl.web import schemas
-from cbcl.web.errors import STATUSES, Refusal
-from cbcl.web.service import Classroom
+from cbcl.web.errors import STATUSES, RequestRefused
+from cbcl.web.service import TeachingService
 from cbcl.web.uploads import on_disk, read_form, save_file
 
 JSON = "application/json"
 API = 1  # changes when a program written for it would break
 PIECE = 1 << 18  # bytes
-MOST_TRANSFERS = 4  # memories being sent or received at a time
+MAX_TRANSFERS = 4  # memories being sent or received at a time
 
 router = APIRouter(prefix="/api")
 
 
-def _room(request: Request) -> Classroom:
-    room: Classroom = request.app.state.classroom
+def _room(request: Request) -> TeachingService:
+    room: TeachingService = request.app.state.classroom
     return room
 
 
-Room = Annotated[Classroom, Depends(_room)]
+Room = Annotated[TeachingService, Depends(_room)]
 Number = Annotated[int, InPath(ge=0, lt=1 << 63, description="An example's number")]
 
 
@@ -68,8 +68,8 @@ def _form(required: list[str], **fields: str) -> dict[str, Any]:
 def _transfer(request: Request) -> Iterator[Path]:
     """A place for a memory that is sent or received."""
     state = request.app.state
-    if state.transfers >= MOST_TRANSFERS:
-        raise Refusal("busy", "several memories are being sent already: try again in 5 s.", retry_after=5)
+    if state.transfers >= MAX_TRANSFERS:
+        raise RequestRefused("busy", "several memories are being sent already: try again in 5 s.", retry_after=5)
     state.transfers += 1
     try:
         with on_disk():

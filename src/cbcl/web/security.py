@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect, cookie_parser
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cbcl.web.errors import Refusal, unexpected
+from cbcl.web.errors import RequestRefused, unexpected
 from cbcl.web.metrics import Metrics
 from cbcl.web.request_body import (
     AT_ONCE,
@@ -22,7 +22,7 @@ from cbcl.web.request_body import (
     RATE,
     WRONG_BURST,
     WRONG_RATE,
-    Allowance,
+    RateLimiter,
     Bodies,
     Body,
     is_loopback,
@@ -52,7 +52,7 @@ After a restart it is a new one.
 
 
 @dataclass(frozen=True)
-class Door:
+class AccessPolicy:
     """To whom a server opens."""
 
     token: str | None = None  # None: to this machine only, by its own names
@@ -61,12 +61,12 @@ class Door:
     name: str = "localhost"  # a name that the server was told to have, beside this machine's own
 
 
-class Guard:
+class SecurityMiddleware:
     """Lets a request in, or answers it."""
 
-    def __init__(self, app: ASGIApp, door: Door, metrics: Metrics, bodies: Bodies) -> None:
+    def __init__(self, app: ASGIApp, door: AccessPolicy, metrics: Metrics, bodies: Bodies) -> None:
         self._app, self._door, self._metrics, self._bodies = app, door, metrics, bodies
-        self._pictures, self._wrong = Allowance(RATE, BURST), Allowance(WRONG_RATE, WRONG_BURST)
+        self._pictures, self._wrong = RateLimiter(RATE, BURST), RateLimiter(WRONG_RATE, WRONG_BURST)
         self._at_once = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -116,7 +116,7 @@ class Guard:
             _check_origin(scope, headers)
             body.check()
             self._check_rate(scope)
-        except Refusal as refusal:
+        except RequestRefused as refusal:
             self._metrics.refused(refusal.kind)
             if refusal.kind == "token" and scope["path"] == "/" and "text/html" in headers.get("accept", ""):
                 return HTMLResponse(LOCKED, 401)
@@ -135,7 +135,9 @@ class Guard:
         if not any(hmac.compare_digest(one.encode(), token.encode()) for one in offered):
             if offered:
                 self._wrong.take(_client(scope), "too many wrong tokens")
-            raise Refusal("token", "this server needs its token: open the whole address that `cbcl teach` printed.")
+            raise RequestRefused(
+                "token", "this server needs its token: open the whole address that `cbcl teach` printed."
+            )
         if not asked:
             return None
         answer = RedirectResponse("/", 303)
@@ -146,7 +148,7 @@ class Guard:
 
     def _check_rate(self, scope: Scope) -> None:
         if self._at_once >= AT_ONCE:
-            raise Refusal("busy", "too many are asking at once: try again in 1 s.", retry_after=1)
+            raise RequestRefused("busy", "too many are asking at once: try again in 1 s.", retry_after=1)
         if scope["method"] == "POST" and scope["path"] in PICTURE_REQUESTS and not is_loopback(_client(scope)):
             self._pictures.take(_client(scope), f"more than {RATE:.0f} requests with pictures a second")
 
@@ -155,16 +157,18 @@ def _client(scope: Scope) -> str:
     return scope["client"][0] if scope.get("client") else ""
 
 
-def _stopped() -> Refusal:
-    return Refusal("busy", "the server stops, and did not finish this in time: ask what came of it.", retry_after=5)
+def _stopped() -> RequestRefused:
+    return RequestRefused(
+        "busy", "the server stops, and did not finish this in time: ask what came of it.", retry_after=5
+    )
 
 
-def _check_host(headers: Headers, door: Door) -> None:
+def _check_host(headers: Headers, door: AccessPolicy) -> None:
     """A page elsewhere may make a browser believe that its name is this machine's; then the name is not ours."""
     found = HOST.fullmatch(headers.get("host", ""))
     name = found[1] if found else ""
     if door.token is None and not is_loopback(name) and name.lower() != door.name.lower():
-        raise Refusal("origin", "this server answers to this machine's own names only, such as localhost.")
+        raise RequestRefused("origin", "this server answers to this machine's own names only, such as localhost.")
 
 
 def _check_origin(scope: Scope, headers: Headers) -> None:
@@ -176,7 +180,7 @@ def _check_origin(scope: Scope, headers: Headers) -> None:
     own = f"{scope['scheme']}://{headers.get('host', '')}"
     foreign = not safe and headers.get("origin", own).lower() != own.lower()
     if foreign or (from_elsewhere and used and not follows_link):
-        raise Refusal("origin", "this request comes from another site, and is not done.")
+        raise RequestRefused("origin", "this request comes from another site, and is not done.")
 
 
 def _dress(message: Message, path: str) -> None:

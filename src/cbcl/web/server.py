@@ -27,10 +27,10 @@ from cbcl.errors import BackboneError, CBCLError, MemoryFileError
 from cbcl.recognition.recognizer import Recognizer
 from cbcl.vision.backbones import DEFAULT
 from cbcl.web.app import create_app
-from cbcl.web.connections import Connection, Gate, room
+from cbcl.web.connections import Connection, ConnectionLimiter, room
 from cbcl.web.request_body import is_loopback
-from cbcl.web.request_log import Log
-from cbcl.web.security import Door
+from cbcl.web.request_log import RequestLog
+from cbcl.web.security import AccessPolicy
 
 PORT = 8737
 MORE_PORTS = 100  # tried where that one is taken
@@ -42,7 +42,7 @@ class Address:
     """Where a server listens."""
 
     host: str  # as it was given
-    listening: Gate
+    listening: ConnectionLimiter
     secure: bool
 
     @property
@@ -74,7 +74,7 @@ def listen(host: str, port: int | None, *, secure: bool = False) -> Address:
             )[0]
         except (OSError, UnicodeError) as error:
             raise CBCLError(f"there is no address {host!r} to listen at: {_reason(error)}.") from error
-        listening = Gate(family, kind, protocol)
+        listening = ConnectionLimiter(family, kind, protocol)
         listening.most = room()
         try:
             if os.name == "posix":  # elsewhere this would let two servers have one port
@@ -169,8 +169,10 @@ def serve(
     _check_certificate(certificate, key)
     address = listen(host, port, secure=certificate is not None)
     token = None if address.loopback else secrets.token_urlsafe(24)
-    door = Door(token, f"cbcl-{address.port}", address.secure, host)
-    app = create_app(recognizer, door=door, log=Log(everything=log), backbone=backbone or DEFAULT, private=private)
+    door = AccessPolicy(token, f"cbcl-{address.port}", address.secure, host)
+    app = create_app(
+        recognizer, door=door, log=RequestLog(everything=log), backbone=backbone or DEFAULT, private=private
+    )
 
     def started() -> None:
         if port is None and address.port != PORT:

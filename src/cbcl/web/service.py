@@ -14,19 +14,19 @@ from cbcl.errors import BackboneError, CBCLError, LabelError, MemoryFileError, P
 from cbcl.memory.connection import which
 from cbcl.memory.rows import as_label
 from cbcl.recognition.answer import Answer
-from cbcl.recognition.examples import Seen
+from cbcl.recognition.examples import EmbeddedPicture
 from cbcl.recognition.recognizer import Recognizer
 from cbcl.vision.extraction import cores
 from cbcl.web import responses, schemas
-from cbcl.web.errors import Discretion, Refusal
+from cbcl.web.errors import PathRedactor, RequestRefused
 from cbcl.web.events import Events
 from cbcl.web.metrics import Metrics
-from cbcl.web.picture_cache import Lately
-from cbcl.web.request_body import MOST_PICTURES
-from cbcl.web.response_cache import Latest, State
+from cbcl.web.picture_cache import PictureCache
+from cbcl.web.request_body import MAX_PICTURES
+from cbcl.web.response_cache import ResponseCache, MemoryRevision
 from cbcl.web.responses import Asked
 from cbcl.web.uploads import Upload
-from cbcl.web.work_queue import Desk
+from cbcl.web.work_queue import WorkQueue
 
 ROOM = 64  # jobs that may wait at a desk
 FEW = 16  # likewise, where each takes long
@@ -35,7 +35,7 @@ PIECE = 2  # pictures of a request that are looked at in one go: then others hav
 T = TypeVar("T")
 
 
-class Classroom:
+class TeachingService:
     """A recognizer that many use at once.
 
     Looking at pictures and changing the memory have a desk each, and so has what takes long to work out; reading waits
@@ -46,18 +46,18 @@ class Classroom:
         self._recognizer, self._metrics = recognizer, metrics
         self._backbone, self._private = backbone, private
         self._ready, self._problem = False, ""
-        self.discretion = Discretion(recognizer.path, backbone)
-        self.looking = Desk("looking", cores(), ROOM)
-        self.learning = Desk("learning", 1, ROOM)
-        self.thinking = Desk("thinking", 1, FEW)
-        self.lately = Lately(self._look)
+        self.discretion = PathRedactor(recognizer.path, backbone)
+        self.looking = WorkQueue("looking", cores(), ROOM)
+        self.learning = WorkQueue("learning", 1, ROOM)
+        self.thinking = WorkQueue("thinking", 1, FEW)
+        self.lately = PictureCache(self._look)
         self.events = Events(self._state)
-        self.labels = Latest(self._state, self._labels)
-        self._advice = Latest(self._state, lambda at: responses.advice(recognizer.advise(), at))
-        self._scores = Latest(self._state, lambda at: responses.scores(recognizer.examine(), at))
+        self.labels = ResponseCache(self._state, self._labels)
+        self._advice = ResponseCache(self._state, lambda at: responses.advice(recognizer.advise(), at))
+        self._scores = ResponseCache(self._state, lambda at: responses.scores(recognizer.examine(), at))
         metrics.watch(self._desks(), self._labels_known, lambda: self.events.listeners)
 
-    def _desks(self) -> tuple[Desk, ...]:
+    def _desks(self) -> tuple[WorkQueue, ...]:
         return self.looking, self.learning, self.thinking
 
     @property
@@ -115,13 +115,15 @@ class Classroom:
     async def recognize(self, files: Sequence[Upload], digests: Sequence[str]) -> schemas.Answer:
         """The answer for one picture."""
         if len(files) + len(digests) != 1:
-            raise Refusal("argument", "give one file as 'picture', or one digest as 'seen'.")
+            raise RequestRefused("argument", "give one file as 'picture', or one digest as 'seen'.")
         return await self.looking.do(self._answer, files, digests)
 
     async def recognize_many(self, files: Sequence[Upload], digests: Sequence[str]) -> schemas.Answers:
         """Answers for all, and the order in which a person should be asked about them."""
         if not files and not digests:
-            raise Refusal("argument", "there is no picture in it: give files as 'pictures', or digests as 'seen'.")
+            raise RequestRefused(
+                "argument", "there is no picture in it: give files as 'pictures', or digests as 'seen'."
+            )
         asked = await self._asked(files, digests)
         return await self.looking.go_on(self._answers, asked)
 
@@ -131,11 +133,13 @@ class Classroom:
         """Learn pictures; those that cannot be read are left out and told."""
         label = as_label(label)
         if not files and not digests:
-            raise Refusal("argument", "there is no picture in it: give files as 'pictures', or digests as 'seen'.")
+            raise RequestRefused(
+                "argument", "there is no picture in it: give files as 'pictures', or digests as 'seen'."
+            )
         self.learning.check()
         asked = await self._asked(files, digests)
         problems = [one for one in asked if isinstance(one.looked, PictureError)]
-        good = [one.looked for one in asked if isinstance(one.looked, Seen)]
+        good = [one.looked for one in asked if isinstance(one.looked, EmbeddedPicture)]
         if not good and isinstance(problems[0].looked, PictureError):
             raise problems[0].looked
         with _within_limit():
@@ -191,15 +195,15 @@ class Classroom:
     async def _change(self, work: Callable[[], T]) -> tuple[T, int]:
         """A change and the revision after it; all who listen are told."""
 
-        def both() -> tuple[T, State]:
+        def both() -> tuple[T, MemoryRevision]:
             return work(), self._state()
 
         done, state = await self.learning.do(both)
         self.events.notice(state)
         return done, state.revision
 
-    def _state(self) -> State:
-        return State(which(self._recognizer.path), self._recognizer.revision())
+    def _state(self) -> MemoryRevision:
+        return MemoryRevision(which(self._recognizer.path), self._recognizer.revision())
 
     def _is_private(self) -> bool:
         about = self._recognizer.about()
@@ -220,7 +224,7 @@ class Classroom:
     @contextmanager
     def _existing(self, number: int) -> Iterator[None]:
         """An example that is not there is missing, whether or not there is a memory."""
-        missing = Refusal("missing", f"there is no example {number}, or no longer.")
+        missing = RequestRefused("missing", f"there is no example {number}, or no longer.")
         try:
             yield
         except LabelError:
@@ -242,8 +246,8 @@ class Classroom:
 
     async def _asked(self, files: Sequence[Upload], digests: Sequence[str]) -> list[Asked]:
         """Pictures, looked at a few at a time: files first, then those that are remembered."""
-        if len(files) + len(digests) > MOST_PICTURES:
-            raise Refusal("size", f"that is more than {MOST_PICTURES} pictures: send them in several requests.")
+        if len(files) + len(digests) > MAX_PICTURES:
+            raise RequestRefused("size", f"that is more than {MAX_PICTURES} pictures: send them in several requests.")
         self.looking.check()
         remembered = self._remembered(digests)
         new: list[Asked] = []
@@ -260,7 +264,7 @@ class Classroom:
 
     def _answer(self, files: Sequence[Upload], digests: Sequence[str]) -> schemas.Answer:
         (asked,) = self._new(files) + self._remembered(digests)
-        if not isinstance(asked.looked, Seen):
+        if not isinstance(asked.looked, EmbeddedPicture):
             raise asked.looked
         revision = self._recognizer.revision()  # before answering: it may be older than the answer, but not newer
         answers = self._recognized([asked.looked])
@@ -268,7 +272,7 @@ class Classroom:
 
     def _answers(self, asked: Sequence[Asked]) -> schemas.Answers:
         revision = self._recognizer.revision()
-        seen = [(place, one.looked) for place, one in enumerate(asked) if isinstance(one.looked, Seen)]
+        seen = [(place, one.looked) for place, one in enumerate(asked) if isinstance(one.looked, EmbeddedPicture)]
         answers = self._recognized([looked for _, looked in seen])
         order = (
             range(len(seen)) if answers is None else self._recognizer.worth_asking([one for _, one in seen], answers)
@@ -277,7 +281,7 @@ class Classroom:
         return schemas.Answers(
             answers=[
                 responses.answer(one, next(made, None), revision)
-                if isinstance(one.looked, Seen)
+                if isinstance(one.looked, EmbeddedPicture)
                 else responses.unanswered(one, self.discretion)
                 for one in asked
             ],
@@ -285,7 +289,7 @@ class Classroom:
             revision=revision,
         )
 
-    def _recognized(self, seen: list[Seen]) -> list[Answer] | None:
+    def _recognized(self, seen: list[EmbeddedPicture]) -> list[Answer] | None:
         """Answers; None: nothing is known at all."""
         if not seen or not self._recognizer.labels():
             return None
@@ -307,7 +311,7 @@ def _within_limit() -> Iterator[None]:
     except ValueError as error:
         if not str(error).startswith("max_centroids="):
             raise
-        raise Refusal("argument", str(error)) from error
+        raise RequestRefused("argument", str(error)) from error
 
 
 def _done(revision: int, action: str, text: str) -> schemas.Changed:

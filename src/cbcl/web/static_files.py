@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from fastapi import APIRouter, Request, Response
 
-from cbcl.web.errors import Refusal
+from cbcl.web.errors import RequestRefused
 from cbcl.web.metrics import MEDIA_TYPE, Metrics
 
 TYPES = {
@@ -53,7 +53,7 @@ def _asset(name: str, request: Request) -> Response:
     found = next((one for one in folder.iterdir() if one.name == name and one.is_file()), None)
     kind = TYPES.get(PurePosixPath(name).suffix)
     if found is None or kind is None:
-        raise Refusal("missing", "there is nothing at this address: /api/docs says what there is.")
+        raise RequestRefused("missing", "there is nothing at this address: /api/docs says what there is.")
     data = found.read_bytes()
     headers = {"ETag": f'"{sha256(data).hexdigest()[:32]}"', "Cache-Control": "no-cache"}
     if request.headers.get("if-none-match") == headers["ETag"]:

@@ -13,15 +13,15 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from cbcl.web.errors import Refusal
-from cbcl.web.request_body import MB, MOST_PICTURES, PICTURE
+from cbcl.web.errors import RequestRefused
+from cbcl.web.request_body import MB, MAX_PICTURES, PICTURE
 
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks
 
 WORD = 2000  # bytes of a field that is no file
 HEAD = 8000  # bytes of what precedes a part
-MOST_LETTERS = 100  # of a file's name
+MAX_LETTERS = 100  # of a file's name
 AT_ONCE = 1 << 20  # bytes to be written to a file in one go
 
 
@@ -43,7 +43,9 @@ class Form:
         """The one value of a field."""
         found = self.words.get(name, [])
         if len(found) != 1:
-            raise Refusal("argument", f"{name!r} is missing." if not found else f"{name!r} is given more than once.")
+            raise RequestRefused(
+                "argument", f"{name!r} is missing." if not found else f"{name!r} is given more than once."
+            )
         return found[0]
 
 
@@ -53,19 +55,23 @@ async def read_form(request: Request, *, files: str, words: Collection[str]) -> 
 
     def begin(name: str, filename: str | None) -> _Part:
         if filename is not None and name == files:
-            if len(form.files) >= MOST_PICTURES:
-                raise Refusal("size", f"that is more than {MOST_PICTURES} pictures: send them in several requests.")
+            if len(form.files) >= MAX_PICTURES:
+                raise RequestRefused(
+                    "size", f"that is more than {MAX_PICTURES} pictures: send them in several requests."
+                )
             given = _base_name(filename) or f"picture {len(form.files) + 1}"
-            too_large = Refusal("size", f"{given} has more than {PICTURE // MB} MB: make it smaller.")
+            too_large = RequestRefused("size", f"{given} has more than {PICTURE // MB} MB: make it smaller.")
             return _Part(PICTURE, too_large, lambda data: form.files.append(Upload(given, data)))
         if filename is None and name in words:
             values = form.words.setdefault(name, [])
-            if len(values) >= MOST_PICTURES:
-                raise Refusal("size", f"{name!r} is given more than {MOST_PICTURES} times.")
-            too_long = Refusal("argument", f"{name!r} is longer than {WORD} bytes.")
+            if len(values) >= MAX_PICTURES:
+                raise RequestRefused("size", f"{name!r} is given more than {MAX_PICTURES} times.")
+            too_long = RequestRefused("argument", f"{name!r} is longer than {WORD} bytes.")
             return _Part(WORD, too_long, lambda data: values.append(_text(data, name)))
         wanted = ", ".join(map(repr, sorted({*words, files})))
-        raise Refusal("argument", f"the form has a part that is not wanted, {name[:50]!r}: {wanted} can be given.")
+        raise RequestRefused(
+            "argument", f"the form has a part that is not wanted, {name[:50]!r}: {wanted} can be given."
+        )
 
     await _read(request, begin)
     return form
@@ -78,7 +84,7 @@ async def save_file(request: Request, *, files: str, path: Path) -> str:
 
     def begin(name: str, filename: str | None) -> _Part:
         if filename is None or name != files or names:
-            raise Refusal("argument", f"give one file, as {files!r}.")
+            raise RequestRefused("argument", f"give one file, as {files!r}.")
         names.append(_base_name(filename) or files)
         return _Part(0, None, pieces.append, whole=False)
 
@@ -86,7 +92,7 @@ async def save_file(request: Request, *, files: str, path: Path) -> str:
         await _read(request, begin, lambda: _flush(pieces, file, AT_ONCE))
         await _flush(pieces, file, 0)
     if not names:
-        raise Refusal("argument", f"{files!r} is missing.")
+        raise RequestRefused("argument", f"{files!r} is missing.")
     return names[0]
 
 
@@ -97,7 +103,9 @@ def on_disk() -> Iterator[None]:
         yield
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise Refusal("memory", f"the file cannot be kept while it comes: {reason}. Make room, try again.") from error
+        raise RequestRefused(
+            "memory", f"the file cannot be kept while it comes: {reason}. Make room, try again."
+        ) from error
 
 
 async def _flush(pieces: list[bytes], file: BinaryIO, at_least: int) -> None:
@@ -110,7 +118,7 @@ class _Part:
     """One part of a form: gathered up to a limit and handed over whole, or piece by piece."""
 
     def __init__(
-        self, limit: int, beyond: Refusal | None, give: Callable[[bytes], None], *, whole: bool = True
+        self, limit: int, beyond: RequestRefused | None, give: Callable[[bytes], None], *, whole: bool = True
     ) -> None:
         self._limit, self._beyond, self._give, self._whole = limit, beyond, give, whole
         self._data = bytearray()
@@ -158,7 +166,7 @@ class _Reader:
         _, options = parse_options_header(dict(self._head).get(b"content-disposition", b""))
         name, filename = options.get(b"name"), options.get(b"filename")
         if name is None:
-            raise Refusal("argument", "a part of the form has no name.")
+            raise RequestRefused("argument", "a part of the form has no name.")
         self._part = self._begin(
             name.decode(errors="replace"), None if filename is None else filename.decode(errors="replace")
         )
@@ -176,7 +184,7 @@ class _Reader:
 
     def _bound(self) -> None:
         if sum(len(name) + len(value) for name, value in [*self._head, (self._name, self._value)]) > HEAD:
-            raise Refusal("argument", "a part of the form has too long a head.")
+            raise RequestRefused("argument", "a part of the form has too long a head.")
 
 
 async def _read(
@@ -187,7 +195,7 @@ async def _read(
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     boundary = options.get(b"boundary")
     if kind != b"multipart/form-data" or not boundary:
-        raise Refusal("argument", "the body is no form: send it as multipart/form-data.")
+        raise RequestRefused("argument", "the body is no form: send it as multipart/form-data.")
     reader = _Reader(begin)
     callbacks: MultipartCallbacks = {
         "on_part_begin": reader.on_part_begin,
@@ -207,19 +215,19 @@ async def _read(
                 await after_each()
         parser.finalize()
     except FormParserError as error:
-        raise Refusal("argument", "the form is broken: it is not as multipart/form-data should be.") from error
+        raise RequestRefused("argument", "the form is broken: it is not as multipart/form-data should be.") from error
     if not reader.ended:
-        raise Refusal("argument", "the form ends too early.")
+        raise RequestRefused("argument", "the form ends too early.")
 
 
 def _text(data: bytes, name: str) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise Refusal("argument", f"{name!r} is not UTF-8.") from error
+        raise RequestRefused("argument", f"{name!r} is not UTF-8.") from error
 
 
 def _base_name(filename: str) -> str:
     """A file's name as it may be shown: no folders, nothing that cannot be printed, not too long."""
     name = PurePosixPath(filename.replace("\\", "/")).name
-    return "".join(letter for letter in name if letter.isprintable())[:MOST_LETTERS].strip()
+    return "".join(letter for letter in name if letter.isprintable())[:MAX_LETTERS].strip()

@@ -10,7 +10,7 @@ from threading import Lock
 from time import perf_counter
 from typing import Any, TypeVar
 
-from cbcl.web.errors import Refusal
+from cbcl.web.errors import RequestRefused
 
 LONGEST = 30  # seconds that anybody is told to wait
 WEIGHT = 0.1  # of the latest job in the mean of their seconds
@@ -18,7 +18,7 @@ WEIGHT = 0.1  # of the latest job in the mean of their seconds
 T = TypeVar("T")
 
 
-class Desk:
+class WorkQueue:
     """Work of one kind: so many at once, so many more waiting, and nobody beyond."""
 
     def __init__(self, name: str, threads: int, room: int) -> None:
@@ -44,7 +44,7 @@ class Desk:
         if self._pending >= self._threads + self._room:
             seconds = ceil(self._pending * self._seconds / self._threads)
             wait = min(max(seconds, 1), LONGEST)
-            raise Refusal("busy", f"too much is waiting already: try again in {wait} s.", retry_after=wait)
+            raise RequestRefused("busy", f"too much is waiting already: try again in {wait} s.", retry_after=wait)
 
     async def do(self, work: Callable[..., T], *arguments: Any) -> T:
         """Have something done in a thread, if there is room for it."""

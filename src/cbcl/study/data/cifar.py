@@ -16,7 +16,7 @@ from cbcl.vision.weights.numpy_archive import Array, NumpyUnpickler, read_member
 from cbcl.vision.weights.safe_pickle import Refused, naming, next_pickle
 
 
-class Found(NamedTuple):
+class ArchiveFiles(NamedTuple):
     """A picture whose bytes were not looked at yet."""
 
     label: str
@@ -37,7 +37,7 @@ class Cifar(NamedTuple):
     names: str
 
 
-def find_cifar(cifar: Cifar, folder: Path) -> list[Found] | None:
+def find_cifar(cifar: Cifar, folder: Path) -> list[ArchiveFiles] | None:
     """The pictures of the archive in a folder, packed or unpacked; None: it is not there."""
     parts = (*cifar.train, *cifar.test, cifar.meta)
     if all((folder / part).is_file() for part in parts):
@@ -59,7 +59,7 @@ def ppm(image: Image.Image) -> bytes:
     return b"P6 %d %d 255\n" % image.size + image.tobytes()
 
 
-def _unpickled(cifar: Cifar, place: Path, data: Callable[[str], bytes]) -> list[Found]:
+def _unpickled(cifar: Cifar, place: Path, data: Callable[[str], bytes]) -> list[ArchiveFiles]:
     names = _read_pickle(data(cifar.meta), f"{place}: {cifar.meta}").get(cifar.names)
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise DataError(f"{place}: {cifar.meta} names no classes: get it again.")
@@ -72,7 +72,7 @@ def _unpickled(cifar: Cifar, place: Path, data: Callable[[str], bytes]) -> list[
             raise DataError(f"{place}: {part} does not hold 32 x 32 pictures with labels: get it again.")
         for number, (label, planes) in enumerate(zip(labels, pixels, strict=True)):
             image = Image.fromarray(np.ascontiguousarray(planes.reshape(3, 32, 32).transpose(1, 2, 0)))
-            found.append(Found(names[label], part in cifar.test, ppm(image), f"{part}/{number}"))
+            found.append(ArchiveFiles(names[label], part in cifar.test, ppm(image), f"{part}/{number}"))
     return found
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cbcl.errors import DataError, PictureError, WeightsError
-from cbcl.study.data.cifar import Cifar, Found, find_cifar, ppm
+from cbcl.study.data.cifar import Cifar, ArchiveFiles, find_cifar, ppm
 from cbcl.vision.decoding import find_labelled, read
 from cbcl.vision.decoding import load as load_picture
 from cbcl.vision.extraction import Progress, cores
@@ -27,7 +27,7 @@ DIGITS_HEADER = b"P5 8 8 16\n"  # of a PGM file: 8 x 8 values from 0 to 16
 BACKGROUND = "BACKGROUND_Google"
 
 
-class Picture(NamedTuple):
+class LabelledPicture(NamedTuple):
     """One picture of a data set."""
 
     label: str
@@ -41,15 +41,15 @@ class DataSet(NamedTuple):
     """Pictures with labels, in their settled order."""
 
     name: str
-    pictures: tuple[Picture, ...]
+    pictures: tuple[LabelledPicture, ...]
     background: tuple[Path | bytes, ...]  # pictures that belong to no class
     own_split: bool
 
 
-class Known(NamedTuple):
+class DataSource(NamedTuple):
     """A data set that has a name, and the layouts it is found in."""
 
-    find: Callable[[Path], list[Found] | None]  # in one folder; None: it is not there
+    find: Callable[[Path], list[ArchiveFiles] | None]  # in one folder; None: it is not there
     folders: tuple[str, ...]  # by which it goes in a folder of several, in small letters and digits alone
     layouts: str  # in words
     own_split: bool = False
@@ -81,7 +81,7 @@ def load(name: str, folder: Path | None = None, *, progress: Progress | None = N
     return _settled(own_name, found, own_split=split is not None, progress=progress)
 
 
-def fingerprint(pictures: Iterable[Picture]) -> str:
+def fingerprint(pictures: Iterable[LabelledPicture]) -> str:
     """64 hexadecimal digits that differ when a picture, a label or the split does.
 
     >>> pictures = load("digits").pictures
@@ -133,7 +133,7 @@ def _as_data_errors() -> Iterator[None]:
 
 def _settled(
     name: str,
-    found: list[Found],
+    found: list[ArchiveFiles],
     background: tuple[Path | bytes, ...] = (),
     own_split: bool = False,
     pixels: bool = False,
@@ -150,7 +150,7 @@ def _settled(
         parts = {test: {one.label for one in found if one.test is test} for test in (False, True)}
         if lacking := sorted(parts[False] ^ parts[True]):
             raise DataError(f"{name} has pictures of {lacking[0]!r} only to learn or only to test: it needs both.")
-    pictures: list[Picture] = []
+    pictures: list[LabelledPicture] = []
     executor = ThreadPoolExecutor(cores())
     try:
         with _as_data_errors():
@@ -164,26 +164,26 @@ def _settled(
     return DataSet(name, tuple(pictures), background, own_split)
 
 
-def _as_file(found: Found) -> Picture:
+def _as_file(found: ArchiveFiles) -> LabelledPicture:
     data = found.source if isinstance(found.source, bytes) else read(found.source)
-    return Picture(*found, sha256(data).digest())
+    return LabelledPicture(*found, sha256(data).digest())
 
 
-def _as_pixels(found: Found) -> Picture:
+def _as_pixels(found: ArchiveFiles) -> LabelledPicture:
     source = found.source
     if not isinstance(source, bytes):
         source = ppm(load_picture(source, str(source), 1))
-    return Picture(found.label, found.test, source, found.name, sha256(source).digest())
+    return LabelledPicture(found.label, found.test, source, found.name, sha256(source).digest())
 
 
-def _classes_in(folder: Path, test: bool | None = None, prefix: str = "") -> list[Found]:
+def _classes_in(folder: Path, test: bool | None = None, prefix: str = "") -> list[ArchiveFiles]:
     return [
-        Found(label, test, path, prefix + path.relative_to(folder).as_posix())
+        ArchiveFiles(label, test, path, prefix + path.relative_to(folder).as_posix())
         for label, path in find_labelled([folder])
     ]
 
 
-def _split_in(folder: Path) -> list[Found] | None:
+def _split_in(folder: Path) -> list[ArchiveFiles] | None:
     """Class folders in `train` and `test`; None: there are no such two."""
     there = [part for part in ("train", "test") if _holds_folders(folder / part)]
     if len(there) == 1:
@@ -195,17 +195,17 @@ def _holds_folders(folder: Path) -> bool:
     return folder.is_dir() and any(child.is_dir() for child in folder.iterdir())
 
 
-def _digits() -> list[Found]:
+def _digits() -> list[ArchiveFiles]:
     from sklearn.datasets import load_digits
 
     digits = load_digits()
     return [
-        Found(str(label), None, DIGITS_HEADER + values.astype(np.uint8).tobytes(), f"digit {number}")
+        ArchiveFiles(str(label), None, DIGITS_HEADER + values.astype(np.uint8).tobytes(), f"digit {number}")
         for number, (label, values) in enumerate(zip(digits.target, digits.data, strict=True))
     ]
 
 
-def _caltech(folder: Path) -> list[Found] | None:
+def _caltech(folder: Path) -> list[ArchiveFiles] | None:
     inside = folder / "101_ObjectCategories"
     if inside.is_dir():
         return _classes_in(inside)
@@ -214,7 +214,7 @@ def _caltech(folder: Path) -> list[Found] | None:
     return _classes_in(folder) if plain else None
 
 
-def _cub(folder: Path) -> list[Found] | None:
+def _cub(folder: Path) -> list[ArchiveFiles] | None:
     if not _holds_folders(folder / "images"):
         split = _split_in(folder)
         # The paper divides this set anew, so that its own split is not told.
@@ -229,8 +229,8 @@ def _cub(folder: Path) -> list[Found] | None:
     return found
 
 
-def _cifar(cifar: Cifar) -> Callable[[Path], list[Found] | None]:
-    def find(folder: Path) -> list[Found] | None:
+def _cifar(cifar: Cifar) -> Callable[[Path], list[ArchiveFiles] | None]:
+    def find(folder: Path) -> list[ArchiveFiles] | None:
         found = find_cifar(cifar, folder)
         return _split_in(folder) if found is None else found
 
@@ -259,14 +259,14 @@ def _cifar_layouts(cifar: Cifar) -> str:
 
 
 KNOWN = {
-    "cifar100": Known(_cifar(CIFAR100), ("cifar100", "cifar100dataset"), _cifar_layouts(CIFAR100), True, True),
-    "cifar10": Known(_cifar(CIFAR10), ("cifar10", "cifar10dataset"), _cifar_layouts(CIFAR10), True, True),
-    "caltech101": Known(
+    "cifar100": DataSource(_cifar(CIFAR100), ("cifar100", "cifar100dataset"), _cifar_layouts(CIFAR100), True, True),
+    "cifar10": DataSource(_cifar(CIFAR10), ("cifar10", "cifar10dataset"), _cifar_layouts(CIFAR10), True, True),
+    "caltech101": DataSource(
         _caltech,
         ("caltech101", "caltech", "caltech101dataset"),
         f"101_ObjectCategories with a folder of pictures a class in it ({BACKGROUND} is left out)",
     ),
-    "cub200": Known(
+    "cub200": DataSource(
         _cub,
         ("cub200", "cub", "cub2002011", "cub2002011dataset"),
         "CUB_200_2011 with images.txt and images, or train and test with a folder of pictures a class in each",

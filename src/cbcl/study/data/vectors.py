@@ -26,7 +26,7 @@ from cbcl.errors import DataError, PictureError
 from cbcl.files import write_whole
 from cbcl.folders import cache_folder
 from cbcl.machine import one_thread
-from cbcl.study.data.datasets import DIGITS, DIGITS_HEADER, NAMES, DataSet, Picture, fingerprint, load
+from cbcl.study.data.datasets import DIGITS, DIGITS_HEADER, NAMES, DataSet, LabelledPicture, fingerprint, load
 from cbcl.vision.backbones import load_backbone, visual_words
 from cbcl.vision.backbones.base import Backbone, Fittable
 from cbcl.vision.backbones.catalogue import RECIPES, is_there
@@ -37,7 +37,7 @@ from cbcl.vision.decoding import load as load_picture
 from cbcl.vision.extraction import Progress, cores, extract
 from cbcl.vision.vector_cache import VectorCache
 
-MOST_FITTED = 500  # pictures that a backbone is shown which must see some first
+MAX_FITTED = 500  # pictures that a backbone is shown which must see some first
 CACHE = "underway.sqlite"
 A_DAY = 86_400.0
 AT_ONCE = 4096  # pictures between two looks at what went wrong
@@ -216,7 +216,7 @@ def _fitted(backbone: Fittable, data: DataSet) -> tuple[Backbone, dict[str, Any]
     to_learn = [(picture.source, picture.name) for picture in data.pictures if not picture.test]
     others = [(source, f"background {number}") for number, source in enumerate(data.background)]
     which = "background" if others else "training pictures" if data.own_split else "all pictures"
-    shown = (others or to_learn)[:: -(-len(others or to_learn) // MOST_FITTED)]
+    shown = (others or to_learn)[:: -(-len(others or to_learn) // MAX_FITTED)]
     try:
         pictures = [load_picture(source, name, backbone.at_least or 1) for source, name in shown]
     except PictureError as error:
@@ -225,7 +225,7 @@ def _fitted(backbone: Fittable, data: DataSet) -> tuple[Backbone, dict[str, Any]
 
 
 def _write_vectors(
-    place: Path, pictures: Sequence[Picture], backbone: Backbone, progress: Progress | None
+    place: Path, pictures: Sequence[LabelledPicture], backbone: Backbone, progress: Progress | None
 ) -> tuple[int, str]:
     """Vectors to disk as they come: how many numbers each has, and the SHA-256 of all."""
     for left in place.glob(".vectors.npy.*.part"):  # by one that was killed, long ago: another may be at work
@@ -252,7 +252,7 @@ def _write_vectors(
 
 
 def _chunks(
-    backbone: Backbone, pictures: Sequence[Picture], cache: VectorCache | None, progress: Progress | None
+    backbone: Backbone, pictures: Sequence[LabelledPicture], cache: VectorCache | None, progress: Progress | None
 ) -> Iterator[Floats]:
     def told(done: int, _: int) -> None:
         if progress is not None:
@@ -270,7 +270,7 @@ def _chunks(
         yield np.stack([vector for vector in found if not isinstance(vector, PictureError)])
 
 
-def _thing(picture: Picture, backbone: Backbone) -> Any:
+def _thing(picture: LabelledPicture, backbone: Backbone) -> Any:
     """What the backbone is to be given: a picture, or the 64 values of a digit."""
     if backbone.at_least is not None:
         return picture.source

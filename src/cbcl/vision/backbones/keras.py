@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cbcl.vision.backbones.resnet import DESIGNS, Place, residual
+from cbcl.vision.backbones.resnet import DESIGNS, BlockPosition, residual
 from cbcl.vision.onnx_graph import Filters, Weights, fold
 from cbcl.vision.weights.numpy_archive import read_members
 from cbcl.vision.weights.safe_pickle import Refused, naming
@@ -31,7 +31,7 @@ def build(tensors: Mapping[str, NDArray[Any]], *, size: int = 224) -> bytes:
     """
     weights = Weights(tensors, "Keras' ResNet-50")
 
-    def layer(place: Place, shape: tuple[int, int, int, int]) -> Filters:
+    def layer(place: BlockPosition, shape: tuple[int, int, int, int]) -> Filters:
         branch = "branch1" if place.is_shortcut else f"branch2{'abc'[place.part]}"
         name = f"{place.stage + 1}{'abcdef'[place.block]}_{branch}"
         conv, norm = (f"res{name}", f"bn{name}") if place.stage else ("conv1", "bn_conv1")

@@ -15,7 +15,7 @@ from cbcl.vision.onnx_graph import Filters, Graph, Maps, Weights, fold
 EPS = 1e-5  # of the batch norms
 
 
-class Place(NamedTuple):
+class BlockPosition(NamedTuple):
     """Where a convolution is: part 0, 1, ... of a block, or its shortcut. The stem is stage 0."""
 
     stage: int
@@ -33,7 +33,9 @@ class Design(NamedTuple):
     strided: int  # which of them has the stride
 
 
-Layer: TypeAlias = Callable[[Place, tuple[int, int, int, int]], Filters]  # the weights of that shape at that place
+Layer: TypeAlias = Callable[
+    [BlockPosition, tuple[int, int, int, int]], Filters
+]  # the weights of that shape at that place
 
 DESIGNS = {
     18: Design("ResNet-18", (2, 2, 2, 2), (3, 3), strided=0),
@@ -46,7 +48,7 @@ def build(tensors: Mapping[str, NDArray[Any]], depth: int, *, size: int = 224) -
     """The ONNX model of torchvision's ResNet of depth 18, 34 (512 features) or 50 (2048), without its classifier."""
     weights = Weights(tensors, f"torchvision's {DESIGNS[depth].name}")
 
-    def layer(place: Place, shape: tuple[int, int, int, int]) -> Filters:
+    def layer(place: BlockPosition, shape: tuple[int, int, int, int]) -> Filters:
         prefix = f"layer{place.stage}.{place.block}." if place.stage else ""
         conv, norm = f"conv{place.part + 1}", f"bn{place.part + 1}"
         if place.is_shortcut:
@@ -62,16 +64,16 @@ def build(tensors: Mapping[str, NDArray[Any]], depth: int, *, size: int = 224) -
 def residual(design: Design, layer: Layer, size: int) -> bytes:
     """The ONNX model of a residual network; the vectors are the means of its last maps."""
     graph = Graph(design.name, size)
-    x = graph.relu(graph.conv(graph.pictures, layer(Place(0), (64, 3, 7, 7)), stride=2, padding=(3, 3)))
+    x = graph.relu(graph.conv(graph.pictures, layer(BlockPosition(0), (64, 3, 7, 7)), stride=2, padding=(3, 3)))
     x = graph.max_pool(x, 3, stride=2, padding=(1, 1))
     for stage, repeats in enumerate(design.blocks, start=1):
         for block in range(repeats):
             stride = 2 if stage > 1 and block == 0 else 1
-            x = _block(graph, design, layer, x, Place(stage, block), stride)
+            x = _block(graph, design, layer, x, BlockPosition(stage, block), stride)
     return graph.finish(x)
 
 
-def _block(graph: Graph, design: Design, layer: Layer, x: Maps, place: Place, stride: int) -> Maps:
+def _block(graph: Graph, design: Design, layer: Layer, x: Maps, place: BlockPosition, stride: int) -> Maps:
     width = 32 << place.stage
     y = x
     for part, kernel in enumerate(design.kernels):

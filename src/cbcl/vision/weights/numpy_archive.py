@@ -18,7 +18,7 @@ from cbcl.vision.weights.safe_pickle import Refused, are_counts, known_name, nam
 
 Tensor: TypeAlias = NDArray[Any]
 
-MOST_UNPACKED = 512 << 20  # of a compressed archive
+MAX_UNPACKED = 512 << 20  # of a compressed archive
 
 
 def read_numpy_pickle(data: bytes, name: str = "the pickle") -> object:
@@ -107,9 +107,9 @@ def _plain(value: object, seen: dict[int, object]) -> object:
 def read_members(source: Path, pattern: str) -> dict[str, bytes]:
     """The files of a .tar.gz archive whose names match, by name; nothing is written to disk."""
     with gzip.open(source) as stream:
-        content = stream.read(MOST_UNPACKED + 1)
-    if len(content) > MOST_UNPACKED:
-        raise Refused(f"unpacks to more than {MOST_UNPACKED} bytes")
+        content = stream.read(MAX_UNPACKED + 1)
+    if len(content) > MAX_UNPACKED:
+        raise Refused(f"unpacks to more than {MAX_UNPACKED} bytes")
     with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as archive:
         members = [member for member in archive if re.fullmatch(pattern, member.name)]
         if any(not member.isreg() or member.issparse() or member.size > len(content) for member in members):

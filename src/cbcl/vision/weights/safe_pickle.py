@@ -12,7 +12,7 @@ from typing import Protocol
 
 from cbcl.errors import WeightsError
 
-MOST_STEPS = 1_000_000  # of a pickle: each makes an object of a few dozen bytes, besides what it reads
+MAX_STEPS = 1_000_000  # of a pickle: each makes an object of a few dozen bytes, besides what it reads
 
 
 class Refused(Exception):  # noqa: N818 (never leaves `naming`)
@@ -49,20 +49,20 @@ def known_name(known: Mapping[str, object], module: str, name: str, purpose: str
         ) from None
 
 
-class Stream(Protocol):
+class PickleStream(Protocol):
     def read(self, n: int, /) -> bytes: ...
     def readline(self) -> bytes: ...
     def seek(self, position: int, /) -> object: ...
     def tell(self) -> int: ...
 
 
-def next_pickle(stream: Stream) -> bytes:
+def next_pickle(stream: PickleStream) -> bytes:
     """The pickle at this place of the stream, none of whose steps asks for much more memory than it has bytes."""
     start = stream.tell()
     for step, (opcode, argument, _) in enumerate(pickletools.genops(stream)):  # type: ignore[arg-type]
         # The unpickler makes room up to the highest number of its memo, and writers number objects one by one.
         number = int(argument or 0) if opcode.name in ("PUT", "BINPUT", "LONG_BINPUT") else 0
-        if number > step or step > MOST_STEPS or opcode.name.startswith("EXT"):
+        if number > step or step > MAX_STEPS or opcode.name.startswith("EXT"):
             raise Refused(f"is no plain collection of tensors: its pickle has {opcode.name} as step {step}")
     end = stream.tell()
     stream.seek(start)

@@ -19,7 +19,7 @@ from cbcl.vision.weights.safe_pickle import Refused, are_counts, known_name, nam
 
 Tensor: TypeAlias = NDArray[Any]
 
-MOST_BYTES = 4 << 30  # of a checkpoint
+MAX_BYTES = 4 << 30  # of a checkpoint
 LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 BFLOAT16 = "bfloat16"  # numpy has no such type: the upper half of a float32
 STORAGES = {
@@ -43,8 +43,8 @@ def read_state_dict(source: Path) -> dict[str, Tensor]:
     way_out = "download it again, or save it anew with torch.save(model.state_dict(), path)"
     with naming(source, way_out), source.open("rb") as stream:
         size = stream.seek(0, io.SEEK_END)
-        if not 0 < size <= MOST_BYTES:
-            raise Refused(f"holds {size} bytes, not between 1 and {MOST_BYTES}")
+        if not 0 < size <= MAX_BYTES:
+            raise Refused(f"holds {size} bytes, not between 1 and {MAX_BYTES}")
         stream.seek(0)
         is_zip = stream.read(4) == b"PK\x03\x04"
         views, storages = _from_zip(stream, size) if is_zip else _from_legacy(stream)
@@ -70,7 +70,7 @@ class Storage(NamedTuple):
         return np.frombuffer(data, self.dtype)
 
 
-class View(NamedTuple):
+class StridedView(NamedTuple):
     """A tensor: where in its storage its numbers are."""
 
     storage: Storage
@@ -79,7 +79,7 @@ class View(NamedTuple):
     strides: tuple[int, ...]
 
     @classmethod
-    def checked(cls, storage: object, offset: object, shape: object, strides: object, *_: object) -> View:
+    def checked(cls, storage: object, offset: object, shape: object, strides: object, *_: object) -> StridedView:
         """What torch._utils._rebuild_tensor_v2 is told, if it lies inside the storage."""
         if not (isinstance(storage, Storage) and are_counts((offset,)) and are_counts(shape) and are_counts(strides)):
             raise Refused("is damaged: it describes a tensor by something else than whole numbers")
@@ -127,8 +127,8 @@ class StateDictUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> object:
         known: dict[str, object] = {
             "collections.OrderedDict": Names,
-            "torch._utils._rebuild_tensor": View.checked,
-            "torch._utils._rebuild_tensor_v2": View.checked,
+            "torch._utils._rebuild_tensor": StridedView.checked,
+            "torch._utils._rebuild_tensor_v2": StridedView.checked,
             "torch._utils._rebuild_parameter": Parameter,
             "torch.nn.parameter.Parameter": Parameter,
             **STORAGES,
@@ -144,21 +144,21 @@ class StateDictUnpickler(pickle.Unpickler):
         raise Refused("is damaged: it refers to a storage in a way that torch does not")
 
 
-def _views(tree: object) -> dict[str, View]:
+def _views(tree: object) -> dict[str, StridedView]:
     for key in ("state_dict", "model"):
         if isinstance(tree, dict) and isinstance(tree.get(key), dict):
             tree = tree[key]
     views = {}
     for name, item in tree.items() if isinstance(tree, dict) else ():
         view = item.tensor if isinstance(item, Parameter) else item
-        if isinstance(name, str) and isinstance(view, View):
+        if isinstance(name, str) and isinstance(view, StridedView):
             views[name] = view
     if not views:
         raise Refused("holds no tensors by name")
     return views
 
 
-def _from_zip(stream: IO[bytes], size: int) -> tuple[dict[str, View], dict[str, Tensor]]:
+def _from_zip(stream: IO[bytes], size: int) -> tuple[dict[str, StridedView], dict[str, Tensor]]:
     with zipfile.ZipFile(stream) as archive:
         members = {info.filename: info for info in archive.infolist()}
         packed = [info for info in archive.infolist() if info.compress_type != zipfile.ZIP_STORED]
@@ -176,7 +176,7 @@ def _from_zip(stream: IO[bytes], size: int) -> tuple[dict[str, View], dict[str, 
         return views, {storage.key: storage.array(archive.read(f"{folder}data/{storage.key}")) for storage in used}
 
 
-def _from_legacy(stream: IO[bytes]) -> tuple[dict[str, View], dict[str, Tensor]]:
+def _from_legacy(stream: IO[bytes]) -> tuple[dict[str, StridedView], dict[str, Tensor]]:
     """Before torch 1.6: five pickles (magic, protocol, machine, object, keys), then the storages, as the keys go."""
     with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
         if StateDictUnpickler(next_pickle(content)).load() != LEGACY_MAGIC:
