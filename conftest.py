@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # before any test imports ONNX Runtime: see backbones/network.py
+os.environ["ORT_DISABLE_TELEMETRY"] = (
+    "1"  # before any test imports ONNX Runtime: see backbones/network.py
+)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -63,7 +63,9 @@ def by_graph(file: Path, pixels: Pixels) -> Said:
 def by_example(file: Path, photos: list[Path]) -> Said:
     command = [sys.executable, str(EXAMPLE), str(file), *map(str, photos)]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    return [(label, float(confidence)) for _, label, confidence in (line.split("\t") for line in lines)]
+    return [
+        (label, float(confidence)) for _, label, confidence in (line.split("\t") for line in lines)
+    ]
 
 
 def otherwise(pictures: list[Image.Image], size: int) -> dict[str, Pixels]:
@@ -78,7 +80,9 @@ def otherwise(pictures: list[Image.Image], size: int) -> dict[str, Pixels]:
     return {
         "bilinear": np.stack([square(picture, Image.Resampling.BILINEAR) for picture in pictures]),
         "nearest": np.stack([square(picture, Image.Resampling.NEAREST) for picture in pictures]),
-        "squeezed": np.stack([np.asarray(picture.resize((size, size), bicubic)) for picture in pictures]),
+        "squeezed": np.stack(
+            [np.asarray(picture.resize((size, size), bicubic)) for picture in pictures]
+        ),
         "BGR": np.stack([square(picture, bicubic)[:, :, ::-1] for picture in pictures]),
     }
 
@@ -88,7 +92,9 @@ def drawn(some: list[T], count: int, rng: np.random.Generator) -> list[T]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--leave-out", default="")
     parser.add_argument("--about", help="the data set's name", required=True)
@@ -102,11 +108,17 @@ def main() -> None:
     taught = {label: drawn(photos[label], SHOTS, rng) for label in labels[: len(labels) * 4 // 5]}
     rest = [path for label in labels for path in photos[label] if path not in taught.get(label, [])]
     asked = drawn(rest, ASKED, rng)
-    with tempfile.TemporaryDirectory() as name, Recognizer(Path(name, "things.cbcl"), cache=False) as recognizer:
+    with (
+        tempfile.TemporaryDirectory() as name,
+        Recognizer(Path(name, "things.cbcl"), cache=False) as recognizer,
+    ):
         recognizer.learn_many(taught)
         file = Path(name, "things.onnx")
         recognizer.export_onnx(file)
-        wanted = [(answer.label or "unknown", answer.confidence) for answer in recognizer.recognize_many(asked)]
+        wanted = [
+            (answer.label or "unknown", answer.confidence)
+            for answer in recognizer.recognize_many(asked)
+        ]
         network = recognizer._sight.backbone()
         assert isinstance(network, Network)
         pictures = [load(path, str(path), network.at_least) for path in asked]
@@ -122,7 +134,11 @@ def main() -> None:
     results: list[dict[str, object]] = []
     for way, said in ways.items():
         same = sum(one[0] == other[0] for one, other in zip(said, wanted, strict=True))
-        apart = max(abs(one[1] - other[1]) for one, other in zip(said, wanted, strict=True) if one[0] == other[0])
+        apart = max(
+            abs(one[1] - other[1])
+            for one, other in zip(said, wanted, strict=True)
+            if one[0] == other[0]
+        )
         results.append({"way": way, "same label": same, "confidences apart": apart})
         print(f"{way:<32} same label {same} of {ASKED}, confidences at most {apart:.1e} apart")
     unknown = sum(label == "unknown" for label, _ in wanted)
@@ -137,7 +153,12 @@ def main() -> None:
     backbone = f"{network.name} {network.fingerprint}"
     modules = [cbcl, np, onnxruntime, PIL]
     with RECORDS.open("a") as lines:
-        lines.write(json.dumps(record(modules, results, about=args.about, backbone=backbone, protocol=protocol)) + "\n")
+        lines.write(
+            json.dumps(
+                record(modules, results, about=args.about, backbone=backbone, protocol=protocol)
+            )
+            + "\n"
+        )
 
 
 if __name__ == "__main__":

@@ -45,16 +45,16 @@ TIMES = 3  # that so many are drawn
 Order: TypeAlias = Callable[[Float32s, Sequence[Answer]], Sequence[int]]
 
 
-def by_margin(matrix: Float32s, given: Sequence[Answer]) -> list[int]:  # noqa: ARG001
+def by_margin(matrix: Float32s, given: Sequence[Answer]) -> list[int]:
     margins = [[*(guess.confidence for guess in answer.ranking), 0.0] for answer in given]
     return sorted(range(len(given)), key=lambda row: margins[row][0] - margins[row][1])
 
 
-def by_doubt(matrix: Float32s, given: Sequence[Answer]) -> list[int]:  # noqa: ARG001
+def by_doubt(matrix: Float32s, given: Sequence[Answer]) -> list[int]:
     return sorted(range(len(given)), key=lambda row: given[row].ranking[0].confidence)
 
 
-def by_strangeness(matrix: Float32s, given: Sequence[Answer]) -> list[int]:  # noqa: ARG001
+def by_strangeness(matrix: Float32s, given: Sequence[Answer]) -> list[int]:
     return sorted(range(len(given)), key=lambda row: -given[row].strangeness)
 
 
@@ -82,7 +82,9 @@ ORDERS: dict[str, Order] = {
 class Trial:
     """One draw: what is known, the pool, and the photos to be examined with."""
 
-    def __init__(self, vectors: Float32s, labels: NDArray[Any], how: argparse.Namespace, seed: int) -> None:
+    def __init__(
+        self, vectors: Float32s, labels: NDArray[Any], how: argparse.Namespace, seed: int
+    ) -> None:
         self.rng = np.random.default_rng(seed)
         self.vectors, self.labels = vectors, labels.astype(object)
         self.at_first = limit_at_first(how.backbone)
@@ -91,7 +93,9 @@ class Trial:
         classes = self.rng.permutation(some)[: how.known + how.new]
         rows = {label: self.rng.permutation(np.flatnonzero(labels == label)) for label in classes}
         self.learned = np.concatenate([rows[label][: how.shots] for label in classes[: how.known]])
-        self.tested = np.concatenate([rows[label][how.shots : how.shots + TESTED] for label in classes])
+        self.tested = np.concatenate(
+            [rows[label][how.shots : how.shots + TESTED] for label in classes]
+        )
         rest = np.concatenate([rows[label][how.shots + TESTED :][: how.pool] for label in classes])
         others = self.rng.permutation(np.setdiff1d(labels, classes))[: how.strangers]
         strangers = [self.rng.choice(np.flatnonzero(labels == label)) for label in others]
@@ -106,8 +110,12 @@ class Trial:
 
     def ask(self, more: Int64s, pool: Int64s) -> list[Answer]:
         knowledge, labels, vectors = self.know(more)
-        spreads = [spread_of(vectors[labels == label], knowledge.radius) for label in knowledge.concepts]
-        return answers(self.vectors[pool], knowledge, Scale.of(spreads, knowledge.index, self.at_first))
+        spreads = [
+            spread_of(vectors[labels == label], knowledge.radius) for label in knowledge.concepts
+        ]
+        return answers(
+            self.vectors[pool], knowledge, Scale.of(spreads, knowledge.index, self.at_first)
+        )
 
     def right(self, more: Int64s) -> float:
         """The share of first guesses that are right, once these are learned, too."""
@@ -127,12 +135,16 @@ class Trial:
         return self.right(more)
 
     def at_random(self, count: int) -> float:
-        return float(np.mean([self.right(self.rng.permutation(self.pool)[:count]) for _ in range(TIMES)]))
+        return float(
+            np.mean([self.right(self.rng.permutation(self.pool)[:count]) for _ in range(TIMES)])
+        )
 
 
 def draw(trial: Trial) -> dict[str, float]:
     found = {"nothing": trial.right(trial.pool[:0])}
-    found |= {f"random {count}": trial.at_random(count) for count in AT_RANDOM if count <= len(trial.pool)}
+    found |= {
+        f"random {count}": trial.at_random(count) for count in AT_RANDOM if count <= len(trial.pool)
+    }
     for name, order in ORDERS.items():
         found[f"{name}, at once"] = trial.at_once(order)
         found[f"{name}, one at a time"] = trial.one_at_a_time(order)
@@ -143,7 +155,9 @@ def worth(means: dict[str, float], right: float) -> float:
     """How many labels at random give as much."""
     counts = [0, *(count for count in AT_RANDOM if f"random {count}" in means)]
     shares = [means["nothing"], *(means[f"random {count}"] for count in counts[1:])]
-    return float(np.interp(right, np.maximum.accumulate(shares) + 1e-9 * np.arange(len(shares)), counts))
+    return float(
+        np.interp(right, np.maximum.accumulate(shares) + 1e-9 * np.arange(len(shares)), counts)
+    )
 
 
 def load(path: Path, leave_out: str, backbone: str) -> tuple[Float32s, NDArray[Any], str]:
@@ -153,14 +167,19 @@ def load(path: Path, leave_out: str, backbone: str) -> tuple[Float32s, NDArray[A
             vectors, labels = file["X"], file["y"]
         return vectors[labels != leave_out], labels[labels != leave_out], backbone
     files = [(label, one) for label, one in find_labelled([path]) if label != leave_out]
-    with tempfile.TemporaryDirectory() as folder, Recognizer(Path(folder, "m.cbcl"), backbone) as recognizer:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Recognizer(Path(folder, "m.cbcl"), backbone) as recognizer,
+    ):
         vectors = recognizer.embed([one for _, one in files])
         seen = recognizer._sight.backbone()
     return vectors, np.array([label for label, _ in files]), f"{seen.name} {seen.fingerprint}"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path)
     parser.add_argument("--leave-out", default="")
     parser.add_argument("--backbone", default="efficientnet-lite0")
@@ -177,7 +196,8 @@ def main() -> None:
     draws = [draw(trial) for trial in trials]
     means = {name: float(np.mean([one[name] for one in draws])) for name in draws[0]}
     print(
-        f"{args.about}, {args.draws} draws: {args.known} known with {args.shots} photos each, {args.new} new,", end=" "
+        f"{args.about}, {args.draws} draws: {args.known} known with {args.shots} photos each, {args.new} new,",
+        end=" ",
     )
     print(f"{args.strangers} strangers")
     usual = means["random 10"] - means["nothing"]

@@ -23,23 +23,38 @@ def timed(contestant: Callable[[], object], calls: int) -> float:
 def medians(contestants: Mapping[str, Callable[[], object]], repetitions: int) -> dict[str, float]:
     """Seconds a call, the contestants taking turns of about 50 ms so that a busy machine is busy for all."""
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
-    turns = {name: max(1, round(0.05 / timed(contestant, 2))) for name, contestant in contestants.items()}
+    turns = {
+        name: max(1, round(0.05 / timed(contestant, 2))) for name, contestant in contestants.items()
+    }
     for _ in range(repetitions):
         for name, contestant in contestants.items():
             seconds[name].append(timed(contestant, turns[name]))
     return {name: float(np.median(times)) for name, times in seconds.items()}
 
 
-def line(work: str, seconds: dict[str, float], ratio: float, target: str, met: bool) -> dict[str, object]:
+def line(
+    work: str, seconds: dict[str, float], ratio: float, target: str, met: bool
+) -> dict[str, object]:
     times = ", ".join(f"{name} {1e3 * value:.4g} ms" for name, value in seconds.items())
-    print(f"{work:<58} {ratio:7.2f} x  (wanted {target}: {'yes' if met else 'NO'})   {times}", flush=True)
+    print(
+        f"{work:<58} {ratio:7.2f} x  (wanted {target}: {'yes' if met else 'NO'})   {times}",
+        flush=True,
+    )
     return {"work": work, "ratio": ratio, "target": target, "met": met, "seconds": seconds}
 
 
-def record(modules: Sequence[ModuleType], results: list[dict[str, object]], **more: object) -> dict[str, object]:
+def record(
+    modules: Sequence[ModuleType], results: list[dict[str, object]], **more: object
+) -> dict[str, object]:
     """The commit, the machine, the versions and what was found, on Linux: it looks the processor up in /proc."""
-    git = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
-    cpu = [row.split(":")[1].strip() for row in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in row]
+    git = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
+    )
+    cpu = [
+        row.split(":")[1].strip()
+        for row in Path("/proc/cpuinfo").read_text().splitlines()
+        if "model name" in row
+    ]
     return {
         "commit": git.stdout.strip(),
         "machine": f"{cpu[0]}, {os.cpu_count()} cores, {platform.system()}",

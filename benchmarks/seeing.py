@@ -70,7 +70,9 @@ def inference(net: Network, numbers: Numbers) -> list[dict[str, object]]:
 
     contest: dict[str, Callable[[], object]] = {
         "cbcl": lambda: one_at_a_time(net, numbers, pool),
-        "cbcl, one after another": lambda: [run(net.on_all_cores, numbers[i : i + 1]) for i in range(MANY)],
+        "cbcl, one after another": lambda: [
+            run(net.on_all_cores, numbers[i : i + 1]) for i in range(MANY)
+        ],
         "cbcl 32": lambda: [run(net.on_all_cores, part) for part in np.split(numbers, MANY // 32)],
         "torch": lambda: eager(1),
         "torch 32": lambda: eager(32),
@@ -81,16 +83,28 @@ def inference(net: Network, numbers: Numbers) -> list[dict[str, object]]:
     seconds = medians(contest, 5)
     one, after, many = (
         seconds[peer] / seconds[ours]
-        for peer, ours in (("torch", "cbcl"), ("torch", "cbcl, one after another"), ("torch 32", "cbcl 32"))
+        for peer, ours in (
+            ("torch", "cbcl"),
+            ("torch", "cbcl, one after another"),
+            ("torch 32", "cbcl 32"),
+        )
     )
     rows = [
         line("Lite0, batches of 1: PyTorch eager / cbcl", seconds, one, ">= 3.5", one >= 3.5),
-        line("Lite0, batches of 1, one after another: PyTorch eager / cbcl", {}, after, ">= 3.5", after >= 3.5),
+        line(
+            "Lite0, batches of 1, one after another: PyTorch eager / cbcl",
+            {},
+            after,
+            ">= 3.5",
+            after >= 3.5,
+        ),
         line("Lite0, batches of 32: PyTorch eager / cbcl", {}, many, ">= 3.5", many >= 3.5),
     ]
     if "int8" in seconds:
         gain = seconds["cbcl"] / seconds["int8"]
-        rows.append(line("Lite0, batches of 1: cbcl / cbcl with int8", {}, gain, ">= 1.3", gain >= 1.3))
+        rows.append(
+            line("Lite0, batches of 1: cbcl / cbcl with int8", {}, gain, ">= 1.3", gain >= 1.3)
+        )
     return rows
 
 
@@ -105,9 +119,14 @@ def end_to_end(net: Network, files: list[Path], numbers: Numbers) -> list[dict[s
         }
         seconds = medians(contest, 9)
         cache.close()
-    share, again = seconds["inference"] / seconds["files"], seconds["files"] / seconds["files seen before"]
+    share, again = (
+        seconds["inference"] / seconds["files"],
+        seconds["files"] / seconds["files seen before"],
+    )
     return [
-        line("from JPEG files: inference alone / all of it", seconds, share, ">= 0.8", share >= 0.8),
+        line(
+            "from JPEG files: inference alone / all of it", seconds, share, ">= 0.8", share >= 0.8
+        ),
         line("from JPEG files: first run / second run", {}, again, ">= 20", again >= 20),
     ]
 
@@ -134,7 +153,9 @@ def large_photos(net: Network, files: list[Path]) -> list[dict[str, object]]:
         ratio = seconds["full"] / seconds["scaled"]
         off = np.abs(scaled().astype(int) - full().astype(int)).mean()
         work = f"12 megapixels, quality {quality}, {len(data) / 1e6:.1f} MB: full decoding / cbcl"
-        rows.append(line(work, seconds, ratio, ">= 8", ratio >= 8) | {"mean_difference_of_255": float(off)})
+        rows.append(
+            line(work, seconds, ratio, ">= 8", ratio >= 8) | {"mean_difference_of_255": float(off)}
+        )
     return rows
 
 
@@ -159,10 +180,20 @@ def teaching(files: list[Path]) -> list[dict[str, object]]:
         for recognizer in opened:
             recognizer.close()
     ratio = seconds["1,000 classes"] / seconds["10 classes"]
-    return [line("teaching 5 photos: memory of 1,000 classes / of 10", seconds, ratio, "<= 1.1", ratio <= 1.1)]
+    return [
+        line(
+            "teaching 5 photos: memory of 1,000 classes / of 10",
+            seconds,
+            ratio,
+            "<= 1.1",
+            ratio <= 1.1,
+        )
+    ]
 
 
-def fill(path: Path, recognizer: Recognizer, count: int, like: Numbers, rng: np.random.Generator) -> None:
+def fill(
+    path: Path, recognizer: Recognizer, count: int, like: Numbers, rng: np.random.Generator
+) -> None:
     from cbcl.memory.rows import MemoryInfo, Settings, StoredClass
     from cbcl.memory.store import Memory
     from cbcl.method.confidence import spread_of
@@ -180,8 +211,13 @@ def fill(path: Path, recognizer: Recognizer, count: int, like: Numbers, rng: np.
 
 
 def importing() -> list[dict[str, object]]:
-    code = "import time; start = time.perf_counter(); import cbcl; print(time.perf_counter() - start)"
-    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(7)]
+    code = (
+        "import time; start = time.perf_counter(); import cbcl; print(time.perf_counter() - start)"
+    )
+    runs = [
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        for _ in range(7)
+    ]
     seconds = float(np.median([float(done.stdout) for done in runs]))
     return [line("import cbcl, in seconds", {"import": seconds}, seconds, "<= 0.5", seconds <= 0.5)]
 
@@ -201,7 +237,15 @@ def main() -> None:
         *teaching(files),
         *importing(),
     ]
-    print(json.dumps(record([cbcl, np, onnxruntime, PIL], results, data=f"{MANY} files of {Path(sys.argv[1]).name}")))
+    print(
+        json.dumps(
+            record(
+                [cbcl, np, onnxruntime, PIL],
+                results,
+                data=f"{MANY} files of {Path(sys.argv[1]).name}",
+            )
+        )
+    )
 
 
 if __name__ == "__main__":

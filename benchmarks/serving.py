@@ -51,7 +51,8 @@ class Pictures:
 
     def __init__(self) -> None:
         photos = [
-            Image.fromarray(getattr(skimage.data, name)()) for name in ("astronaut", "chelsea", "coffee", "rocket")
+            Image.fromarray(getattr(skimage.data, name)())
+            for name in ("astronaut", "chelsea", "coffee", "rocket")
         ]
         rng = np.random.default_rng(0)
         self._files = [_view(photos[number % len(photos)], rng) for number in range(200)]
@@ -68,7 +69,9 @@ def _view(photo: Image.Image, rng: np.random.Generator) -> bytes:
     wide = min(width, height * 4 / 3) * rng.uniform(0.6, 0.95)
     left, top = rng.uniform(0, width - wide), rng.uniform(0, height - wide * 3 / 4)
     file = io.BytesIO()
-    part = photo.resize((640, 480), Image.Resampling.BICUBIC, box=(left, top, left + wide, top + wide * 3 / 4))
+    part = photo.resize(
+        (640, 480), Image.Resampling.BICUBIC, box=(left, top, left + wide, top + wide * 3 / 4)
+    )
     part.save(file, "JPEG", quality=90)
     return file.getvalue()
 
@@ -79,7 +82,9 @@ class Client:
     def __init__(self, address: str) -> None:
         self._connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=120)
 
-    def post(self, route: str, picture: tuple[str, bytes], **fields: str) -> tuple[int, dict[str, Any]]:
+    def post(
+        self, route: str, picture: tuple[str, bytes], **fields: str
+    ) -> tuple[int, dict[str, Any]]:
         parts = [
             f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode()
             for name, value in fields.items()
@@ -109,7 +114,9 @@ def served(memory: Path) -> Iterator[tuple[str, int]]:
     command = [sys.executable, "-m", "cbcl", "teach", str(memory), "--no-browser", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        address = next(found[0] for line in process.stdout if (found := re.search(r"http://\S+", line)))
+        address = next(
+            found[0] for line in process.stdout if (found := re.search(r"http://\S+", line))
+        )
         try:
             yield address, process.pid
         finally:
@@ -157,10 +164,16 @@ def load(folder: Path, requests: int, pictures: Pictures) -> dict[str, Any]:
                 mine.client = Client(address)
             begun = perf_counter()
             if number % 4:
-                kind, (status, _) = "recognize", mine.client.post("/api/recognize", ("picture", pictures()))
+                kind, (status, _) = (
+                    "recognize",
+                    mine.client.post("/api/recognize", ("picture", pictures())),
+                )
             else:
                 label = LABELS[number // 4 % len(LABELS)]
-                kind, (status, _) = "learn", mine.client.post("/api/examples", ("pictures", pictures()), label=label)
+                kind, (status, _) = (
+                    "learn",
+                    mine.client.post("/api/examples", ("pictures", pictures()), label=label),
+                )
             seconds[kind].append(perf_counter() - begun)
             statuses[f"{kind} {status}"] = statuses.get(f"{kind} {status}", 0) + 1
 
@@ -169,7 +182,9 @@ def load(folder: Path, requests: int, pictures: Pictures) -> dict[str, Any]:
         with ThreadPoolExecutor(CLIENTS) as executor:
             for number, _ in enumerate(executor.map(ask, range(requests)), 1):
                 if number % (requests // 10) == 0:
-                    print(f"{number} requests, {perf_counter() - begun:.0f} s, {resident(process):.0f} MB")
+                    print(
+                        f"{number} requests, {perf_counter() - begun:.0f} s, {resident(process):.0f} MB"
+                    )
         took = perf_counter() - begun
         megabytes = watch.end()
         known = sum(label["examples"] for label in Client(address).get("/api/labels")["labels"])
@@ -184,7 +199,10 @@ def load(folder: Path, requests: int, pictures: Pictures) -> dict[str, Any]:
         "examples in the file": on_disk,
         "requests a second": requests / took,
         "milliseconds": {kind: _quantiles(times) for kind, times in seconds.items()},
-        "megabytes": {f"after {share} %": megabytes[len(megabytes) * share // 100] for share in (5, 25, 50, 75)}
+        "megabytes": {
+            f"after {share} %": megabytes[len(megabytes) * share // 100]
+            for share in (5, 25, 50, 75)
+        }
         | {"in the end": megabytes[-1], "most": max(megabytes)},
         "met": {*statuses} == {"recognize 200", "learn 200"}
         and learned == known == on_disk
@@ -222,10 +240,14 @@ def crowd(memory: Path, things: int, pictures: Pictures) -> None:
 
         def another() -> EmbeddedPicture:
             one = seen[rng.integers(len(seen))]
-            vector = (one.vector + rng.normal(scale=0.5, size=one.vector.shape).astype(np.float32)).clip(0)
+            vector = (
+                one.vector + rng.normal(scale=0.5, size=one.vector.shape).astype(np.float32)
+            ).clip(0)
             return EmbeddedPicture(vector, one.jpeg, one.fingerprint)
 
-        recognizer.learn_many({f"thing {number:04}": [another() for _ in range(5)] for number in range(things)})
+        recognizer.learn_many(
+            {f"thing {number:04}": [another() for _ in range(5)] for number in range(things)}
+        )
 
 
 def teaching(folder: Path, things: int, pictures: Pictures, times: int = 40) -> list[float]:
@@ -264,17 +286,31 @@ def main() -> None:
             )
             print(json.dumps(results[-1]))
         ratio = middle[1000] / middle[10]
-        results.append({"work": "the same, 1,000 things / 10", "ratio": ratio, "target": "<= 2", "met": ratio <= 2})
+        results.append(
+            {
+                "work": "the same, 1,000 things / 10",
+                "ratio": ratio,
+                "target": "<= 2",
+                "met": ratio <= 2,
+            }
+        )
         loaded = load(folder, requests, pictures)
         alone = peer(folder, min(requests, 2000), pictures)
         results += [
             loaded,
-            {"work": "requests a second: server / library", "ratio": loaded["requests a second"] / alone},
+            {
+                "work": "requests a second: server / library",
+                "ratio": loaded["requests a second"] / alone,
+            },
         ]
         for result in results[-3:]:
             print(json.dumps(result))
     modules = [cbcl, fastapi, np, onnxruntime, uvicorn]
-    print(json.dumps(record(modules, results, data="four photographs of scikit-image, views of 640 x 480")))
+    print(
+        json.dumps(
+            record(modules, results, data="four photographs of scikit-image, views of 640 x 480")
+        )
+    )
 
 
 if __name__ == "__main__":

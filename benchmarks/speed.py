@@ -18,7 +18,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-os.environ.setdefault("OPENBLAS_CORETYPE", "SkylakeX" if "avx512f" in Path("/proc/cpuinfo").read_text() else "Haswell")
+os.environ.setdefault(
+    "OPENBLAS_CORETYPE", "SkylakeX" if "avx512f" in Path("/proc/cpuinfo").read_text() else "Haswell"
+)
 
 import faiss
 import numpy as np
@@ -75,7 +77,9 @@ def radius_for(vectors: Floats, centroids: int) -> float:
     low, high = 0.0, float(np.linalg.norm(vectors.max(axis=0) - vectors.min(axis=0)))
     for _ in range(20):
         middle = (low + high) / 2
-        low, high = (middle, high) if len(agg_var(vectors, middle).counts) > centroids else (low, middle)
+        low, high = (
+            (middle, high) if len(agg_var(vectors, middle).counts) > centroids else (low, middle)
+        )
     return high
 
 
@@ -90,7 +94,15 @@ def learn_small() -> list[dict[str, object]]:
         }
         seconds = medians(contest, 7)
         ratio = seconds["loop"] / seconds["cbcl"]
-        rows.append(line(f"Agg-Var 500 x {D}, {m} centroids: loop / cbcl", seconds, ratio, ">= 80", ratio >= 80))
+        rows.append(
+            line(
+                f"Agg-Var 500 x {D}, {m} centroids: loop / cbcl",
+                seconds,
+                ratio,
+                ">= 80",
+                ratio >= 80,
+            )
+        )
     return rows
 
 
@@ -126,7 +138,9 @@ def predict() -> list[dict[str, object]]:
         "faiss": lambda: flat.search(queries, n),
     }
     seconds = medians(contest, 7)
-    slower, sk, fa = (seconds[name] / seconds["cbcl"] for name in ("sgemm", "scikit-learn", "faiss"))
+    slower, sk, fa = (
+        seconds[name] / seconds["cbcl"] for name in ("sgemm", "scikit-learn", "faiss")
+    )
     work = f"predict {q:,} x {D} over {m:,} centroids, n = {n}"
     rows = [
         line(f"{work}: cbcl / sgemm", seconds, 1 / slower, "<= 1.3", 1 / slower <= 1.3),
@@ -140,7 +154,12 @@ def predict() -> list[dict[str, object]]:
 
     seconds = medians({"cbcl": lambda: learner.predict(one), "numpy": plain}, 21)
     ratio = seconds["cbcl"] / seconds["numpy"]
-    return [*rows, line(f"predict 1 over {m:,}: cbcl / numpy argpartition", seconds, ratio, "<= 1", ratio <= 1)]
+    return [
+        *rows,
+        line(
+            f"predict 1 over {m:,}: cbcl / numpy argpartition", seconds, ratio, "<= 1", ratio <= 1
+        ),
+    ]
 
 
 def memory() -> list[dict[str, object]]:
@@ -162,7 +181,9 @@ learner = CBCLClassifier(radius=0.0, n_voters=10).fit(x[:12_000], y[:12_000])
 learner.predict(x)
 print(peak() - before, learner.n_centroids_, learner.centroids_.nbytes / 2**20)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
     added, m, held = float(done[0]), int(done[1]), float(done[2])
     print(
         f"learning 12,000 x {D} as {m:,} centroids and predicting 60,000 adds {added:.0f} MB at most, of which the "

@@ -26,7 +26,9 @@ def ratios(name: str) -> str:
         if "ratio" in same[0]:
             found = [result["ratio"] for result in same]
             spread = f"{min(found):.2f} to {max(found):.2f}"
-            rows.append(f"| {same[0]['work']} | {np.median(found):.2f} | {spread} | {same[0]['target']} |")
+            rows.append(
+                f"| {same[0]['work']} | {np.median(found):.2f} | {spread} | {same[0]['target']} |"
+            )
     return "\n".join(rows)
 
 
@@ -55,7 +57,9 @@ def asking() -> str:
     for line in (RESULTS / "asking.jsonl").read_text().splitlines():
         record = json.loads(line)
         how, found = record["protocol"], {result["order"]: result for result in record["results"]}
-        right = " | ".join(f"{100 * found[name]['right']:.1f}" for name in ("nothing", "random 10", CHOSEN))
+        right = " | ".join(
+            f"{100 * found[name]['right']:.1f}" for name in ("nothing", "random 10", CHOSEN)
+        )
         about = f"{record['about']} | {how['known']} + {how['new']} | {how['shots']} | {how['strangers']}"
         rows.append(f"| {about} | {right} | {found[CHOSEN]['worth']:.0f} labels |")
     return "\n".join(rows)
@@ -70,9 +74,13 @@ def serving() -> str:
     timed = {result["work"]: result["milliseconds"] for result in taught}
     timed |= {f"under load: {kind}": times for kind, times in loaded["milliseconds"].items()}
     for work, times in timed.items():
-        rows.append(f"| {work} | {times['50 %']:.0f} | {times['95 %']:.0f} | {times['100 %']:.0f} |")
+        rows.append(
+            f"| {work} | {times['50 %']:.0f} | {times['95 %']:.0f} | {times['100 %']:.0f} |"
+        )
     megabytes = ", ".join(f"{when} {size:.0f}" for when, size in loaded["megabytes"].items())
-    answers = ", ".join(f"{many:,} x {status}" for status, many in sorted(loaded["statuses"].items()))
+    answers = ", ".join(
+        f"{many:,} x {status}" for status, many in sorted(loaded["statuses"].items())
+    )
     return "\n".join(
         [
             *rows,

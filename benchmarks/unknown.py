@@ -40,22 +40,35 @@ ASKED = 30  # photos of a class, at most
 
 def calibration_error(confidences: NDArray[Any], right: NDArray[Any]) -> float:
     bins = np.minimum((confidences * 10).astype(int), 9)
-    gaps = [abs(confidences[bins == b].mean() - right[bins == b].mean()) * np.mean(bins == b) for b in np.unique(bins)]
+    gaps = [
+        abs(confidences[bins == b].mean() - right[bins == b].mean()) * np.mean(bins == b)
+        for b in np.unique(bins)
+    ]
     return float(np.sum(gaps))
 
 
 def draw(
-    vectors: NDArray[np.float32], labels: NDArray[Any], known: int, shots: int, at_first: float, seed: int
+    vectors: NDArray[np.float32],
+    labels: NDArray[Any],
+    known: int,
+    shots: int,
+    at_first: float,
+    seed: int,
 ) -> dict[str, float]:
     rng = np.random.default_rng(seed)
     classes = rng.permutation(np.unique(labels))
     rows = {label: rng.permutation(np.flatnonzero(labels == label)) for label in classes}
     learned = np.concatenate([rows[label][:shots] for label in classes[:known]])
     asked = np.concatenate([rows[label][shots : shots + ASKED] for label in classes[:known]])
-    strange = rng.permutation(np.concatenate([rows[label] for label in classes[known:]]))[: len(asked)]
+    strange = rng.permutation(np.concatenate([rows[label] for label in classes[known:]]))[
+        : len(asked)
+    ]
 
     knowledge = learn(None, vectors[learned], labels[learned], Options())
-    spreads = [spread_of(vectors[learned][labels[learned] == label], knowledge.radius) for label in knowledge.concepts]
+    spreads = [
+        spread_of(vectors[learned][labels[learned] == label], knowledge.radius)
+        for label in knowledge.concepts
+    ]
     scale = Scale.of(spreads, knowledge.index, at_first)
     of_known, of_unknown = (answers(vectors[some], knowledge, scale) for some in (asked, strange))
     right = np.array([answer.ranking[0].label for answer in of_known]) == labels[asked]
@@ -63,13 +76,21 @@ def draw(
         "right": float(right.mean()),
         "refused": _refused(of_known),
         "found": _refused(of_unknown),
-        "area": _area([answer.strangeness for answer in of_known], [answer.strangeness for answer in of_unknown]),
-        "area_by_distance_alone": _area(*([one.evidence[0].distance for one in of] for of in (of_known, of_unknown))),
+        "area": _area(
+            [answer.strangeness for answer in of_known],
+            [answer.strangeness for answer in of_unknown],
+        ),
+        "area_by_distance_alone": _area(
+            *([one.evidence[0].distance for one in of] for of in (of_known, of_unknown))
+        ),
         "calibration_error": calibration_error(
             np.array([answer.confidence for answer in [*of_known, *of_unknown]]),
             np.array(
                 [
-                    *(answer.label == label for answer, label in zip(of_known, labels[asked], strict=True)),
+                    *(
+                        answer.label == label
+                        for answer, label in zip(of_known, labels[asked], strict=True)
+                    ),
                     *(answer.label is None for answer in of_unknown),
                 ]
             ),
@@ -86,7 +107,9 @@ def _refused(some: list[Answer]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--leave-out", default="")
     parser.add_argument("--backbone", default="efficientnet-lite0")
@@ -95,7 +118,9 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--about", help="the data set's name", required=True)
     args = parser.parse_args()
-    files = [(label, path) for label, path in find_labelled([args.folder]) if label != args.leave_out]
+    files = [
+        (label, path) for label, path in find_labelled([args.folder]) if label != args.leave_out
+    ]
     with (
         tempfile.TemporaryDirectory() as folder,
         Recognizer(Path(folder, "m.cbcl"), args.backbone) as recognizer,
@@ -108,7 +133,9 @@ def main() -> None:
         backbone = recognizer._sight.backbone()
     labels = np.array([label for label, _ in files])
     at_first = limit_at_first(backbone.name)
-    draws = [draw(vectors, labels, args.known, args.shots, at_first, seed) for seed in range(args.draws)]
+    draws = [
+        draw(vectors, labels, args.known, args.shots, at_first, seed) for seed in range(args.draws)
+    ]
     means = {name: float(np.mean([one[name] for one in draws])) for name in draws[0]}
     print(
         f"{args.about}, {args.backbone}: {args.known} known, {args.shots} shots: "
@@ -119,7 +146,13 @@ def main() -> None:
         [dict(means)],
         about=args.about,
         backbone=f"{backbone.name} {backbone.fingerprint}",
-        protocol={"known": args.known, "shots": args.shots, "seeds": args.draws, "asked": ASKED, "photos": len(files)},
+        protocol={
+            "known": args.known,
+            "shots": args.shots,
+            "seeds": args.draws,
+            "asked": ASKED,
+            "photos": len(files),
+        },
         draws=draws,
     )
     with RECORDS.open("a") as file:

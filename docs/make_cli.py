@@ -19,8 +19,12 @@ there are tables, colours and a progress bar; in a pipe, lines with tabs. Ctrl-C
 """
 
 
-def sections(command: click.Command, name: str, parent: click.Context | None = None) -> Iterator[str]:
-    context = command.make_context(name.split()[-1], ["--help"], parent, resilient_parsing=True, terminal_width=100)
+def sections(
+    command: click.Command, name: str, parent: click.Context | None = None
+) -> Iterator[str]:
+    context = command.make_context(
+        name.split()[-1], ["--help"], parent, resilient_parsing=True, terminal_width=100
+    )
     yield f"## {name}\n\n```text\n{command.get_help(context)}\n```\n"
     if isinstance(command, click.Group):
         for each, sub in sorted(command.commands.items()):

@@ -45,7 +45,9 @@ NEVER_TAUGHT = {
     "moon": "skimage/data/moon.png",
     "retina": "skimage/data/retina.jpg",
 }
-ASKED_FROM = {"motorcycle": "skimage/data/motorcycle_right.png"}  # a stereo pair: the other eye's photograph
+ASKED_FROM = {
+    "motorcycle": "skimage/data/motorcycle_right.png"
+}  # a stereo pair: the other eye's photograph
 
 AT_A_TIME = 2
 SHOTS = 3  # views to learn a thing from
@@ -154,14 +156,18 @@ def save_view(image: Image.Image, rng: np.random.Generator, path: Path) -> None:
     size = np.array(image.size)
     angle = np.radians(rng.uniform(-12, 12))
     turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
-    corners = np.array([[-1, -1], [-1, 1], [1, 1], [1, -1]]) * size / 2 * rng.uniform(0.6, 0.9)  # (4, 2)
+    corners = (
+        np.array([[-1, -1], [-1, 1], [1, 1], [1, -1]]) * size / 2 * rng.uniform(0.6, 0.9)
+    )  # (4, 2)
     corners = corners * rng.uniform(0.92, 1.08, (4, 2)) @ turn
     corners *= min(1.0, *(size / np.ptp(corners, axis=0)))  # so that all four can lie inside
     corners += rng.random(2) * (size - np.ptp(corners, axis=0)) - corners.min(axis=0)
     if rng.random() < 0.5:
         corners = corners[::-1]  # mirrored
     width, height = (size * rng.uniform(200, 400) / size.max()).round().astype(int).tolist()
-    view = image.transform((width, height), Image.Transform.QUAD, corners.ravel().tolist(), Image.Resampling.BICUBIC)
+    view = image.transform(
+        (width, height), Image.Transform.QUAD, corners.ravel().tolist(), Image.Resampling.BICUBIC
+    )
     view = ImageEnhance.Brightness(view).enhance(rng.uniform(0.6, 1.4))
     view = ImageEnhance.Contrast(view).enhance(rng.uniform(0.75, 1.25))
     view = ImageEnhance.Color(view).enhance(rng.uniform(0.6, 1.3))
@@ -170,7 +176,10 @@ def save_view(image: Image.Image, rng: np.random.Generator, path: Path) -> None:
 
 
 def ask(things: Recognizer, names: Iterable[str], photos: Path) -> Answers:
-    return {name: [things.recognize(path) for path in sorted((photos / name).glob("asked-*"))] for name in names}
+    return {
+        name: [things.recognize(path) for path in sorted((photos / name).glob("asked-*"))]
+        for name in names
+    }
 
 
 def score(learned: Sequence[str], answers: Answers, centroids: int) -> Score:
@@ -193,13 +202,17 @@ def cells_of(row: Score) -> list[str]:
 
 def line_of(cells: Sequence[str]) -> str:
     return "  ".join(
-        f"{cell:{'<' if width < 0 else '>'}{abs(width)}}" for cell, width in zip(cells, WIDTHS, strict=True)
+        f"{cell:{'<' if width < 0 else '>'}{abs(width)}}"
+        for cell, width in zip(cells, WIDTHS, strict=True)
     )
 
 
 def bits_of(things: Recognizer) -> dict[str, tuple[bytes, bytes]]:
     """All that is known of each thing: its centroids, and how many photos stand behind each."""
-    return {name: (known.centroids.tobytes(), known.counts.tobytes()) for name, known in things.concepts().items()}
+    return {
+        name: (known.centroids.tobytes(), known.counts.tobytes())
+        for name, known in things.concepts().items()
+    }
 
 
 def page_of(scores: Sequence[Score], answers: Answers, photos: Path) -> str:
@@ -218,7 +231,10 @@ def page_of(scores: Sequence[Score], answers: Answers, photos: Path) -> str:
         asked=ASKED,
         never=escape(", ".join(NEVER_TAUGHT)),
         seed=SEED,
-        numbers="\n".join(f"<div><dt>{escape(what)}</dt><dd>{share:.1%}</dd></div>" for what, share in numbers.items()),
+        numbers="\n".join(
+            f"<div><dt>{escape(what)}</dt><dd>{share:.1%}</dd></div>"
+            for what, share in numbers.items()
+        ),
         titles="".join(f'<th scope="col">{escape(title)}</th>' for title in TITLES),
         steps="\n".join(step_of(row) for row in scores),
         contents="\n".join(entry_of(name, some) for name, some in answers.items()),
@@ -238,8 +254,14 @@ def entry_of(name: str, answers: Sequence[Answer]) -> str:
 
 def section_of(name: str, answers: Sequence[Answer], photos: Path) -> str:
     """All answers about one thing, beside what it was taught from."""
-    taught = "".join(picture_of(path, f"{name}, taught") for path in sorted(photos.glob("taught-*")))
-    shown = f'<figure class="taught"><figcaption>taught from</figcaption>{taught}</figure>' if name in TAUGHT else ""
+    taught = "".join(
+        picture_of(path, f"{name}, taught") for path in sorted(photos.glob("taught-*"))
+    )
+    shown = (
+        f'<figure class="taught"><figcaption>taught from</figcaption>{taught}</figure>'
+        if name in TAUGHT
+        else ""
+    )
     wanted = "called by their name" if name in TAUGHT else "called unknown, as they should be"
     cards = "\n".join(card_of(name, answer) for answer in answers)
     return f"""<section id="{anchor_of(name)}" class="{kind_of(name)}">
@@ -282,7 +304,9 @@ def card_of(name: str, answer: Answer) -> str:
 
 
 def reason_of(reason: Reason) -> str:
-    thumbnails = "".join(image_of(one.jpeg, f"{reason.label}, as learned") for one in reason.examples)
+    thumbnails = "".join(
+        image_of(one.jpeg, f"{reason.label}, as learned") for one in reason.examples
+    )
     return f"""<div class="reason"><div class="thumbs">{thumbnails}</div>
 <p>nearest: <strong>{escape(reason.label)}</strong><br>
 {reason.pictures} photos, distance {reason.distance:.1f}</p></div>"""
@@ -324,6 +348,10 @@ def image_of(jpeg: bytes, words: str) -> str:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", nargs="?", type=Path, help="where to work (default: a new temporary folder)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "folder", nargs="?", type=Path, help="where to work (default: a new temporary folder)"
+    )
     main(parser.parse_args().folder)

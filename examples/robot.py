@@ -26,7 +26,9 @@ from cbcl.client import Client
 def frames(folder: str | None) -> Iterator[bytes]:
     """What the robot sees, as files of pictures."""
     if folder is not None:
-        yield from cycle([path.read_bytes() for path in sorted(Path(folder).iterdir()) if path.is_file()])
+        yield from cycle(
+            [path.read_bytes() for path in sorted(Path(folder).iterdir()) if path.is_file()]
+        )
         return
     import cv2  # pip install opencv-python
 
@@ -52,7 +54,9 @@ def main(url: str, folder: str | None = None) -> None:
                 print(f"I see {sees}.", flush=True)
                 said = sees
             if names and names[0]:
-                robot.learn(names[0], seen=[answer["seen"]])  # the very frame that was answered: it is not sent again
+                robot.learn(
+                    names[0], seen=[answer["seen"]]
+                )  # the very frame that was answered: it is not sent again
                 print(f"So this is {names.popleft()}.", flush=True)
         except LabelError as error:  # which no other frame would change
             print(error, file=sys.stderr, flush=True)

@@ -4,7 +4,14 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from cbcl.errors import BackboneError, CBCLError, LabelError, MemoryFileError, PictureError, WeightsError
+from cbcl.errors import (
+    BackboneError,
+    CBCLError,
+    LabelError,
+    MemoryFileError,
+    PictureError,
+    WeightsError,
+)
 
 if TYPE_CHECKING:
     from cbcl.method.budget import merge, reduce, remove

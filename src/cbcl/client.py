@@ -15,7 +15,14 @@ from urllib.parse import parse_qs, quote, urlsplit
 from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 from uuid import uuid4
 
-from cbcl.errors import BackboneError, CBCLError, LabelError, MemoryFileError, PictureError, first_line
+from cbcl.errors import (
+    BackboneError,
+    CBCLError,
+    LabelError,
+    MemoryFileError,
+    PictureError,
+    first_line,
+)
 
 Picture: TypeAlias = str | os.PathLike[str] | bytes  # a file, or the bytes of one
 
@@ -55,14 +62,20 @@ class Client:
     """
 
     def __init__(
-        self, url: str, token: str | None = None, *, certificate: str | os.PathLike[str] | None = None
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        certificate: str | os.PathLike[str] | None = None,
     ) -> None:
         try:
             parts = urlsplit(url)
         except ValueError as error:
             raise CBCLError(f"{url!r} is no address: {error}.") from error
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise CBCLError(f"{url!r} is no address of a server: give one such as http://127.0.0.1:8737.")
+            raise CBCLError(
+                f"{url!r} is no address of a server: give one such as http://127.0.0.1:8737."
+            )
         self.url = f"{parts.scheme}://{parts.netloc}"
         self._token = token or next(iter(parse_qs(parts.query).get("token", [])), None)
         context = _context(certificate) if parts.scheme == "https" else None
@@ -75,7 +88,10 @@ class Client:
 
     def labels(self) -> dict[str, int]:
         """What is known, and from how many pictures."""
-        return {thing["label"]: thing["examples"] for thing in self._json("GET", "/api/labels")["labels"]}
+        return {
+            thing["label"]: thing["examples"]
+            for thing in self._json("GET", "/api/labels")["labels"]
+        }
 
     def learn(
         self, label: str, pictures: Picture | Iterable[Picture] = (), *, seen: Iterable[str] = ()
@@ -93,7 +109,9 @@ class Client:
 
     def recognize_many(self, pictures: Iterable[Picture]) -> list[dict[str, Any]]:
         """An answer for each picture, in their order; in place of one that cannot be read, its error."""
-        answers: list[dict[str, Any]] = self._form("/api/recognize-many", [], "pictures", _each(pictures))["answers"]
+        answers: list[dict[str, Any]] = self._form(
+            "/api/recognize-many", [], "pictures", _each(pictures)
+        )["answers"]
         return answers
 
     def forget(self, label: str, *, for_good: bool = False) -> None:
@@ -119,7 +137,10 @@ class Client:
 
     def examples(self, label: str) -> list[int]:
         """The numbers of a label's examples that are kept, in the order learned."""
-        return [one["example"] for one in self._json("GET", f"/api/examples?label={quote(label, safe='')}")["kept"]]
+        return [
+            one["example"]
+            for one in self._json("GET", f"/api/examples?label={quote(label, safe='')}")["kept"]
+        ]
 
     def thumbnail(self, example: int) -> bytes:
         """A small picture of an example, as JPEG."""
@@ -135,13 +156,17 @@ class Client:
         try:
             Path(path).write_bytes(memory)
         except OSError as error:
-            raise MemoryFileError(f"{path} cannot be written: {error.strerror or error}.") from error
+            raise MemoryFileError(
+                f"{path} cannot be written: {error.strerror or error}."
+            ) from error
 
     def adopt(self, path: str | os.PathLike[str]) -> dict[str, Any]:
         """Have the server learn all that a memory file knows."""
         return self._form("/api/import", [], "memory", [path], MemoryFileError)
 
-    def _json(self, method: str, address: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def _json(
+        self, method: str, address: str, body: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         data = None if body is None else json.dumps(body).encode()
         return self._told(self._send(method, address, data, "application/json"))
 
@@ -160,7 +185,9 @@ class Client:
             name = "picture" if isinstance(file, bytes) else Path(file).name
             parts.append(_part(boundary, field, data, name))
         body = b"".join([*parts, f"--{boundary}--\r\n".encode()])
-        return self._told(self._send("POST", address, body, f"multipart/form-data; boundary={boundary}"))
+        return self._told(
+            self._send("POST", address, body, f"multipart/form-data; boundary={boundary}")
+        )
 
     def _told(self, answer: bytes) -> dict[str, Any]:
         try:
@@ -193,7 +220,9 @@ class Client:
                 raise _told(error) from None
         except (URLError, OSError, HTTPException, ValueError) as error:
             reason = getattr(error, "reason", None) or first_line(error)
-            raise CBCLError(f"no answer from {self.url}: {reason}. Does `cbcl teach` run there?") from error
+            raise CBCLError(
+                f"no answer from {self.url}: {reason}. Does `cbcl teach` run there?"
+            ) from error
 
 
 def _each(pictures: Picture | Iterable[Picture]) -> Iterable[Picture]:
@@ -211,7 +240,9 @@ def _context(certificate: str | os.PathLike[str] | None) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=certificate)
     except OSError as error:  # of which one of TLS is one
-        raise CBCLError(f"{certificate} is no certificate that can be used: {error.strerror or error}.") from error
+        raise CBCLError(
+            f"{certificate} is no certificate that can be used: {error.strerror or error}."
+        ) from error
 
 
 def _part(boundary: str, name: str, data: bytes, filename: str | None = None) -> bytes:

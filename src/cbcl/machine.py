@@ -17,7 +17,9 @@ def _controller() -> ThreadpoolController:
 
 def blas_threads() -> int:
     """The threads a matrix product would be given now."""
-    return max((pool["num_threads"] for pool in _controller().select(user_api="blas").info()), default=1)
+    return max(
+        (pool["num_threads"] for pool in _controller().select(user_api="blas").info()), default=1
+    )
 
 
 class _Shared:

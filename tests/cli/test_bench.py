@@ -42,7 +42,9 @@ def refused(*words: object) -> str:
     return result.output
 
 
-def run_digits(results: Path, *words: object, learner: str = "cbcl,ncm", orders: int = 2) -> list[object]:
+def run_digits(
+    results: Path, *words: object, learner: str = "cbcl,ncm", orders: int = 2
+) -> list[object]:
     protocol = ("--increment", 2, "--shots", 5, "--learner", learner, "--orders", orders)
     return ["run", "digits", *protocol, "--workers", 1, "--results", results, *words]
 
@@ -65,14 +67,33 @@ def test_the_list_has_all_data_sets_and_learners(empty: Path) -> None:
         assert f"\n{name}\t{kind.words}\n" in listed
     for name in ("cifar100", "cifar10", "caltech101", "cub200", "digits"):
         assert f"\n{name}\tno vectors yet\n" in listed
-    said("run", "digits", "--learner", "ncm", "--orders", 1, "--results", empty / "results", "--workers", 1)
+    said(
+        "run",
+        "digits",
+        "--learner",
+        "ncm",
+        "--orders",
+        1,
+        "--results",
+        empty / "results",
+        "--workers",
+        1,
+    )
     assert "\ndigits\tidentity\n" in said("list")
 
 
 def test_learners_are_run_recorded_and_shown_and_nothing_is_run_twice(tmp_path: Path) -> None:
     shown = said(*run_digits(tmp_path))
     titles, *rows = (line.split("\t") for line in shown.splitlines())
-    assert titles == ["learner", "average", "last", "last, mean of classes", "MB", "s learning", "orders"]
+    assert titles == [
+        "learner",
+        "average",
+        "last",
+        "last, mean of classes",
+        "MB",
+        "s learning",
+        "orders",
+    ]
     records = read(tmp_path)
     assert len(records) == 4
     assert [row[0] for row in rows] == ["cbcl", "ncm"]
@@ -84,7 +105,12 @@ def test_learners_are_run_recorded_and_shown_and_nothing_is_run_twice(tmp_path: 
         assert orders == "2"
     for record in records:
         run = record["run"]
-        assert (run["data"], run["backbone"], run["increment"], run["shots"]) == ("digits", "identity", 2, 5)
+        assert (run["data"], run["backbone"], run["increment"], run["shots"]) == (
+            "digits",
+            "identity",
+            2,
+            5,
+        )
         assert run["seed"] in (0, 1)
         assert 0.85 < average(record) < 0.95
     before = (tmp_path / "study-digits.jsonl").read_bytes()
@@ -96,12 +122,27 @@ def test_learners_are_run_recorded_and_shown_and_nothing_is_run_twice(tmp_path: 
 
 def test_every_option_reaches_the_run(tmp_path: Path) -> None:
     protocol = ["--increment", 1, "--base", 2, "--shots", 7, "--classes", 6, "--max-centroids", 9]
-    said("run", "digits", *protocol, "--learner", " cbcl, ncm,", "--orders", 1, "--workers", 1, "--results", tmp_path)
+    said(
+        "run",
+        "digits",
+        *protocol,
+        "--learner",
+        " cbcl, ncm,",
+        "--orders",
+        1,
+        "--workers",
+        1,
+        "--results",
+        tmp_path,
+    )
     first, second = read(tmp_path)
     given = {"increment": 1, "base": 2, "shots": 7, "classes": 6, "seed": 0}
     assert {name: first["run"][name] for name in given} == given
     assert first["increments"] == [2, 1, 1, 1, 1]
-    assert (first["run"]["max_centroids"], second["run"]["max_centroids"]) == (9, None)  # which means nothing to ncm
+    assert (first["run"]["max_centroids"], second["run"]["max_centroids"]) == (
+        9,
+        None,
+    )  # which means nothing to ncm
     assert max(first["centroids"]) <= 9
 
 
@@ -119,7 +160,9 @@ def test_what_fails_is_told_and_the_rest_is_run(workers: int, tmp_path: Path) ->
     assert [line.split("\t")[0] for line in result.stdout.splitlines()] == ["learner", "ncm"]
     first, second = sorted(result.stderr.splitlines())
     for seed, line in enumerate((first, second)):
-        assert line.startswith(f"left out: cbcl on digits, seed {seed}: max_centroids=1 cannot hold 2 classes")
+        assert line.startswith(
+            f"left out: cbcl on digits, seed {seed}: max_centroids=1 cannot hold 2 classes"
+        )
     assert len(read(tmp_path)) == 2
 
 
@@ -143,7 +186,9 @@ def test_ctrl_c_is_told_the_same_anywhere(
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(place, stopped)
-    assert refused(*words) == "Error: stopped. What was finished is kept; the same command goes on.\n"
+    assert (
+        refused(*words) == "Error: stopped. What was finished is kept; the same command goes on.\n"
+    )
 
 
 def test_one_order_has_no_spread(tmp_path: Path) -> None:
@@ -163,7 +208,9 @@ def test_an_unknown_learner_is_told_with_those_known(tmp_path: Path) -> None:
     assert not (tmp_path / "results").exists()
 
 
-def test_what_is_not_there_is_told_with_the_command_that_makes_it(empty: Path, tmp_path: Path) -> None:
+def test_what_is_not_there_is_told_with_the_command_that_makes_it(
+    empty: Path, tmp_path: Path
+) -> None:
     told = refused("run", "mnist", "--results", tmp_path / "results")
     assert "there is no data set 'mnist': there are cifar100" in told
     told = refused("run", "cub200", "--results", tmp_path / "results")
@@ -190,9 +237,19 @@ def test_records_that_are_broken_are_told_with_file_and_line(tmp_path: Path) -> 
 def test_wrong_usage_exits_2(tmp_path: Path) -> None:
     nobody = [["run", "digits", "--learner", names] for names in ("", " ", " , ,")]
     nothing = [[command, name] for command in ("run", "vectors") for name in ("", "  ")]
-    others = [["run"], ["run", "digits", "--shots", "0"], ["run", "digits", "--orders", "0"], ["fly"]]
+    others = [
+        ["run"],
+        ["run", "digits", "--shots", "0"],
+        ["run", "digits", "--orders", "0"],
+        ["fly"],
+    ]
     for words in [*nobody, *nothing, *others]:
-        assert bench(*words, *(["--results", tmp_path / "results"] if words[0] == "run" else [])).exit_code == 2
+        assert (
+            bench(
+                *words, *(["--results", tmp_path / "results"] if words[0] == "run" else [])
+            ).exit_code
+            == 2
+        )
     assert not (tmp_path / "results").exists()
 
 
@@ -203,7 +260,9 @@ def test_the_report_is_a_page_and_markdown_made_of_the_records(tmp_path: Path) -
     assert said("report", "--results", results) == f"wrote {page}, from 4 runs.\n"
     assert page.read_text().startswith("<!")
     page.unlink()
-    told = said("report", "--results", results, "--html", tmp_path / "page.html", "--markdown", tables)
+    told = said(
+        "report", "--results", results, "--html", tmp_path / "page.html", "--markdown", tables
+    )
     assert told == f"wrote {tmp_path / 'page.html'} and {tables}, from 4 runs.\n"
     assert not page.exists()
     assert "|" in tables.read_text()
@@ -214,7 +273,10 @@ def test_the_report_is_a_page_and_markdown_made_of_the_records(tmp_path: Path) -
 
 def test_without_records_there_is_nothing_to_report(tmp_path: Path) -> None:
     told = refused("report", "--results", tmp_path / "none")
-    assert f"there are no records in {tmp_path / 'none'}: `cbcl bench run` and `cbcl bench paper` make some" in told
+    assert (
+        f"there are no records in {tmp_path / 'none'}: `cbcl bench run` and `cbcl bench paper` make some"
+        in told
+    )
     assert [*tmp_path.iterdir()] == []
 
 
@@ -224,7 +286,9 @@ def test_the_paper_needs_vectors_and_says_which(empty: Path, tmp_path: Path) -> 
     wanted = experiments.paper(1)
     missing = {(run.data, run.backbone) for run in wanted}
     assert len(missing) == 8
-    assert result.stdout.startswith(f"0 of {len(wanted)} runs are recorded in {tmp_path / 'results'} (")
+    assert result.stdout.startswith(
+        f"0 of {len(wanted)} runs are recorded in {tmp_path / 'results'} ("
+    )
     assert sorted(result.stderr.splitlines()) == sorted(
         f"left out: {data} through {name}: `cbcl bench vectors {data} --data DIR --backbone {name}` makes them."
         for data, name in missing
@@ -250,19 +314,47 @@ def test_what_ctrl_c_stops_goes_on_with_the_same_command(tmp_path: Path) -> None
     done = len(read(tmp_path))
     assert 3 <= done < 30
     assert stopped.count(b"\n") == done
-    said("run", "digits", "--increment", 2, "--learner", "flb", "--orders", done + 2, "--results", tmp_path)
+    said(
+        "run",
+        "digits",
+        "--increment",
+        2,
+        "--learner",
+        "flb",
+        "--orders",
+        done + 2,
+        "--results",
+        tmp_path,
+    )
     assert path.read_bytes().startswith(stopped)
     assert {record["run"]["seed"] for record in read(tmp_path)} >= {*range(done + 2)}
 
 
-def test_a_folder_of_pictures_is_seen_learned_and_recognized(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_pictures_is_seen_learned_and_recognized(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     folders(Path("things"), count=10)
     told = said("vectors", "things")
-    assert told.startswith("folder things through efficientnet-lite0: 40 pictures of 4 classes, 1280 numbers each (")
+    assert told.startswith(
+        "folder things through efficientnet-lite0: 40 pictures of 4 classes, 1280 numbers each ("
+    )
     assert kept()["folder things"] == ["efficientnet-lite0"]
     assert "\nfolder things\tefficientnet-lite0\n" in said("list")
-    shown = said("run", "things", "--increment", 2, "--shots", 3, "--orders", 2, "--workers", 1, "--results", "out")
+    shown = said(
+        "run",
+        "things",
+        "--increment",
+        2,
+        "--shots",
+        3,
+        "--orders",
+        2,
+        "--workers",
+        1,
+        "--results",
+        "out",
+    )
     assert [line.split("\t")[0] for line in shown.splitlines()] == ["learner", "cbcl", "ncm"]
     records: list[Any] = read(Path("out"))
     assert len(records) == 4
@@ -277,6 +369,9 @@ def test_a_folder_of_pictures_is_seen_learned_and_recognized(tmp_path: Path, mon
     assert json.loads(before.splitlines()[0]) in records
     assert str(tmp_path).encode() not in before  # where it was is nobody's business
     for name in ("./things", "things/", tmp_path / "things", "../" + tmp_path.name + "/things//"):
-        assert said("run", name, "--increment", 2, "--shots", 3, "--orders", 2, "--results", "out") == shown
+        assert (
+            said("run", name, "--increment", 2, "--shots", 3, "--orders", 2, "--results", "out")
+            == shown
+        )
         assert path.read_bytes() == before
     assert len(kept()) == len([name for name in kept() if name != "folder things"]) + 1

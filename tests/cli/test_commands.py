@@ -49,7 +49,9 @@ def memory(photos: Path, tmp_path: Path) -> Path:
     return tmp_path / "things.cbcl"
 
 
-def all_commands(command: click.Command = main, name: str = "cbcl") -> list[tuple[str, click.Command]]:
+def all_commands(
+    command: click.Command = main, name: str = "cbcl"
+) -> list[tuple[str, click.Command]]:
     found = [(name, command)]
     if isinstance(command, click.Group):
         for each, sub in command.commands.items():
@@ -58,7 +60,9 @@ def all_commands(command: click.Command = main, name: str = "cbcl") -> list[tupl
 
 
 @pytest.mark.parametrize(("name", "command"), all_commands())
-def test_every_command_and_option_says_what_it_does_with_an_example(name: str, command: click.Command) -> None:
+def test_every_command_and_option_says_what_it_does_with_an_example(
+    name: str, command: click.Command
+) -> None:
     told = inspect.cleandoc(command.help or "")
     assert told
     if not isinstance(command, click.Group):
@@ -82,7 +86,9 @@ def test_a_session_from_learning_to_correcting(photos: Path, tmp_path: Path) -> 
     assert "from coffee (3 photos)" in said("recognize", memory, "--why", asked)
     assert "espresso\t1\t1" in said("learn", memory, "--label", "espresso", asked)
     assert said("recognize", memory, asked).splitlines()[1].split("\t")[1] == "espresso"
-    assert said("merge", memory, "espresso", "coffee") == "espresso is part of coffee from now on.\n"
+    assert (
+        said("merge", memory, "espresso", "coffee") == "espresso is part of coffee from now on.\n"
+    )
     assert "coffee\t4\t1" in said("show", memory)
     assert said("rename", memory, "coffee", "a cup ☕") == "coffee is a cup ☕ from now on.\n"
     assert said("undo", memory) == "took back: rename coffee → a cup ☕\n"
@@ -107,7 +113,9 @@ def test_json_has_one_object_a_photo(memory: Path, photos: Path) -> None:
 def test_csv_has_a_row_a_photo(memory: Path, photos: Path) -> None:
     rows = list(csv.DictReader(io.StringIO(said("recognize", memory, "--csv", photos))))
     assert len(rows) == 12
-    assert [row["ranking"].split(" ")[0] for row in rows] == [Path(row["photo"]).parent.name for row in rows]
+    assert [row["ranking"].split(" ")[0] for row in rows] == [
+        Path(row["photo"]).parent.name for row in rows
+    ]
 
 
 def test_evidence_can_be_had_as_json(memory: Path, photos: Path) -> None:
@@ -116,7 +124,9 @@ def test_evidence_can_be_had_as_json(memory: Path, photos: Path) -> None:
     assert (reason["label"], reason["photos"]) == ("coffee", 3)
 
 
-def test_one_missing_photo_does_not_keep_the_others_from_an_answer(memory: Path, photos: Path) -> None:
+def test_one_missing_photo_does_not_keep_the_others_from_an_answer(
+    memory: Path, photos: Path
+) -> None:
     result = run("recognize", memory, "--json", photos / "coffee" / "0.jpg", "nowhere.jpg")
     assert result.exit_code == 1
     assert len(result.stdout.splitlines()) == 1
@@ -130,7 +140,9 @@ def test_an_unknown_label_is_null(memory: Path, tmp_path: Path) -> None:
     assert "unknown" in said("recognize", memory, tmp_path / "noise.png")
 
 
-def test_command_line_recognizer_and_estimator_agree_bit_for_bit(memory: Path, photos: Path) -> None:
+def test_command_line_recognizer_and_estimator_agree_bit_for_bit(
+    memory: Path, photos: Path
+) -> None:
     files = sorted(photos.rglob("*.jpg"))
     lines = [json.loads(line) for line in said("recognize", memory, "--json", *files).splitlines()]
     with Recognizer(memory, cache=False) as recognizer:
@@ -192,21 +204,41 @@ def bad(memory: Path, photos: Path, tmp_path: Path) -> dict[str, tuple[list[Any]
         "newer": (["show", newer], "newer cbcl"),
         "not a memory": (["show", text], "is not a memory of cbcl"),
         "not a folder": (["learn", memory, photos / "coffee" / "0.jpg"], "is no folder"),
-        "wrong backbone": (["recognize", memory, "--backbone", "visual-words", photos], "not through visual-words"),
-        "vectors wanted": (["recognize", memory, "--backbone", "identity", photos], "not through identity"),
-        "unknown backbone": (["learn", memory, "--backbone", "lite", photos], "there is no backbone 'lite'"),
+        "wrong backbone": (
+            ["recognize", memory, "--backbone", "visual-words", photos],
+            "not through visual-words",
+        ),
+        "vectors wanted": (
+            ["recognize", memory, "--backbone", "identity", photos],
+            "not through identity",
+        ),
+        "unknown backbone": (
+            ["learn", memory, "--backbone", "lite", photos],
+            "there is no backbone 'lite'",
+        ),
         "nothing to undo": (["undo", tmp_path / "none.cbcl"], "there is no memory at"),
-        "too small a limit": (["learn", memory, photos, "--max-centroids", "1"], "max_centroids=1 cannot hold"),
+        "too small a limit": (
+            ["learn", memory, photos, "--max-centroids", "1"],
+            "max_centroids=1 cannot hold",
+        ),
         "no radius": (["learn", memory, photos, "--radius", "nan"], "is no distance"),
         "long name": (["show", tmp_path / ("x" * 300)], "cannot be opened"),
-        "no place to export": (["export", memory, tmp_path / "no" / "x" / ("y" * 300)], "cannot be written"),
-        "private too late": (["learn", memory, photos, "--private"], "not begun as a private memory"),
+        "no place to export": (
+            ["export", memory, tmp_path / "no" / "x" / ("y" * 300)],
+            "cannot be written",
+        ),
+        "private too late": (
+            ["learn", memory, photos, "--private"],
+            "not begun as a private memory",
+        ),
         "called unknown": (["rename", memory, "coffee", "unknown"], "cannot be a label"),
         "import over": (["import", memory, tmp_path / "x"], "there already"),
     }
 
 
-def test_bad_input_is_one_sentence_exit_1_and_nothing_lost(memory: Path, photos: Path, tmp_path: Path) -> None:
+def test_bad_input_is_one_sentence_exit_1_and_nothing_lost(
+    memory: Path, photos: Path, tmp_path: Path
+) -> None:
     before = memory.read_bytes()
     for what, (words, message) in bad(memory, photos, tmp_path).items():
         result = run(*words)
@@ -241,7 +273,9 @@ def test_a_folder_may_hold_its_own_memory(tmp_path: Path) -> None:
     assert "is a memory in use" in result.output
 
 
-def test_broken_pictures_are_left_out_and_told_or_fatal(memory: Path, photos: Path, tmp_path: Path) -> None:
+def test_broken_pictures_are_left_out_and_told_or_fatal(
+    memory: Path, photos: Path, tmp_path: Path
+) -> None:
     mixed = tmp_path / "mixed" / "mug"
     mixed.mkdir(parents=True)
     (mixed / "good.jpg").write_bytes((photos / "coffee" / "0.jpg").read_bytes())
@@ -276,7 +310,11 @@ def on_terminal(*words: object) -> str:
     leader, follower = pty.openpty()
     command = [sys.executable, "-m", "cbcl", *map(str, words)]
     with subprocess.Popen(
-        command, stdin=follower, stdout=follower, stderr=follower, env={**os.environ, "TERM": "xterm"}
+        command,
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+        env={**os.environ, "TERM": "xterm"},
     ):
         os.close(follower)
         shown = b""
@@ -300,14 +338,18 @@ def test_a_terminal_gets_tables_colours_and_a_progress_bar(memory: Path, photos:
     assert "\t" not in shown
 
 
-def test_an_interrupted_learning_leaves_a_whole_memory(memory: Path, photos: Path, tmp_path: Path) -> None:
+def test_an_interrupted_learning_leaves_a_whole_memory(
+    memory: Path, photos: Path, tmp_path: Path
+) -> None:
     many = tmp_path / "many" / "rocks"
     many.mkdir(parents=True)
     data = (photos / NAMES[0] / "0.jpg").read_bytes()
     for number in range(3000):
         (many / f"{number}.jpg").write_bytes(data)
     command = [sys.executable, "-m", "cbcl", "learn", "--no-cache", str(memory), str(many.parent)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         time.sleep(2.5)
         process.send_signal(signal.SIGINT)
         _, told = process.communicate(timeout=20)

@@ -68,7 +68,9 @@ def test_it_is_one_sqlite_file_that_says_what_it_is(path: Path) -> None:
 
 def test_the_documented_way_to_read_it_without_cbcl_works(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
-        rows = connection.execute("SELECT label, centroids, counts FROM classes WHERE until IS NULL ORDER BY label")
+        rows = connection.execute(
+            "SELECT label, centroids, counts FROM classes WHERE until IS NULL ORDER BY label"
+        )
         read = {label: (np.frombuffer(c, "<f4"), np.frombuffer(n, "<i8")) for label, c, n in rows}
     assert list(read) == ["cup", "key"]
     np.testing.assert_allclose(read["cup"][0], some(3).mean(axis=0), rtol=1e-5)
@@ -91,7 +93,10 @@ def test_a_file_that_is_no_database_is_not_touched(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_no_memory(tmp_path: Path) -> None:
-    with Recognizer(tmp_path, "identity") as recognizer, pytest.raises(MemoryFileError, match="is a folder"):
+    with (
+        Recognizer(tmp_path, "identity") as recognizer,
+        pytest.raises(MemoryFileError, match="is a folder"),
+    ):
         recognizer.learn("cup", some(2))
 
 
@@ -140,14 +145,25 @@ def test_a_damaged_class_is_found_told_and_can_be_forgotten(path: Path, statemen
         ("counts", np.array([3, 3], "<i8")),
     ],
 )
-def test_numbers_that_cannot_be_are_refused_even_with_the_right_checksum(path: Path, column: str, value: Any) -> None:
+def test_numbers_that_cannot_be_are_refused_even_with_the_right_checksum(
+    path: Path, column: str, value: Any
+) -> None:
     from cbcl.memory.rows import checksum
 
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute(f"UPDATE classes SET {column} = ? WHERE label = 'cup'", (value.tobytes(),))
-        row = connection.execute("SELECT centroids, counts, spread FROM classes WHERE label = 'cup'").fetchone()
-        connection.execute("UPDATE classes SET checksum = ? WHERE label = 'cup'", (checksum("cup", *row),))
-    with Recognizer(path, "identity") as recognizer, pytest.raises(MemoryFileError, match="not written by cbcl"):
+        connection.execute(
+            f"UPDATE classes SET {column} = ? WHERE label = 'cup'", (value.tobytes(),)
+        )
+        row = connection.execute(
+            "SELECT centroids, counts, spread FROM classes WHERE label = 'cup'"
+        ).fetchone()
+        connection.execute(
+            "UPDATE classes SET checksum = ? WHERE label = 'cup'", (checksum("cup", *row),)
+        )
+    with (
+        Recognizer(path, "identity") as recognizer,
+        pytest.raises(MemoryFileError, match="not written by cbcl"),
+    ):
         recognizer.recognize(some(1)[0])
 
 
@@ -220,7 +236,9 @@ with Recognizer(sys.argv[1], "identity", radius=0.0) as recognizer:
 
 
 def test_on_a_full_disk_nothing_is_lost(path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", FULL, str(path)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(path)], capture_output=True, text=True, check=True
+    )
     assert "no room" in done.stdout
     with Recognizer(path, "identity") as recognizer:
         assert recognizer.labels() == {"cup": 3, "key": 3}
@@ -236,7 +254,8 @@ def as_a_user(path: Path) -> list[str]:
             folder.chmod(folder.stat().st_mode | 0o055)
     user = ["setpriv", "--reuid=65534", "--clear-groups"] if os.geteuid() == 0 else []
     if user and (
-        not shutil.which("setpriv") or subprocess.run([*user, sys.executable, "-c", ""], check=False).returncode
+        not shutil.which("setpriv")
+        or subprocess.run([*user, sys.executable, "-c", ""], check=False).returncode
     ):
         pytest.skip("root may write anything, and nobody else can run this Python")
     return user
@@ -258,7 +277,10 @@ with Recognizer(sys.argv[1], "identity") as recognizer:
 """
     try:
         done = subprocess.run(
-            [*as_a_user, sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False
+            [*as_a_user, sys.executable, "-c", code, str(path)],
+            capture_output=True,
+            text=True,
+            check=False,
         )
     finally:
         path.parent.chmod(0o755)
@@ -294,7 +316,9 @@ def test_two_hundred_kills_lose_nothing(tmp_path: Path) -> None:
     command = [sys.executable, str(script), str(tmp_path / "a.cbcl"), "200", "0"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert re.fullmatch(r"200 kills, \d{3,} calls acknowledged, none lost, \d+ done .*; check clean\n", done.stdout)
+    assert re.fullmatch(
+        r"200 kills, \d{3,} calls acknowledged, none lost, \d+ done .*; check clean\n", done.stdout
+    )
 
 
 OTHER_NUMBERS = ("out.safetensors", "other")  # which are numbers, too
@@ -309,7 +333,12 @@ SPOIL: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize(
     ("which", "how"),
-    [(which, how) for which in ("out.safetensors", "out.json") for how in SPOIL if (which, how) != OTHER_NUMBERS],
+    [
+        (which, how)
+        for which in ("out.safetensors", "out.json")
+        for how in SPOIL
+        if (which, how) != OTHER_NUMBERS
+    ],
 )
 def test_a_spoiled_export_is_not_imported(path: Path, tmp_path: Path, which: str, how: str) -> None:
     with closing(Memory(path)) as memory, closing(Memory(tmp_path / "copy.cbcl")) as copy:
@@ -348,7 +377,9 @@ def test_what_is_damaged_is_left_out_of_an_export_and_told(path: Path, tmp_path:
         (("labels",), ["cup", "key", "pen"]),
     ],
 )
-def test_impossible_words_are_not_imported(path: Path, tmp_path: Path, where: tuple[Any, ...], what: Any) -> None:
+def test_impossible_words_are_not_imported(
+    path: Path, tmp_path: Path, where: tuple[Any, ...], what: Any
+) -> None:
     with closing(Memory(path)) as memory, closing(Memory(tmp_path / "copy.cbcl")) as copy:
         files, _ = export(memory, tmp_path / "out.safetensors")
         words = json.loads(files[1].read_text())
@@ -363,7 +394,15 @@ def test_impossible_words_are_not_imported(path: Path, tmp_path: Path, where: tu
 
 
 @pytest.mark.parametrize(
-    "change", ["n_voters = 0", "n_voters = -3", "radius = -1.0", "max_centroids = -5", "about = '[1]'", "action = 'x'"]
+    "change",
+    [
+        "n_voters = 0",
+        "n_voters = -3",
+        "radius = -1.0",
+        "max_centroids = -5",
+        "about = '[1]'",
+        "action = 'x'",
+    ],
 )
 def test_a_history_that_was_changed_is_found(path: Path, change: str) -> None:
     raw(path, f"UPDATE steps SET {change} WHERE step = 2")
@@ -379,7 +418,12 @@ def test_no_flipped_bit_goes_unnoticed_and_changes_an_answer(path: Path) -> None
     def answers() -> Any:
         with Recognizer(path, "identity") as recognizer:
             history = [step[1:4] for step in recognizer.history()]
-            return recognizer.recognize(some(1)[0])[:5], recognizer.labels(), history, recognizer._memory.view()[:2]
+            return (
+                recognizer.recognize(some(1)[0])[:5],
+                recognizer.labels(),
+                history,
+                recognizer._memory.view()[:2],
+            )
 
     before = answers()
     told = 0
@@ -404,9 +448,13 @@ def test_a_file_may_not_choose_what_else_is_opened(path: Path) -> None:
             (old,) = connection.execute("SELECT value FROM memory WHERE name = 'about'").fetchone()
             value = json.dumps({**json.loads(old), "backbone": name}).encode()
             connection.execute(
-                "UPDATE memory SET value = ?, checksum = ? WHERE name = 'about'", (value, checksum("about", value))
+                "UPDATE memory SET value = ?, checksum = ? WHERE name = 'about'",
+                (value, checksum("about", value)),
             )
-        with Recognizer(path) as recognizer, pytest.raises(BackboneError, match="give that backbone"):
+        with (
+            Recognizer(path) as recognizer,
+            pytest.raises(BackboneError, match="give that backbone"),
+        ):
             recognizer.recognize(some(1)[0])
 
 
@@ -439,7 +487,9 @@ def test_a_memory_deleted_or_replaced_while_open_is_told(path: Path, tmp_path: P
             recognizer.labels()
 
 
-def test_a_memory_moved_away_while_open_is_whole_and_closing_never_fails(path: Path, tmp_path: Path) -> None:
+def test_a_memory_moved_away_while_open_is_whole_and_closing_never_fails(
+    path: Path, tmp_path: Path
+) -> None:
     recognizer = Recognizer(path, "identity")
     recognizer.learn("fox", some(2))
     path.rename(tmp_path / "moved.cbcl")
@@ -494,7 +544,9 @@ os.waitpid(child, 0)
     assert check(path) == []
 
 
-def test_what_another_user_learns_is_seen_from_a_read_only_place(path: Path, as_a_user: list[str]) -> None:
+def test_what_another_user_learns_is_seen_from_a_read_only_place(
+    path: Path, as_a_user: list[str]
+) -> None:
     """Where nothing can be written, not even locks, the file is read as it is, and again when it has changed."""
     code = """
 import sys
@@ -507,7 +559,9 @@ print(list(recognizer.labels()), flush=True)
 """
     path.parent.chmod(0o555)
     command = [*as_a_user, sys.executable, "-c", code, str(path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as reader:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as reader:
         assert reader.stdout is not None
         assert reader.stdin is not None
         assert reader.stdout.readline() == "['cup', 'key']\n"

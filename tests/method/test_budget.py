@@ -40,7 +40,9 @@ def test_shares_are_whole_proportional_and_add_up(parts: list[int], data: st.Dat
 @pytest.mark.parametrize("shrink", [merge, remove])
 @settings(max_examples=60, deadline=None)
 @given(classes(), st.data())
-def test_the_budget_holds_and_counts_are_conserved(shrink: Shrink, known: list[Concepts], data: st.DataObject) -> None:
+def test_the_budget_holds_and_counts_are_conserved(
+    shrink: Shrink, known: list[Concepts], data: st.DataObject
+) -> None:
     total = sum(len(concepts.counts) for concepts in known)
     limit = data.draw(st.integers(len(known), total + 1))
     new = data.draw(st.sets(st.integers(0, len(known) - 1)))
@@ -87,7 +89,9 @@ def test_k_means_is_as_good_as_the_librarys(m: int, n: int) -> None:
     weights = rng.integers(1, 20, m)
     ours = [groups_cost(points, weights, k_means(points, weights, n, seed)) for seed in range(5)]
     library = [
-        KMeans(n, n_init=1, random_state=seed).fit(points.astype(np.float64), sample_weight=weights).inertia_
+        KMeans(n, n_init=1, random_state=seed)
+        .fit(points.astype(np.float64), sample_weight=weights)
+        .inertia_
         for seed in range(5)
     ]
     assert np.mean(ours) == pytest.approx(np.mean(library), rel=0.06)
@@ -110,13 +114,20 @@ def test_making_room_leaves_the_mean_of_a_class_where_it_is() -> None:
     mean = np.average(concepts.centroids, axis=0, weights=concepts.counts)
     for n in range(len(concepts.counts) - 1, 0, -3):
         concepts = merge(concepts, n, seed=n)
-        np.testing.assert_allclose(np.average(concepts.centroids, axis=0, weights=concepts.counts), mean, atol=1e-5)
+        np.testing.assert_allclose(
+            np.average(concepts.centroids, axis=0, weights=concepts.counts), mean, atol=1e-5
+        )
     assert concepts.size == 500
 
 
 def test_counting_each_centroid_once_draws_a_class_towards_its_outliers() -> None:
     concepts = Concepts(np.array([[0.0], [0.2], [9.0]], dtype=np.float32), np.array([99, 99, 1]))
-    assert merge(concepts, 1, seed=0).centroids[0, 0] < 0.2 < 3.0 < merge_evenly(concepts, 1, seed=0).centroids[0, 0]
+    assert (
+        merge(concepts, 1, seed=0).centroids[0, 0]
+        < 0.2
+        < 3.0
+        < merge_evenly(concepts, 1, seed=0).centroids[0, 0]
+    )
 
 
 def test_the_seed_reaches_the_k_means() -> None:
@@ -134,7 +145,9 @@ def test_duplicates_may_leave_fewer_than_asked_for() -> None:
 
 
 def test_removing_keeps_the_first_and_counts_the_others_with_the_nearest() -> None:
-    before = Concepts(np.array([[0.0], [10.0], [9.0], [1.0]], dtype=np.float32), np.array([1, 2, 3, 4]))
+    before = Concepts(
+        np.array([[0.0], [10.0], [9.0], [1.0]], dtype=np.float32), np.array([1, 2, 3, 4])
+    )
     after = remove(before, 2, seed=0)
     assert after.centroids.tolist() == [[0.0], [10.0]]
     assert after.counts.tolist() == [5, 5]
@@ -142,7 +155,10 @@ def test_removing_keeps_the_first_and_counts_the_others_with_the_nearest() -> No
 
 def test_huge_and_tiny_numbers_are_merged_as_well() -> None:
     for scale in (1e-44, 1e37):
-        before = agg_var(np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32) * np.float32(scale), 0.0)
+        before = agg_var(
+            np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32) * np.float32(scale),
+            0.0,
+        )
         got = merge(before, 5, seed=0)
         assert got.size == 30
         assert np.isfinite(got.centroids).all()

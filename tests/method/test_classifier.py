@@ -33,9 +33,15 @@ many = settings(max_examples=60, deadline=None)
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
-    [CBCLClassifier(), CBCLClassifier(radius=1.0, n_voters=3), CBCLClassifier(radius=0.0, n_voters=1, max_centroids=9)]
+    [
+        CBCLClassifier(),
+        CBCLClassifier(radius=1.0, n_voters=3),
+        CBCLClassifier(radius=0.0, n_voters=1, max_centroids=9),
+    ]
 )
-def test_scikit_learns_own_checks(estimator: CBCLClassifier, check: Callable[[CBCLClassifier], None]) -> None:
+def test_scikit_learns_own_checks(
+    estimator: CBCLClassifier, check: Callable[[CBCLClassifier], None]
+) -> None:
     check(estimator)
 
 
@@ -59,7 +65,11 @@ def test_the_order_of_classes_does_not_matter_and_two_goes_are_one(data: st.Data
     y = np.array(data.draw(st.lists(st.sampled_from("abc"), min_size=len(x), max_size=len(x))))
     whole = CBCLClassifier(radius=radius, n_voters=1).fit(x, y)
     cut = data.draw(st.integers(1, len(x) - 1))
-    goes = CBCLClassifier(radius=radius, n_voters=1).partial_fit(x[:cut], y[:cut]).partial_fit(x[cut:], y[cut:])
+    goes = (
+        CBCLClassifier(radius=radius, n_voters=1)
+        .partial_fit(x[:cut], y[:cut])
+        .partial_fit(x[cut:], y[cut:])
+    )
     assert state(goes) == state(whole)
     by_class = CBCLClassifier(radius=radius, n_voters=1)
     for label in data.draw(st.permutations(sorted(set(y)))):
@@ -174,12 +184,22 @@ def test_an_explanation_adds_up_to_the_votes() -> None:
     learner = CBCLClassifier(radius=0.1, n_voters=3).fit(X, Y)
     evidence = learner.explain(queries)
     assert evidence.labels.shape == evidence.distances.shape == evidence.weights.shape == (40, 3)
-    added = np.stack([np.where(evidence.labels == label, evidence.weights, 0).sum(1) for label in learner.classes_], 1)
+    added = np.stack(
+        [
+            np.where(evidence.labels == label, evidence.weights, 0).sum(1)
+            for label in learner.classes_
+        ],
+        1,
+    )
     np.testing.assert_allclose(added, learner.decision_function(queries))
     behind = learner.centroids_[evidence.centroids]
-    np.testing.assert_allclose(np.linalg.norm(behind - queries[:, np.newaxis], axis=2), evidence.distances, rtol=1e-5)
+    np.testing.assert_allclose(
+        np.linalg.norm(behind - queries[:, np.newaxis], axis=2), evidence.distances, rtol=1e-5
+    )
     assert (np.diff(evidence.distances, axis=1) >= 0).all()
-    one = CBCLClassifier(radius=0.0, n_voters=1).fit([[1.0], [1.0], [1.0]], [0, 0, 1])  # class 1 wins by 1 / N_y
+    one = CBCLClassifier(radius=0.0, n_voters=1).fit(
+        [[1.0], [1.0], [1.0]], [0, 0, 1]
+    )  # class 1 wins by 1 / N_y
     assert one.predict([[1.0]]) == one.explain([[1.0]]).labels[0] == 1
 
 
@@ -208,7 +228,9 @@ def test_vectors_may_come_in_any_form(kind: Any) -> None:
     rows = X.tolist() if kind is list else kind(X)
     if kind is pd.DataFrame:
         rows.columns = ["a", "b"]
-    got = CBCLClassifier(radius=1.0, n_voters=1).fit(rows, pd.Series(Y) if kind is pd.DataFrame else Y)
+    got = CBCLClassifier(radius=1.0, n_voters=1).fit(
+        rows, pd.Series(Y) if kind is pd.DataFrame else Y
+    )
     assert state(got) == state(want)
     assert got.predict(rows).tolist() == Y.tolist()
 
@@ -229,7 +251,9 @@ def test_neither_learning_nor_predicting_copies_the_data() -> None:
 def test_it_works_in_a_pipeline_and_a_grid_search() -> None:
     pixels, digits = load_digits(return_X_y=True)
     model = make_pipeline(StandardScaler(), CBCLClassifier())
-    search = GridSearchCV(model, {"cbclclassifier__radius": [2.0, math.inf], "cbclclassifier__n_voters": [1, 3]}, cv=2)
+    search = GridSearchCV(
+        model, {"cbclclassifier__radius": [2.0, math.inf], "cbclclassifier__n_voters": [1, 3]}, cv=2
+    )
     assert search.fit(pixels[:600], digits[:600]).best_score_ > 0.8
 
 
@@ -249,7 +273,9 @@ def test_the_seed_reaches_the_budgets_k_means() -> None:
     pixels, digits = load_digits(return_X_y=True)
 
     def learn(seed: int) -> CBCLClassifier:
-        return CBCLClassifier(radius=10.0, n_voters=1, max_centroids=50, random_state=seed).fit(pixels, digits)
+        return CBCLClassifier(radius=10.0, n_voters=1, max_centroids=50, random_state=seed).fit(
+            pixels, digits
+        )
 
     assert state(learn(1)) == state(learn(1))
     assert state(learn(1)) != state(learn(2))
@@ -257,9 +283,13 @@ def test_the_seed_reaches_the_budgets_k_means() -> None:
 
 def test_labels_come_back_as_they_went_in() -> None:
     for labels in ([2**63 + 1, 2**63 + 3], [True, False], [1.0, 2.0], ["a", "bb"], [-5, 3]):
-        learner = CBCLClassifier(radius=1.0, n_voters=1).fit([[0.0], [9.0]], np.array(labels, dtype=object))
+        learner = CBCLClassifier(radius=1.0, n_voters=1).fit(
+            [[0.0], [9.0]], np.array(labels, dtype=object)
+        )
         assert learner.predict([[1.0], [8.0]]).tolist() == labels
-    with pytest.raises(ValueError, match="labels must be of one kind, but 'a' is a string and 1 is not"):
+    with pytest.raises(
+        ValueError, match="labels must be of one kind, but 'a' is a string and 1 is not"
+    ):
         CBCLClassifier().fit([[0.0], [9.0]], np.array(["a", 1], dtype=object))
 
 
@@ -337,7 +367,9 @@ def test_a_failed_fit_leaves_even_the_shape_of_the_input_alone() -> None:
 
 def test_an_unknown_label_cannot_be_forgotten() -> None:
     learner = CBCLClassifier().fit(X, Y)
-    with pytest.raises(ValueError, match=r"'mug' cannot be forgotten: the known labels are \['cup', 'key', 'pen'\]"):
+    with pytest.raises(
+        ValueError, match=r"'mug' cannot be forgotten: the known labels are \['cup', 'key', 'pen'\]"
+    ):
         learner.forget("mug")
     with pytest.raises(NotFittedError):
         CBCLClassifier().forget("cup")

@@ -38,7 +38,9 @@ def features(n: int, d: int = 96, seed: int = 0) -> Float32s:
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 @many
 @given(st.data())
-def test_concepts_are_those_of_the_literal_algorithm(plan: ClusteringPlan, data: st.DataObject) -> None:
+def test_concepts_are_those_of_the_literal_algorithm(
+    plan: ClusteringPlan, data: st.DataObject
+) -> None:
     x = data.draw(vectors())
     radius = data.draw(radii(x))
     assert_same(cluster(x, None, radius, None, plan), reference.agg_var(x, radius))
@@ -46,7 +48,9 @@ def test_concepts_are_those_of_the_literal_algorithm(plan: ClusteringPlan, data:
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 @pytest.mark.parametrize("scale", [0.9, 1.1, 1.3])
-def test_concepts_of_features_are_those_of_the_literal_algorithm(plan: ClusteringPlan, scale: float) -> None:
+def test_concepts_of_features_are_those_of_the_literal_algorithm(
+    plan: ClusteringPlan, scale: float
+) -> None:
     x = features(300)
     radius = scale * float(np.linalg.norm(x - x.mean(axis=0), axis=1).mean())
     assert_same(cluster(x, None, radius, None, plan), reference.agg_var(x, radius))
@@ -57,7 +61,9 @@ def test_float64_throughout_agrees_where_no_call_is_close(seed: int) -> None:
     x = features(200, seed=seed)
     radius = 1.2 * float(np.linalg.norm(x - x.mean(axis=0), axis=1).mean())
     centroids, counts, closest_call = reference.agg_var_float64(x.astype(np.float64), radius)
-    assert closest_call > 1e-6  # else the float32 state may decide otherwise, and another seed is needed
+    assert (
+        closest_call > 1e-6
+    )  # else the float32 state may decide otherwise, and another seed is needed
     got = agg_var(x, radius)
     assert got.counts.tolist() == counts
     np.testing.assert_allclose(got.centroids, centroids, rtol=1e-5, atol=1e-6)
@@ -93,13 +99,17 @@ def test_the_first_of_two_equally_near_centroids_takes_the_vector() -> None:
 
 def test_an_infinite_radius_gives_the_mean_and_zero_gives_every_vector() -> None:
     x = features(100)
-    np.testing.assert_allclose(agg_var(x, math.inf).centroids, x.mean(axis=0, keepdims=True), rtol=1e-5)
+    np.testing.assert_allclose(
+        agg_var(x, math.inf).centroids, x.mean(axis=0, keepdims=True), rtol=1e-5
+    )
     np.testing.assert_array_equal(agg_var(x, 0.0).centroids, x)
 
 
 @pytest.mark.parametrize("kernel", [KERNEL, NUMPY])
 def test_a_large_class_is_learned_in_chunks_as_in_one(kernel: object) -> None:
-    x = features(3000, d=700)  # more than one chunk, and past the number of centroids from which a BLAS is used
+    x = features(
+        3000, d=700
+    )  # more than one chunk, and past the number of centroids from which a BLAS is used
     radius = 1.1 * float(np.linalg.norm(x - x.mean(axis=0), axis=1).mean())
     plan = ClusteringPlan(kernel)  # type: ignore[arg-type]
     got = cluster(x, None, radius, None, plan)
@@ -115,7 +125,9 @@ def test_a_large_class_is_learned_in_chunks_as_in_one(kernel: object) -> None:
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 @many
 @given(st.data())
-def test_any_magnitudes_beside_each_other_are_decided_alike(plan: ClusteringPlan, data: st.DataObject) -> None:
+def test_any_magnitudes_beside_each_other_are_decided_alike(
+    plan: ClusteringPlan, data: st.DataObject
+) -> None:
     d = data.draw(st.sampled_from([1, 2, 9]))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     x = (rng.normal(size=(12, d)) * 10.0 ** rng.integers(-45, 38, size=(12, 1))).astype(np.float32)
@@ -134,7 +146,9 @@ def test_what_the_distance_itself_rounds_away_is_a_tie(plan: ClusteringPlan) -> 
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 def test_a_vector_without_a_bound_may_join_a_centroid_that_has_one(plan: ClusteringPlan) -> None:
-    known = Concepts(np.array([[3.5e14, 0], [-6.3e14, 6.3e14]], dtype=np.float32), np.array([10**11, 1]))
+    known = Concepts(
+        np.array([[3.5e14, 0], [-6.3e14, 6.3e14]], dtype=np.float32), np.array([10**11, 1])
+    )
     x = np.array([[3e25, 0], [1e14, 7e14]], dtype=np.float32)
     assert_same(cluster(x, None, math.inf, known, plan), reference.agg_var(x, math.inf, known))
 
@@ -148,7 +162,10 @@ def test_an_unaligned_buffer_is_learned_like_any_other() -> None:
 
 def test_concepts_of_another_make_are_checked_and_converted() -> None:
     make: Any = Concepts
-    assert agg_var([[5.0, 4.0]], 2.0, make([[0.0, 0.0], [5.0, 5.0]], [1, 2])).counts.tolist() == [1, 3]
+    assert agg_var([[5.0, 4.0]], 2.0, make([[0.0, 0.0], [5.0, 5.0]], [1, 2])).counts.tolist() == [
+        1,
+        3,
+    ]
     for broken, message in (
         (make(np.ones((2, 2)), [1]), "a count of at least 1 for each of 2 centroids"),
         (make(np.ones((1, 2)), [0]), "a count of at least 1 for each of 1 centroids"),
@@ -178,19 +195,27 @@ def test_numbers_that_are_not_finite_are_refused(plan: ClusteringPlan, bad: floa
     x = np.ones((20, 3))
     x[13, 1] = bad
     for radius in (0.0, 1.0, math.inf):
-        with pytest.raises(ValueError, match="hold NaN, infinity or a number too large for float32"):
+        with pytest.raises(
+            ValueError, match="hold NaN, infinity or a number too large for float32"
+        ):
             cluster(x, None, radius, None, plan)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([1.0, 2.0], 1.0), r"vectors must be a matrix, one row a vector: got an array of shape \(2,\)"),
+        (
+            ([1.0, 2.0], 1.0),
+            r"vectors must be a matrix, one row a vector: got an array of shape \(2,\)",
+        ),
         ((np.empty((0, 3)), 1.0), r"got an array of shape \(0, 3\)"),
         (([[1.0]], -1.0), r"radius=-1.0 is no distance: give a number of at least 0"),
         (([[1.0]], math.nan), "radius=nan is no distance"),
         (([[1.0]], "wide"), "radius='wide' is no distance"),
-        (([[1.0]], 1.0, agg_var([[1.0, 2.0]], 1.0)), "vectors have 1 features, but the known centroids have 2"),
+        (
+            ([[1.0]], 1.0, agg_var([[1.0, 2.0]], 1.0)),
+            "vectors have 1 features, but the known centroids have 2",
+        ),
     ],
 )
 def test_bad_input_is_refused_in_so_many_words(arguments: tuple[object, ...], message: str) -> None:

@@ -10,21 +10,35 @@ from sklearn.datasets import load_digits
 
 from cbcl import CBCLClassifier, Tuning, agg_var, tune, vote
 from cbcl.method.arrays import Float64s
-from cbcl.method.tuning import MAX_ROWS, SCALES, ClassRows, _cross_validate, _sampled, _usual_radius, choose, spread
+from cbcl.method.tuning import (
+    MAX_ROWS,
+    SCALES,
+    ClassRows,
+    _cross_validate,
+    _sampled,
+    _usual_radius,
+    choose,
+    spread,
+)
 
 
 def clusters(per_class: int, spots: int, seed: int = 0) -> list[Float64s]:
     """Three classes, each scattered tightly around some spots: a mean says nothing, the spots everything."""
     rng = np.random.default_rng(seed)
     return [
-        rng.normal(size=(spots, 4))[rng.integers(0, spots, per_class)] * 5 + 0.05 * rng.normal(size=(per_class, 4))
+        rng.normal(size=(spots, 4))[rng.integers(0, spots, per_class)] * 5
+        + 0.05 * rng.normal(size=(per_class, 4))
         for _ in range(3)
     ]
 
 
 def accuracy(classes: list[Float64s], tuning: Tuning, queries: list[Float64s]) -> float:
     learned = [agg_var(x, tuning.radius) for x in classes]
-    return float(np.mean([vote(x, learned, tuning.n_voters).argmax(axis=1) == y for y, x in enumerate(queries)]))
+    return float(
+        np.mean(
+            [vote(x, learned, tuning.n_voters).argmax(axis=1) == y for y, x in enumerate(queries)]
+        )
+    )
 
 
 def test_the_grid_goes_from_one_centroid_a_class_to_every_vector() -> None:
@@ -33,7 +47,9 @@ def test_the_grid_goes_from_one_centroid_a_class_to_every_vector() -> None:
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-6, 1.0, 1e6, 1e30])
-def test_classes_of_several_spots_get_a_small_radius_at_any_scale_of_the_features(scale: float) -> None:
+def test_classes_of_several_spots_get_a_small_radius_at_any_scale_of_the_features(
+    scale: float,
+) -> None:
     classes = [x * scale for x in clusters(60, spots=6)]
     train, test = [x[:40] for x in classes], [x[40:] for x in classes]
     chosen = tune(train)
@@ -53,7 +69,9 @@ def test_five_shots_get_one_centroid_a_class_which_is_worth_ten_points(seed: int
     shots, test = [x[:5] for x in classes], [x[5:] for x in classes]
     chosen = tune(shots, seed=seed)
     assert chosen == Tuning(math.inf, 1)
-    near = Tuning(1.1 * 2.5 * math.sqrt(128), 1)  # a radius like the distance of a vector to the mean of its class
+    near = Tuning(
+        1.1 * 2.5 * math.sqrt(128), 1
+    )  # a radius like the distance of a vector to the mean of its class
     assert accuracy(shots, chosen, test) > accuracy(shots, near, test) + 0.1
 
 
@@ -78,10 +96,14 @@ def test_what_was_chosen_before_is_kept() -> None:
 
 
 @pytest.mark.parametrize(("per_class", "some"), [(29, 1), (30, 7), (200, 50)])
-def test_many_vectors_get_a_centroid_for_every_four_and_fewer_get_one(per_class: int, some: int) -> None:
+def test_many_vectors_get_a_centroid_for_every_four_and_fewer_get_one(
+    per_class: int, some: int
+) -> None:
     classes = noisy(per_class, seed=0)
     matrix = np.concatenate(classes)
-    lessons = [ClassRows(np.arange(start, start + per_class)) for start in range(0, len(matrix), per_class)]
+    lessons = [
+        ClassRows(np.arange(start, start + per_class)) for start in range(0, len(matrix), per_class)
+    ]
     radius = _usual_radius(matrix, lessons, spread(matrix, lessons))
     found = np.mean([len(agg_var(x, radius).counts) for x in classes])
     assert found == pytest.approx(some, rel=0.15)
@@ -108,14 +130,20 @@ def test_a_lone_class_of_many_vectors_gets_the_usual_radius(scale: float) -> Non
 def test_the_seed_reaches_the_folds() -> None:
     matrix = np.concatenate(noisy(20, seed=0))
     lessons = [ClassRows(np.arange(start, start + 20)) for start in range(0, 200, 20)]
-    first, again, other = (_cross_validate(matrix, lessons, [math.inf, 20.0], [1], seed) for seed in (1, 1, 2))
+    first, again, other = (
+        _cross_validate(matrix, lessons, [math.inf, 20.0], [1], seed) for seed in (1, 1, 2)
+    )
     for tuning, hits in first.items():
         np.testing.assert_array_equal(hits, again[tuning])
     assert any((hits != other[tuning]).any() for tuning, hits in first.items())
 
 
 def test_of_very_many_vectors_a_sample_is_tried() -> None:
-    lessons = [ClassRows(np.arange(30_000)), ClassRows(np.arange(30_000, 30_010)), ClassRows(np.arange(31_000, 40_000))]
+    lessons = [
+        ClassRows(np.arange(30_000)),
+        ClassRows(np.arange(30_000, 30_010)),
+        ClassRows(np.arange(31_000, 40_000)),
+    ]
     sizes = [len(lesson.rows) for lesson in _sampled(lessons, seed=0)]
     assert sizes == [MAX_ROWS // 3, 10, MAX_ROWS // 3]
     drawn = _sampled(lessons, seed=0)[2].rows

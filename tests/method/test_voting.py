@@ -31,7 +31,11 @@ def test_votes_are_those_of_the_literal_algorithm(data: st.DataObject) -> None:
     x = data.draw(vectors(least=2))
     radius = data.draw(radii(x))
     cut = data.draw(st.integers(1, len(x) - 1))
-    classes = [agg_var(x[:cut], radius), agg_var(x[cut:], radius), agg_var(x[: cut // 2 + 1], radius)]
+    classes = [
+        agg_var(x[:cut], radius),
+        agg_var(x[cut:], radius),
+        agg_var(x[: cut // 2 + 1], radius),
+    ]
     queries = np.concatenate([x[:5], data.draw(vectors(most=5, d=x.shape[1]))])
     n = data.draw(st.integers(1, 12))
     got = vote(queries, classes, n)
@@ -45,7 +49,9 @@ def test_votes_are_those_of_the_literal_algorithm(data: st.DataObject) -> None:
 @KERNELS
 @many
 @given(st.data())
-def test_the_nearest_are_those_that_measuring_all_would_find(kernel: Kernel, data: st.DataObject) -> None:
+def test_the_nearest_are_those_that_measuring_all_would_find(
+    kernel: Kernel, data: st.DataObject
+) -> None:
     x = data.draw(vectors())
     queries = np.concatenate([x[:3], data.draw(vectors(most=4, d=x.shape[1]))])
     n = data.draw(st.integers(1, len(x)))
@@ -80,7 +86,11 @@ def test_a_vector_on_a_centroid_belongs_to_its_class() -> None:
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 def test_on_centroids_of_several_classes_the_smallest_class_wins_then_the_first(n: int) -> None:
     here = [[7.0]]
-    big, small, same = concepts_of([*here, [9.0]], [3, 2]), concepts_of(here, [2]), concepts_of(here, [2])
+    big, small, same = (
+        concepts_of([*here, [9.0]], [3, 2]),
+        concepts_of(here, [2]),
+        concepts_of(here, [2]),
+    )
     assert vote(here, [big, small, same], n).argmax() == 1
     assert vote(here, [same, big, small], n).argmax() == 0
     crowd = concepts_of(here * 4, [1, 1, 1, 1])  # coincides four times, and has four vectors
@@ -134,7 +144,9 @@ def test_neither_batch_nor_threads_nor_order_change_a_vote() -> None:
     assert 60 * len(queries) > 2 * ROWS  # several blocks, on several threads
     for threads in (1, 2, 4):
         with threadpool_limits(threads):
-            np.testing.assert_array_equal(vote(np.repeat(queries, 60, axis=0), classes, 5)[::60], whole)
+            np.testing.assert_array_equal(
+                vote(np.repeat(queries, 60, axis=0), classes, 5)[::60], whole
+            )
 
 
 def test_the_rank_vote_is_that_of_the_published_code() -> None:
@@ -143,7 +155,11 @@ def test_the_rank_vote_is_that_of_the_published_code() -> None:
     queries = rng.normal(size=(30, 5)).astype(np.float32) + 1
     got = rank_vote(queries, classes, 4)
     for query, row in zip(queries, got, strict=True):
-        pairs = sorted((reference.distance(query, c), y) for y, known in enumerate(classes) for c in known.centroids)
+        pairs = sorted(
+            (reference.distance(query, c), y)
+            for y, known in enumerate(classes)
+            for c in known.centroids
+        )
         far, near = pairs[-1][0], pairs[0][0]
         votes = [0.0] * 4
         for rank, (distance, y) in enumerate(pairs[:4], start=1):

@@ -123,7 +123,9 @@ def test_pictures_come_by_dropping_picking_and_pasting(
     knows(page, mug=3, cat=2)
 
 
-def test_a_wrong_answer_is_corrected_with_one_click(memory: Path, tmp_path: Path, serve: Serve, visit: Open) -> None:
+def test_a_wrong_answer_is_corrected_with_one_click(
+    memory: Path, tmp_path: Path, serve: Serve, visit: Open
+) -> None:
     spoon, beside = tmp_path / "spoon.jpg", tmp_path / "beside.jpg"
     spoon.write_bytes(encoded(photo("coffee").crop((300, 200, 440, 340))))
     beside.write_bytes(encoded(photo("coffee").crop((230, 120, 460, 350))))
@@ -157,7 +159,9 @@ def test_a_live_answer_stands_still_while_it_is_judged(
     expect(page.get_by_text("Held while you choose")).to_be_hidden()
 
 
-def test_a_snap_held_down_snaps_many(memory: Path, browsers: Browsers, serve: Serve, visit: Open) -> None:
+def test_a_snap_held_down_snaps_many(
+    memory: Path, browsers: Browsers, serve: Serve, visit: Open
+) -> None:
     page = visit(serve(memory), browsers.showing("coffee"))
     page.get_by_role("button", name="Snap").hover()
     page.mouse.down()
@@ -189,7 +193,9 @@ def test_among_cameras_one_is_chosen_and_mirrored_for_the_eye_only(
 # Changing what is known, and taking it back.
 
 
-def test_things_are_renamed_merged_and_forgotten_and_all_is_taken_back(memory: Path, serve: Serve, visit: Open) -> None:
+def test_things_are_renamed_merged_and_forgotten_and_all_is_taken_back(
+    memory: Path, serve: Serve, visit: Open
+) -> None:
     page = visit(serve(memory))
     rename(page, "mug", "cup")
     card(page, "cup").get_by_role("button", name="Merge cup into another").click()
@@ -250,7 +256,9 @@ def test_a_name_that_cannot_be_is_refused_in_a_sentence(
     knows(page, Mug=1, cat=3, mug=3)
 
 
-def test_a_message_offers_to_undo_only_the_last_step(memory: Path, serve: Serve, visit: Open) -> None:
+def test_a_message_offers_to_undo_only_the_last_step(
+    memory: Path, serve: Serve, visit: Open
+) -> None:
     page = visit(serve(memory))
     undo = page.get_by_role("region", name="Messages").get_by_role("button", name="Undo")
     card(page, "mug").get_by_role("button", name="Forget mug").click()
@@ -279,7 +287,9 @@ def test_pages_follow_each_other_and_the_command_line(
     knows(other, cup=3, cat=3, ship=2)
 
 
-def test_what_others_do_does_not_disturb_who_is_typing_a_name(memory: Path, serve: Serve, visit: Open) -> None:
+def test_what_others_do_does_not_disturb_who_is_typing_a_name(
+    memory: Path, serve: Serve, visit: Open
+) -> None:
     page = visit(serve(memory))
     card(page, "mug").get_by_role("button", name="Rename mug").click()
     field = page.get_by_role("textbox", name="New name for mug")
@@ -340,7 +350,9 @@ def test_forty_photos_are_sorted_by_what_is_worth_asking_and_sure_ones_named_tog
     expect(card(page, "mug")).to_contain_text("11 examples")
     groups.get_by_role("button", name="Yes, all 8 are cat").click()
     expect(tiles(page)).to_have_count(24)
-    for tile in tiles(page).filter(has=page.get_by_role("checkbox", name=re.compile("^rocket-"))).all():
+    for tile in (
+        tiles(page).filter(has=page.get_by_role("checkbox", name=re.compile("^rocket-"))).all()
+    ):
         tile.locator("label").click()
     shot(page, "tray")
     page.get_by_role("combobox", name="Name", exact=True).fill("rocket")
@@ -360,7 +372,10 @@ def test_the_scores_are_those_of_the_library_and_add_up(
     page.get_by_role("link", name="Scores").click()
     table = page.get_by_role("region", name="Confusion matrix")
     expect(table).to_be_visible()
-    rows = [[int(cell) for cell in row.locator("td").all_inner_texts()] for row in table.locator("tbody tr").all()]
+    rows = [
+        [int(cell) for cell in row.locator("td").all_inner_texts()]
+        for row in table.locator("tbody tr").all()
+    ]
     assert table.locator("tbody th").all_inner_texts() == [*wanted.labels]
     assert rows == np.asarray(wanted.matrix).tolist()
     assert [sum(row) for row in rows] == [3, 4, 3, 4]

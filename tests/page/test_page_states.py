@@ -116,7 +116,9 @@ def own_network(folder: Path) -> Path:
         [numpy_helper.from_array(np.array([-1, 3 * side * side]), "shape")],
     )
     path = folder / "own.onnx"
-    save_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    save_model(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
     how = {"size": side, "mean": [0, 0, 0], "scale": [1, 1, 1]}
     path.with_suffix(".json").write_text(json.dumps(how))
     return path
@@ -151,14 +153,23 @@ def test_pictures_that_cannot_be_read_are_told_and_the_others_are_learned(
     with (tmp_path / "film.tif").open("wb") as file:
         file.truncate(70_000_000)
     page = visit(serve(memory), forgiven=("413",))
-    drop(page, *good, *(tmp_path / name for name in ("huge.jpg", "torn.jpg", "letter.jpg", "phone.heic", "film.tif")))
+    drop(
+        page,
+        *good,
+        *(
+            tmp_path / name
+            for name in ("huge.jpg", "torn.jpg", "letter.jpg", "phone.heic", "film.tif")
+        ),
+    )
     looked_at(page, 2)
     problems = page.get_by_role("list", name="Pictures that cannot be used")
     expect(problems.get_by_role("listitem")).to_have_count(5)
     expect(problems).to_contain_text("huge.jpg has more than 25 MB: make it smaller.")
     expect(problems).to_contain_text("torn.jpg")
     expect(problems).to_contain_text("letter.jpg is not a picture")
-    expect(problems).to_contain_text("phone.heic is a HEIC photo, which cannot be read here: save it as JPEG")
+    expect(problems).to_contain_text(
+        "phone.heic is a HEIC photo, which cannot be read here: save it as JPEG"
+    )
     expect(problems).to_contain_text("film.tif has 70 MB")
     shot(page, "huge-photo")
     page.get_by_role("combobox", name="Name", exact=True).fill("mug")
@@ -180,7 +191,9 @@ def test_whatever_a_thing_is_called_is_shown_as_text(
     tmp_path: Path, serve: Serve, visit: Open, photographs: Photographs
 ) -> None:
     page = visit(serve(tmp_path / "<b>shop.cbcl"))
-    for label, name in zip(NASTY, ("coffee", "chelsea", "rocket", "astronaut", "moon", "coins"), strict=True):
+    for label, name in zip(
+        NASTY, ("coffee", "chelsea", "rocket", "astronaut", "moon", "coins"), strict=True
+    ):
         drop(page, *photographs(name, 1))
         looked_at(page, 1)
         page.get_by_role("combobox", name="Name", exact=True).fill(label)
@@ -211,10 +224,19 @@ def test_whatever_a_thing_is_called_is_shown_as_text(
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nobody_is_kept_out(
-    scheme: str, memory: Path, tmp_path: Path, browsers: Browsers, serve: Serve, visit: Open, photographs: Photographs
+    scheme: str,
+    memory: Path,
+    tmp_path: Path,
+    browsers: Browsers,
+    serve: Serve,
+    visit: Open,
+    photographs: Photographs,
 ) -> None:
     found: dict[str, list[str]] = {}
-    how = {"color_scheme": scheme, "reduced_motion": "reduce"}  # what is half faded in has no contrast yet
+    how = {
+        "color_scheme": scheme,
+        "reduced_motion": "reduce",
+    }  # what is half faded in has no contrast yet
     empty = visit(serve(tmp_path / "new.cbcl"), **how)
     found["empty"] = found_by_axe(empty)
     with Recognizer(memory) as recognizer:
@@ -222,7 +244,9 @@ def test_nobody_is_kept_out(
     server = serve(memory)
     page = visit(server, **how)
     (tmp_path / "letter.jpg").write_text("Dear reader,")
-    drop(page, *photographs("chelsea", 4, seed=1), *photographs("rocket", 2), tmp_path / "letter.jpg")
+    drop(
+        page, *photographs("chelsea", 4, seed=1), *photographs("rocket", 2), tmp_path / "letter.jpg"
+    )
     looked_at(page, 6)
     expect(page.locator(".question").first).to_be_visible()
     found["teach"] = found_by_axe(page)
@@ -265,15 +289,25 @@ def test_nobody_is_kept_out(
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("size", [{}, PHONE])
 def test_nothing_jumps_when_it_is_first_painted(
-    known: bool, size: dict[str, Any], memory: Path, tmp_path: Path, browsers: Browsers, serve: Serve, visit: Open
+    known: bool,
+    size: dict[str, Any],
+    memory: Path,
+    tmp_path: Path,
+    browsers: Browsers,
+    serve: Serve,
+    visit: Open,
 ) -> None:
-    page = visit(serve(memory if known else tmp_path / "new.cbcl"), browsers.showing("coffee"), **size)
+    page = visit(
+        serve(memory if known else tmp_path / "new.cbcl"), browsers.showing("coffee"), **size
+    )
     expect(answer(page)).to_have_text("mug" if known else "I know nothing yet: show me something")
     knows(page, **({"mug": 3, "cat": 3} if known else {}))
     assert page.evaluate("window.shifted") < 0.05
 
 
-def test_who_wants_no_motion_sees_none(memory: Path, browsers: Browsers, serve: Serve, visit: Open) -> None:
+def test_who_wants_no_motion_sees_none(
+    memory: Path, browsers: Browsers, serve: Serve, visit: Open
+) -> None:
     server = serve(memory)
     moving = """() => new Promise((done) => {
       const seen = new Set();
@@ -306,7 +340,9 @@ def test_the_page_the_command_line_python_and_onnx_agree_on_200_photos(
     with Recognizer(memory) as recognizer:
         recognizer.learn_many({name: photographs(name, 3) for name in TAUGHT})
         said = recognizer.recognize_many(files)
-    python = {path.name: told(one.label, one.confidence) for path, one in zip(files, said, strict=True)}
+    python = {
+        path.name: told(one.label, one.confidence) for path, one in zip(files, said, strict=True)
+    }
     assert {one.label for one in said} >= {*TAUGHT, None}
 
     page = visit(serve(memory))
@@ -314,7 +350,9 @@ def test_the_page_the_command_line_python_and_onnx_agree_on_200_photos(
     assert dict(one.split(": ", 1) for one in told_in_tray(page, 200)) == python
 
     lines = [json.loads(line) for line in cbcl("recognize", memory, *files, "--json").splitlines()]
-    assert {Path(one["photo"]).name: told(one["label"], one["confidence"]) for one in lines} == python
+    assert {
+        Path(one["photo"]).name: told(one["label"], one["confidence"]) for one in lines
+    } == python
 
     cbcl("export", memory, "--onnx", tmp_path / "things.onnx")
     assert by_graph(tmp_path / "things.onnx", files) == python

@@ -39,7 +39,9 @@ class Page(HTMLParser):
         self.tags.append(tag)
         self.open += [] if tag in EMPTY else [tag]
         held = {name: value or "" for name, value in attrs}
-        self.addresses += [held[name] for name in ("src", "href", "srcset", "action") if name in held]
+        self.addresses += [
+            held[name] for name in ("src", "href", "srcset", "action") if name in held
+        ]
         self.kinds += held.get("class", "").split()
         self.ids |= {held["id"]} if "id" in held else set()
 
@@ -106,7 +108,10 @@ def test_forgetting_and_undoing_leave_every_other_bit_alone(run: Run) -> None:
 
 
 def test_photos_memory_and_page_lie_where_it_says(run: Run) -> None:
-    assert run.lines[-2:] == [f"photos and memory: {run.place}", f"every answer, and why: {run.place / 'page.html'}"]
+    assert run.lines[-2:] == [
+        f"photos and memory: {run.place}",
+        f"every answer, and why: {run.place / 'page.html'}",
+    ]
     assert (run.place / "things.cbcl").is_file()
     things = [*run.demo["TAUGHT"], *run.demo["NEVER_TAUGHT"]]
     assert sorted(folder.name for folder in (run.place / "photos").iterdir()) == sorted(things)
@@ -146,11 +151,18 @@ def test_the_page_shows_every_view_that_was_asked_about(run: Run, page: Page) ->
 
 
 def test_the_page_marks_as_right_what_the_table_counts(run: Run, page: Page) -> None:
-    last, taught, never = table(run)[-1], 6 * len(run.demo["TAUGHT"]), 6 * len(run.demo["NEVER_TAUGHT"])
+    last, taught, never = (
+        table(run)[-1],
+        6 * len(run.demo["TAUGHT"]),
+        6 * len(run.demo["NEVER_TAUGHT"]),
+    )
     right = round(share(last["right"]) * taught) + round(share(last["unknown"]) * never)
     assert page.words.count("✓ right") == right
     assert page.words.count("? refused") == round(share(last["refused"]) * taught)
-    assert page.words.count("✓") + page.words.count("✗") + page.words.count("? refused") == taught + never
+    assert (
+        page.words.count("✓") + page.words.count("✗") + page.words.count("? refused")
+        == taught + never
+    )
 
 
 def test_the_page_escapes_what_it_shows(run: Run) -> None:

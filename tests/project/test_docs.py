@@ -26,9 +26,13 @@ def test_the_study_is_that_of_the_records() -> None:
     assert report.headline(records) in (ROOT / "README.md").read_text()
 
 
-def test_the_demos_output_is_what_it_prints(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_demos_output_is_what_it_prints(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     runpy.run_path(str(ROOT / "examples" / "demo.py"))["main"](tmp_path)
-    printed = [line for line in capfd.readouterr().out.splitlines() if line][:-2]  # less where the files are
+    printed = [line for line in capfd.readouterr().out.splitlines() if line][
+        :-2
+    ]  # less where the files are
     shown = (ROOT / "README.md").read_text().split("```text\n")[1].split("\n```")[0].splitlines()
     # Another build of a JPEG library may move a picture across the limit: the shares are not compared.
     assert [re.sub(r"[\d.]+%|\d of", "", line) for line in printed] == [

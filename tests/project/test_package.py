@@ -15,8 +15,29 @@ import cbcl
 SOURCE = Path(cbcl.__file__).parent
 
 # A room may import from those before it and from itself. Some know nothing of another, although it stands before them.
-ROOMS = "errors files machine folders method vision memory recognition rivals study client web cli __main__".split()
-APART = {("vision", "method"), ("memory", "vision"), ("client", "recognition"), ("client", "study"), ("web", "study")}
+ROOMS = [
+    "errors",
+    "files",
+    "machine",
+    "folders",
+    "method",
+    "vision",
+    "memory",
+    "recognition",
+    "rivals",
+    "study",
+    "client",
+    "web",
+    "cli",
+    "__main__",
+]
+APART = {
+    ("vision", "method"),
+    ("memory", "vision"),
+    ("client", "recognition"),
+    ("client", "study"),
+    ("web", "study"),
+}
 
 
 def module_name(path: Path) -> str:

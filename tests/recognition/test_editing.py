@@ -52,21 +52,28 @@ def pictures_in(path: Path) -> int:
     radius=st.sampled_from([0.0, 150.0, 260.0, float("inf")]),
     seed=st.integers(0, 1000),
 )
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_an_example_taken_back_was_never_shown(
     tmp_path_factory: pytest.TempPathFactory, count: int, gone: list[int], radius: float, seed: int
 ) -> None:
     folder = tmp_path_factory.mktemp("unlearn")
     pictures = noise(count, seed)
     gone = [number for number in gone if number < count][: count - 1]
-    with made(folder / "a.cbcl", radius=radius) as taken, made(folder / "b.cbcl", radius=radius) as never:
+    with (
+        made(folder / "a.cbcl", radius=radius) as taken,
+        made(folder / "b.cbcl", radius=radius) as never,
+    ):
         for recognizer in (taken, never):
             recognizer.learn("other", noise(3, seed, around=180))
         taken.learn("thing", pictures)
         numbers = [example.number for example in taken.examples("thing")]
         for which in gone:
             assert taken.unlearn(numbers[which]) == "thing"
-        never.learn("thing", [picture for number, picture in enumerate(pictures) if number not in gone])
+        never.learn(
+            "thing", [picture for number, picture in enumerate(pictures) if number not in gone]
+        )
         assert known(taken) == known(never)
         before = known(taken)
         for _ in gone:
@@ -143,11 +150,16 @@ def test_what_was_looked_at_is_learned_and_recognized_as_the_picture_itself(tmp_
         for recognizer, pictures in ((one, files), (other, seen)):
             recognizer.learn(NAMES[0], pictures[:3])
             recognizer.learn(NAMES[1], pictures[4:7])
-        assert one.concepts()[NAMES[0]].centroids.tobytes() == other.concepts()[NAMES[0]].centroids.tobytes()
+        assert (
+            one.concepts()[NAMES[0]].centroids.tobytes()
+            == other.concepts()[NAMES[0]].centroids.tobytes()
+        )
         assert [answer.as_dict() for answer in one.recognize_many(files)] == [
             answer.as_dict() for answer in other.recognize_many(seen)
         ]
-        assert other.recognize_many([seen[3], files[7]]) == other.recognize_many([files[3], seen[7]])
+        assert other.recognize_many([seen[3], files[7]]) == other.recognize_many(
+            [files[3], seen[7]]
+        )
         assert other.look(seen) == seen
 
 
@@ -162,7 +174,10 @@ def test_a_broken_picture_is_told_or_raised_when_looked_at(tmp_path: Path) -> No
         assert str(broken).startswith("picture 2 is not a picture")
         with pytest.raises(PictureError, match="picture 2"):
             recognizer.look([good, b"no picture"])
-    with Recognizer(tmp_path / "other.cbcl", "visual-words") as other, pytest.raises(PictureError, match="another"):
+    with (
+        Recognizer(tmp_path / "other.cbcl", "visual-words") as other,
+        pytest.raises(PictureError, match="another"),
+    ):
         other.learn("a", [first, good])
 
 
@@ -172,14 +187,19 @@ def test_a_private_memory_makes_nothing_small(tmp_path: Path) -> None:
         assert [picture.jpeg for picture in seen] == [b"", b""]
         recognizer.learn("thing", seen)
         assert recognizer.examples("thing") == []
-        assert [(thing.label, thing.examples, thing.kept, thing.shown) for thing in recognizer.things()] == [
-            ("thing", 2, 0, [])
-        ]
+        assert [
+            (thing.label, thing.examples, thing.kept, thing.shown) for thing in recognizer.things()
+        ] == [("thing", 2, 0, [])]
 
 
 def test_things_are_shown_with_an_example_of_each_concept_first(tmp_path: Path) -> None:
     with made(tmp_path / "things.cbcl", radius=300.0) as recognizer:
-        assert (recognizer.things(), recognizer.revision(), recognizer.about(), recognizer.history()) == (
+        assert (
+            recognizer.things(),
+            recognizer.revision(),
+            recognizer.about(),
+            recognizer.history(),
+        ) == (
             [],
             0,
             None,
@@ -187,7 +207,13 @@ def test_things_are_shown_with_an_example_of_each_concept_first(tmp_path: Path) 
         )
         recognizer.learn("thing", noise(4, 0, around=60) + noise(1, 1, around=200))
         (thing,) = recognizer.things()
-        assert (thing.label, thing.examples, thing.concepts, thing.kept, len(thing.shown)) == ("thing", 5, 2, 5, 4)
+        assert (thing.label, thing.examples, thing.concepts, thing.kept, len(thing.shown)) == (
+            "thing",
+            5,
+            2,
+            5,
+            4,
+        )
         assert {recognizer.example(number).concept for number in thing.shown[:2]} == {0, 1}
         assert recognizer.revision() == 1
         with made(recognizer.path) as another:
@@ -203,7 +229,9 @@ def test_shares_of_the_vote_add_up(tmp_path: Path) -> None:
         answer = recognizer.recognize(noise(1, 5)[0])
         weights = [reason.weight for reason in answer.evidence]
         np.testing.assert_allclose(answer.shares, np.array(weights) / sum(weights))
-        assert recognizer.recognize(pictures[0]).shares == pytest.approx((1.0, 0.0, 0.0))  # it was taught just that
+        assert recognizer.recognize(pictures[0]).shares == pytest.approx(
+            (1.0, 0.0, 0.0)
+        )  # it was taught just that
 
 
 def test_a_copy_knows_the_same_and_nothing_that_was_forgotten(tmp_path: Path) -> None:
@@ -226,7 +254,10 @@ def test_a_copy_knows_the_same_and_nothing_that_was_forgotten(tmp_path: Path) ->
 
 
 def test_a_memory_taken_over_by_an_empty_one_is_the_same(tmp_path: Path) -> None:
-    with made(tmp_path / "a.cbcl", radius=150.0, max_centroids=50) as one, made(tmp_path / "b.cbcl") as other:
+    with (
+        made(tmp_path / "a.cbcl", radius=150.0, max_centroids=50) as one,
+        made(tmp_path / "b.cbcl") as other,
+    ):
         one.learn("cup", noise(4, 0))
         one.learn("key", noise(2, 1, around=180))
         assert other.adopt(one.path) == (["cup", "key"], [])
@@ -254,7 +285,10 @@ def test_two_memories_are_put_together_label_by_label(tmp_path: Path) -> None:
 
 
 def test_a_limit_on_centroids_holds_when_memories_are_put_together(tmp_path: Path) -> None:
-    with made(tmp_path / "a.cbcl", radius=0.0) as one, made(tmp_path / "b.cbcl", radius=0.0, max_centroids=6) as other:
+    with (
+        made(tmp_path / "a.cbcl", radius=0.0) as one,
+        made(tmp_path / "b.cbcl", radius=0.0, max_centroids=6) as other,
+    ):
         one.learn("cup", noise(5, 0))
         other.learn("pen", noise(5, 1))
         other.adopt(one.path)
@@ -302,7 +336,9 @@ def aged(path: Path) -> None:
         file.execute("COMMIT")
 
 
-def test_a_memory_of_the_first_format_is_read_as_it_is_and_renewed_by_the_first_step(tmp_path: Path) -> None:
+def test_a_memory_of_the_first_format_is_read_as_it_is_and_renewed_by_the_first_step(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "old.cbcl"
     with made(path) as recognizer:
         recognizer.learn("cup", noise(3, 0))
@@ -355,7 +391,10 @@ def test_in_a_memory_of_the_first_format_a_picture_belongs_to_one_label(tmp_path
     aged(path)
     with made(path) as recognizer:
         recognizer.rename("mug", "beaker")
-        numbers = {label: [one.number for one in recognizer.examples(label)] for label in recognizer.labels()}
+        numbers = {
+            label: [one.number for one in recognizer.examples(label)]
+            for label in recognizer.labels()
+        }
         assert len({number for some in numbers.values() for number in some}) == 3 + 2 + 3
         assert recognizer.unlearn(numbers["beaker"][0]) == "beaker"
         assert recognizer.unlearn(numbers["key"][0]) == "key"
@@ -380,7 +419,10 @@ def test_taking_one_back_never_takes_more_room_than_there_is(tmp_path: Path, see
 
 
 def test_after_a_merge_a_label_is_learned_anew_from_the_examples_left(tmp_path: Path) -> None:
-    with made(tmp_path / "a.cbcl", radius=200.0) as merged, made(tmp_path / "b.cbcl", radius=200.0) as never:
+    with (
+        made(tmp_path / "a.cbcl", radius=200.0) as merged,
+        made(tmp_path / "b.cbcl", radius=200.0) as never,
+    ):
         merged.learn("a", noise(4, 0))
         merged.learn("b", noise(3, 1))
         merged.merge("a", into="b")
@@ -420,7 +462,10 @@ def test_labels_that_cannot_be_are_not_taken_over(tmp_path: Path, label: str) ->
         bad.learn("cup", noise(2, 0))
         stored = bad._memory.load(bad._memory.view())["cup"]
         with closing(sqlite3.connect(bad.path, isolation_level=None)) as file:
-            file.execute("UPDATE classes SET label = ?, checksum = ?", (label, write_stored(label, stored)[-1]))
+            file.execute(
+                "UPDATE classes SET label = ?, checksum = ?",
+                (label, write_stored(label, stored)[-1]),
+            )
         recognizer.learn("pen", noise(1, 1))
         with pytest.raises(MemoryFileError, match="it was not written by cbcl"):
             recognizer.adopt(bad.path)
@@ -455,7 +500,9 @@ def test_only_a_new_or_private_memory_is_private(tmp_path: Path) -> None:
 
 def test_looking_fits_nothing(tmp_path: Path) -> None:
     with Recognizer(tmp_path / "words.cbcl", "visual-words") as recognizer:
-        with pytest.raises(BackboneError, match="made from the first pictures that are learned: learn some before"):
+        with pytest.raises(
+            BackboneError, match="made from the first pictures that are learned: learn some before"
+        ):
             recognizer.look(noise(1, 0))
         recognizer.learn_many({name: views(name, 3) for name in NAMES[:2]})
         (seen,) = recognizer.look([views(NAMES[0], 1)[0]])
@@ -467,12 +514,16 @@ def test_looking_sees_what_learning_sees_however_little_a_backbone_needs(tmp_pat
         return [[*picture.size] for picture in pictures]
 
     large = encoded(Image.fromarray(views(NAMES[0], 1)[0]).resize((1024, 1024)))
-    with Recognizer(tmp_path / "sizes.cbcl", load_backbone(sizes, name="sizes", at_least=32)) as recognizer:
+    with Recognizer(
+        tmp_path / "sizes.cbcl", load_backbone(sizes, name="sizes", at_least=32)
+    ) as recognizer:
         (seen,) = recognizer.look([large])
         assert seen.vector.tobytes() == recognizer.embed([large]).tobytes()
 
 
-def test_a_copy_that_fails_leaves_nothing_and_one_that_succeeds_is_like_any_memory(tmp_path: Path) -> None:
+def test_a_copy_that_fails_leaves_nothing_and_one_that_succeeds_is_like_any_memory(
+    tmp_path: Path,
+) -> None:
     with made(tmp_path / "things.cbcl") as recognizer:
         with pytest.raises(MemoryFileError, match="there is no memory"):
             recognizer.save_copy(tmp_path / "copy.cbcl")

@@ -22,7 +22,15 @@ from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 from support.photos import NAMES, encoded, folders, photo, views
 
-from cbcl import Answer, BackboneError, CBCLError, MemoryFileError, Recognizer, __version__, load_backbone
+from cbcl import (
+    Answer,
+    BackboneError,
+    CBCLError,
+    MemoryFileError,
+    Recognizer,
+    __version__,
+    load_backbone,
+)
 from cbcl.cli.commands import main
 from cbcl.method.concepts import Concepts, agg_var
 from cbcl.method.confidence import Scale, spread_of
@@ -44,21 +52,31 @@ def ask(model: bytes, pixels: NDArray[np.uint8], batch: int = 7) -> Said:
     """What a graph says of pictures, so many at a time."""
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
-    parts = [session.run(names, {"pictures": pixels[start : start + batch]}) for start in range(0, len(pixels), batch)]
-    return {name: np.concatenate(some) for name, some in zip(names, zip(*parts, strict=True), strict=True)}
+    parts = [
+        session.run(names, {"pictures": pixels[start : start + batch]})
+        for start in range(0, len(pixels), batch)
+    ]
+    return {
+        name: np.concatenate(some)
+        for name, some in zip(names, zip(*parts, strict=True), strict=True)
+    }
 
 
 def assert_same(said: Said, wanted: list[Answer], close: float = 1e-9) -> None:
     assert said["label"].tolist() == [answer.label or "unknown" for answer in wanted]
     assert said["guess"].tolist() == [answer.ranking[0].label for answer in wanted]
     for name in ("confidence", "strangeness"):
-        np.testing.assert_allclose(said[name], [getattr(answer, name) for answer in wanted], rtol=close, atol=close)
+        np.testing.assert_allclose(
+            said[name], [getattr(answer, name) for answer in wanted], rtol=close, atol=close
+        )
     for row, answer in enumerate(wanted):
         some = len(answer.ranking)
         assert said["ranking"][row, :some].tolist() == [guess.label for guess in answer.ranking]
         assert set(said["ranking"][row, some:]) <= {""}
         np.testing.assert_allclose(
-            said["ranking_confidence"][row, :some], [guess.confidence for guess in answer.ranking], atol=close
+            said["ranking_confidence"][row, :some],
+            [guess.confidence for guess in answer.ranking],
+            atol=close,
         )
         assert not said["ranking_confidence"][row, some:].any()
 
@@ -66,7 +84,9 @@ def assert_same(said: Said, wanted: list[Answer], close: float = 1e-9) -> None:
 def prepared(pictures: list[Pixels], backbone: str = "efficientnet-lite0") -> Pixels:
     network = load_backbone(backbone)
     assert isinstance(network, Network)
-    return np.stack([network.preprocessing.pixels(Image.fromarray(picture)) for picture in pictures])
+    return np.stack(
+        [network.preprocessing.pixels(Image.fromarray(picture)) for picture in pictures]
+    )
 
 
 def exported(path: Path, given: Any = None) -> bytes:
@@ -104,7 +124,9 @@ def test_it_votes_as_python_does(radius: float, n_voters: int, tmp_path: Path) -
     with taught(tmp_path / "things.cbcl", radius=radius, n_voters=n_voters) as recognizer:
         concepts = recognizer.concepts()["coffee"]
         assert (len(concepts.counts) > 1) == (radius < math.inf)
-        assert_same(ask(exported(recognizer.path), prepared(asked)), recognizer.recognize_many(asked))
+        assert_same(
+            ask(exported(recognizer.path), prepared(asked)), recognizer.recognize_many(asked)
+        )
 
 
 def test_one_label_is_told_from_all_else(tmp_path: Path) -> None:
@@ -164,18 +186,24 @@ def test_the_batch_changes_no_answer(tmp_path: Path) -> None:
 # On vectors of a few numbers, where everything coincides and ties.
 
 
-def small(kind: str = "vectors", opset: int = 17, how: Preprocessing = PLAIN, batch: int | str = "batch") -> Network:
+def small(
+    kind: str = "vectors", opset: int = 17, how: Preprocessing = PLAIN, batch: int | str = "batch"
+) -> Network:
     """A network that changes nothing: the colours of all pixels, or the mean colour, are the vector."""
     d = 3 * SIDE * SIDE
     shapes = {"vectors": [-1, d], "rows": [-1, 1, d], "maps": [-1, 3, SIDE, SIDE]}
-    nodes = [helper.make_node("Reshape", ["pictures", "label"], ["vector"])]  # names that we use, too
+    nodes = [
+        helper.make_node("Reshape", ["pictures", "label"], ["vector"])
+    ]  # names that we use, too
     initial = [numpy_helper.from_array(np.array(shapes[kind]), "label")]
     inputs = [helper.make_tensor_value_info("pictures", TensorProto.FLOAT, [batch, 3, SIDE, SIDE])]
     outputs = [helper.make_tensor_value_info("vector", TensorProto.FLOAT, None)]
     return built(helper.make_graph(nodes, "small", inputs, outputs, initial), opset, how)
 
 
-def built(graph: onnx.GraphProto, opset: int, how: Preprocessing = PLAIN, name: str = "small.onnx") -> Network:
+def built(
+    graph: onnx.GraphProto, opset: int, how: Preprocessing = PLAIN, name: str = "small.onnx"
+) -> Network:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
     return Network(name, model.SerializeToString(), how, "0" * 64)
 
@@ -184,10 +212,16 @@ def vectors_of(network: Network, pixels: Pixels) -> NDArray[np.float32]:
     return network.vectors([Image.fromarray(one) for one in pixels])
 
 
-def known(vectors: NDArray[np.float32], owners: NDArray[Any], radius: float, n: int) -> tuple[Knowledge, Scale]:
+def known(
+    vectors: NDArray[np.float32], owners: NDArray[Any], radius: float, n: int
+) -> tuple[Knowledge, Scale]:
     parts = {f"{number:02}": vectors[owners == number] for number in np.unique(owners)}
-    knowledge = Knowledge({label: agg_var(part, radius) for label, part in parts.items()}, radius, n)
-    return knowledge, Scale.of([spread_of(part, radius) for part in parts.values()], knowledge.index)
+    knowledge = Knowledge(
+        {label: agg_var(part, radius) for label, part in parts.items()}, radius, n
+    )
+    return knowledge, Scale.of(
+        [spread_of(part, radius) for part in parts.values()], knowledge.index
+    )
 
 
 @st.composite
@@ -200,9 +234,20 @@ def lessons(draw: st.DrawFn) -> tuple[Network, Pixels, Pixels, NDArray[Any], flo
         pixels = pixels[rng.integers(0, min(3, count), count)]  # mostly the same
     asked = np.concatenate([pixels[:5], rng.integers(0, few, (5, SIDE, SIDE, 3), dtype=np.uint8)])
     owners = rng.integers(0, draw(st.integers(1, 12)), count)
-    uneven = Preprocessing(SIDE, (103.9, 116.8, 123.7), (57.4, 57.1, 58.4), channels="BGR", filter="nearest")
-    network = small(draw(st.sampled_from(["vectors", "rows"])), how=draw(st.sampled_from([PLAIN, uneven])))
-    return network, pixels, asked, owners, draw(st.sampled_from([0.0, 1.5, 40.0, math.inf])), draw(st.integers(1, 90))
+    uneven = Preprocessing(
+        SIDE, (103.9, 116.8, 123.7), (57.4, 57.1, 58.4), channels="BGR", filter="nearest"
+    )
+    network = small(
+        draw(st.sampled_from(["vectors", "rows"])), how=draw(st.sampled_from([PLAIN, uneven]))
+    )
+    return (
+        network,
+        pixels,
+        asked,
+        owners,
+        draw(st.sampled_from([0.0, 1.5, 40.0, math.inf])),
+        draw(st.integers(1, 90)),
+    )
 
 
 @settings(deadline=None)
@@ -226,7 +271,9 @@ def test_networks_of_any_opset_and_shape_are_taken(kind: str, opset: int) -> Non
     model = as_onnx(knowledge, scale, network)
     onnx.checker.check_model(onnx.load_from_string(model), full_check=True)
     asked = rng.integers(0, 256, (20, SIDE, SIDE, 3), dtype=np.uint8)
-    assert_same(ask(model, asked), answers(vectors_of(network, asked), knowledge, scale), close=1e-6)
+    assert_same(
+        ask(model, asked), answers(vectors_of(network, asked), knowledge, scale), close=1e-6
+    )
 
 
 def test_a_network_of_one_picture_at_a_time_stays_one() -> None:
@@ -241,7 +288,10 @@ def test_a_network_of_one_picture_at_a_time_stays_one() -> None:
 
 def test_a_picture_without_light_has_no_length() -> None:
     network = small()
-    black, grey = np.zeros((1, SIDE, SIDE, 3), dtype=np.uint8), np.full((1, SIDE, SIDE, 3), 9, dtype=np.uint8)
+    black, grey = (
+        np.zeros((1, SIDE, SIDE, 3), dtype=np.uint8),
+        np.full((1, SIDE, SIDE, 3), 9, dtype=np.uint8),
+    )
     knowledge = Knowledge({"grey": Concepts(vectors_of(network, grey), np.array([2]))}, math.inf, 1)
     for scale in (Scale(1.0, math.inf), Scale(0.5, 0.7)):
         wanted = answers(vectors_of(network, black), knowledge, scale)
@@ -273,7 +323,11 @@ def test_the_file_explains_itself_and_the_same_memory_gives_the_same_bytes(tmp_p
     }
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     (taken,) = session.get_inputs()
-    assert (taken.name, taken.type, taken.shape) == ("pictures", "tensor(uint8)", ["batch", 224, 224, 3])
+    assert (taken.name, taken.type, taken.shape) == (
+        "pictures",
+        "tensor(uint8)",
+        ["batch", 224, 224, 3],
+    )
     assert [(one.name, one.type, one.shape) for one in session.get_outputs()] == [
         ("label", "tensor(string)", ["batch"]),
         ("confidence", "tensor(double)", ["batch"]),
@@ -287,7 +341,9 @@ def test_the_file_explains_itself_and_the_same_memory_gives_the_same_bytes(tmp_p
 
 def test_a_backbone_from_a_file_is_given_again(tmp_path: Path) -> None:
     (tmp_path / "net.onnx").write_bytes(small("maps").model)
-    (tmp_path / "net.json").write_text('{"size": 8, "mean": [1, 2, 3], "scale": [4, 5, 6], "channels": "BGR"}')
+    (tmp_path / "net.json").write_text(
+        '{"size": 8, "mean": [1, 2, 3], "scale": [4, 5, 6], "channels": "BGR"}'
+    )
     network = f"{tmp_path / 'net.onnx'}"
     grown = onnx.load_from_string(small("maps").model)
     for dim in grown.graph.input[0].type.tensor_type.shape.dim[2:]:
@@ -301,22 +357,31 @@ def test_a_backbone_from_a_file_is_given_again(tmp_path: Path) -> None:
             exported(recognizer.path, "efficientnet-lite0")
         model = exported(recognizer.path, network)
         asked = [view for name in NAMES for view in views(name, 3, seed=5)]
-        pixels = np.stack([load_backbone(network).preprocessing.pixels(Image.fromarray(one)) for one in asked])  # type: ignore[union-attr]
+        pixels = np.stack(
+            [load_backbone(network).preprocessing.pixels(Image.fromarray(one)) for one in asked]
+        )  # type: ignore[union-attr]
         assert_same(ask(model, pixels), recognizer.recognize_many(asked), close=1e-6)
-    assert {one.key: one.value for one in onnx.load_from_string(model).metadata_props}["backbone"] == "net.onnx"
+    assert {one.key: one.value for one in onnx.load_from_string(model).metadata_props}[
+        "backbone"
+    ] == "net.onnx"
 
 
 @pytest.mark.parametrize(
     "backbone",
     [
         "visual-words",
-        load_backbone(lambda things: [np.asarray(one).mean((0, 1)) for one in things], name="means", at_least=8),
+        load_backbone(
+            lambda things: [np.asarray(one).mean((0, 1)) for one in things],
+            name="means",
+            at_least=8,
+        ),
     ],
 )
 def test_only_networks_in_onnx_can_be_exported(backbone: Any, tmp_path: Path) -> None:
     taught(tmp_path / "things.cbcl", backbone=backbone).close()
     with pytest.raises(
-        BackboneError, match="is no ONNX network, so it cannot be part of an ONNX file: learn through one"
+        BackboneError,
+        match="is no ONNX network, so it cannot be part of an ONNX file: learn through one",
     ):
         exported(tmp_path / "things.cbcl", backbone)
 
@@ -330,7 +395,10 @@ def test_vectors_alone_cannot_be_exported(tmp_path: Path) -> None:
 
 def test_what_is_not_there_or_there_already_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "things.cbcl"
-    with Recognizer(path) as recognizer, pytest.raises(MemoryFileError, match="there is no memory at"):
+    with (
+        Recognizer(path) as recognizer,
+        pytest.raises(MemoryFileError, match="there is no memory at"),
+    ):
         recognizer.export_onnx(tmp_path / "things.onnx")
     with taught(path, NAMES[:1]) as recognizer:
         (tmp_path / "things.onnx").write_text("mine")
@@ -348,33 +416,50 @@ def test_what_is_not_there_or_there_already_is_refused(tmp_path: Path) -> None:
 def test_too_many_centroids_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taught(tmp_path / "things.cbcl").close()
     monkeypatch.setattr(onnx_export, "MAX_BYTES", 1_000_000)
-    with pytest.raises(MemoryFileError, match="3 centroids are too many for an ONNX file, which ends at 2 GB"):
+    with pytest.raises(
+        MemoryFileError, match="3 centroids are too many for an ONNX file, which ends at 2 GB"
+    ):
         exported(tmp_path / "things.cbcl")
 
 
 def test_a_network_that_is_not_the_same_twice_is_refused(tmp_path: Path) -> None:
     noise = helper.make_node("RandomUniformLike", ["pictures"], ["noise"])
     nodes = [noise, helper.make_node("Flatten", ["noise"], ["vectors"])]
-    inputs = [helper.make_tensor_value_info("pictures", TensorProto.FLOAT, ["batch", 3, SIDE, SIDE])]
-    outputs = [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["batch", 3 * SIDE * SIDE])]
+    inputs = [
+        helper.make_tensor_value_info("pictures", TensorProto.FLOAT, ["batch", 3, SIDE, SIDE])
+    ]
+    outputs = [
+        helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["batch", 3 * SIDE * SIDE])
+    ]
     network = built(helper.make_graph(nodes, "dice", inputs, outputs), 17, name="dice.onnx")
     with taught(tmp_path / "things.cbcl", backbone=network):
         pass
-    with pytest.raises(BackboneError, match=r"dice\.onnx gives other answers as part of a larger graph"):
+    with pytest.raises(
+        BackboneError, match=r"dice\.onnx gives other answers as part of a larger graph"
+    ):
         exported(tmp_path / "things.cbcl", network)
 
 
 def test_a_network_too_old_to_be_turned_into_a_newer_one_is_refused(tmp_path: Path) -> None:
     nodes = [
-        helper.make_node("ImageScaler", ["pictures"], ["same"], scale=1.0, bias=[0.0, 0.0, 0.0]),  # gone since opset 10
+        helper.make_node(
+            "ImageScaler", ["pictures"], ["same"], scale=1.0, bias=[0.0, 0.0, 0.0]
+        ),  # gone since opset 10
         helper.make_node("Flatten", ["same"], ["vectors"]),
     ]
-    inputs = [helper.make_tensor_value_info("pictures", TensorProto.FLOAT, ["batch", 3, SIDE, SIDE])]
-    outputs = [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["batch", 3 * SIDE * SIDE])]
+    inputs = [
+        helper.make_tensor_value_info("pictures", TensorProto.FLOAT, ["batch", 3, SIDE, SIDE])
+    ]
+    outputs = [
+        helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["batch", 3 * SIDE * SIDE])
+    ]
     network = built(helper.make_graph(nodes, "old", inputs, outputs), 9, name="old.onnx")
     with taught(tmp_path / "things.cbcl", backbone=network):
         pass
-    with pytest.raises(BackboneError, match=r"old\.onnx is of ONNX's opset 9, and cannot be made one of 17: save the"):
+    with pytest.raises(
+        BackboneError,
+        match=r"old\.onnx is of ONNX's opset 9, and cannot be made one of 17: save the",
+    ):
         exported(tmp_path / "things.cbcl", network)
 
 
@@ -391,7 +476,11 @@ def test_the_command_writes_one_of_both_kinds(tmp_path: Path) -> None:
     result = run("export", memory, "--onnx", tmp_path / "things.onnx")
     assert (result.exit_code, result.output) == (0, f"wrote {tmp_path / 'things.onnx'}.\n")
     assert (tmp_path / "things.onnx").read_bytes() == exported(memory)
-    for words in ([], ["things", "--onnx", "things.onnx"], ["things", "--backbone", "efficientnet-lite0"]):
+    for words in (
+        [],
+        ["things", "--onnx", "things.onnx"],
+        ["things", "--backbone", "efficientnet-lite0"],
+    ):
         result = run("export", memory, *words)
         assert result.exit_code == 2, words
         assert "give either FILE or --onnx FILE" in result.output
@@ -428,12 +517,18 @@ def test_the_example_needs_no_cbcl_and_says_what_the_command_line_says(tmp_path:
     told = run("recognize", memory, "--json", "--no-cache", *photos)
     assert told.exit_code == 0
     wanted = [json.loads(line) for line in told.output.splitlines()]
-    assert [(line[0], line[1]) for line in lines] == [(one["photo"], one["label"] or "unknown") for one in wanted]
-    np.testing.assert_allclose([float(line[2]) for line in lines], [one["confidence"] for one in wanted], atol=1e-6)
+    assert [(line[0], line[1]) for line in lines] == [
+        (one["photo"], one["label"] or "unknown") for one in wanted
+    ]
+    np.testing.assert_allclose(
+        [float(line[2]) for line in lines], [one["confidence"] for one in wanted], atol=1e-6
+    )
     assert {line[1] for line in lines} == {*NAMES[:3], "unknown"}
 
 
-def test_the_example_prepares_pictures_as_we_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_prepares_pictures_as_we_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     taught(tmp_path / "things.cbcl", NAMES[:1]).close()
     exported(tmp_path / "things.cbcl")
     monkeypatch.setattr(sys, "argv", ["portable.py", str(tmp_path / "things.onnx")])

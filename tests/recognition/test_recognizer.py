@@ -39,7 +39,11 @@ MEANS = {label: RNG.normal(size=16) * 3 for label in ("cup", "key", "pen", "owl"
 
 
 def some(label: str, count: int, seed: int = 0) -> np.ndarray[Any, Any]:
-    return np.random.default_rng([seed, *label.encode()]).normal(MEANS[label], size=(count, 16)).astype(np.float32)
+    return (
+        np.random.default_rng([seed, *label.encode()])
+        .normal(MEANS[label], size=(count, 16))
+        .astype(np.float32)
+    )
 
 
 def vectors_only(path: Path, **options: Any) -> Recognizer:
@@ -72,11 +76,15 @@ def test_photographs_learned_from_three_views_are_recognized_from_others(seen: R
 def test_an_answer_has_its_ranking_its_evidence_and_thumbnails(seen: Recognizer) -> None:
     answer = seen.recognize(views("coffee", 1, seed=2)[0])
     assert answer.ranking[0].label == "coffee"
-    assert answer.confidence == (answer.ranking[0].confidence if answer.label else 1 - familiarity(answer.strangeness))
+    assert answer.confidence == (
+        answer.ranking[0].confidence if answer.label else 1 - familiarity(answer.strangeness)
+    )
     assert [guess.confidence for guess in answer.ranking] == sorted(
         (guess.confidence for guess in answer.ranking), reverse=True
     )
-    assert sum(guess.confidence for guess in answer.ranking) == pytest.approx(familiarity(answer.strangeness))
+    assert sum(guess.confidence for guess in answer.ranking) == pytest.approx(
+        familiarity(answer.strangeness)
+    )
     (reason,) = answer.evidence
     assert (reason.label, reason.pictures, len(reason.examples)) == ("coffee", 3, 3)
     assert max(Image.open(io.BytesIO(reason.examples[0].jpeg)).size) == 128
@@ -87,12 +95,16 @@ def test_recognizer_and_estimator_give_the_same_answers_bit_for_bit(seen: Recogn
     asked = [view for name in NAMES for view in views(name, 4, seed=3)]
     many = seen.recognize_many(asked)
     one_by_one = [seen.recognize(view) for view in asked]
-    assert [answer.ranking for answer in many if isinstance(answer, Answer)] == [one.ranking for one in one_by_one]
+    assert [answer.ranking for answer in many if isinstance(answer, Answer)] == [
+        one.ranking for one in one_by_one
+    ]
     estimator = seen.as_estimator()
     assert isinstance(estimator, CBCLClassifier)
     vectors = seen.embed(asked)
     assert estimator.predict(vectors).tolist() == [answer.ranking[0].label for answer in one_by_one]
-    assert estimator.explain(vectors).distances[:, 0].tolist() == [answer.evidence[0].distance for answer in one_by_one]
+    assert estimator.explain(vectors).distances[:, 0].tolist() == [
+        answer.evidence[0].distance for answer in one_by_one
+    ]
 
 
 def test_the_estimator_and_the_recognizer_learn_the_same(tmp_path: Path) -> None:
@@ -103,8 +115,14 @@ def test_the_estimator_and_the_recognizer_learn_the_same(tmp_path: Path) -> None
             estimator.partial_fit(some(label, 7), [label] * 7)
         learned = recognizer.as_estimator()
         for label in estimator.concepts_:
-            assert learned.concepts_[label].centroids.tobytes() == estimator.concepts_[label].centroids.tobytes()
-            assert learned.concepts_[label].counts.tolist() == estimator.concepts_[label].counts.tolist()
+            assert (
+                learned.concepts_[label].centroids.tobytes()
+                == estimator.concepts_[label].centroids.tobytes()
+            )
+            assert (
+                learned.concepts_[label].counts.tolist()
+                == estimator.concepts_[label].counts.tolist()
+            )
 
 
 def test_what_is_learned_is_there_for_the_next_who_opens_the_file(things: Recognizer) -> None:
@@ -122,7 +140,10 @@ def test_learning_a_class_leaves_the_others_alone(things: Recognizer) -> None:
 
 
 def test_learning_in_two_goes_is_learning_in_one(tmp_path: Path) -> None:
-    with vectors_only(tmp_path / "a.cbcl", radius=3.0) as one, vectors_only(tmp_path / "b.cbcl", radius=3.0) as two:
+    with (
+        vectors_only(tmp_path / "a.cbcl", radius=3.0) as one,
+        vectors_only(tmp_path / "b.cbcl", radius=3.0) as two,
+    ):
         one.learn("cup", some("cup", 9))
         two.learn("cup", some("cup", 9)[:4])
         two.learn("cup", some("cup", 9)[4:])
@@ -130,7 +151,10 @@ def test_learning_in_two_goes_is_learning_in_one(tmp_path: Path) -> None:
 
 
 def test_answers_do_not_depend_on_how_often_learning_was_interrupted(tmp_path: Path) -> None:
-    with vectors_only(tmp_path / "a.cbcl", radius=6.0) as one, vectors_only(tmp_path / "b.cbcl", radius=6.0) as many:
+    with (
+        vectors_only(tmp_path / "a.cbcl", radius=6.0) as one,
+        vectors_only(tmp_path / "b.cbcl", radius=6.0) as many,
+    ):
         one.learn_many({label: some(label, 6) for label in MEANS})
         for turn in range(6):
             for label in sorted(MEANS, reverse=True):
@@ -138,7 +162,9 @@ def test_answers_do_not_depend_on_how_often_learning_was_interrupted(tmp_path: P
         assert [stored.spread for stored in one._current().classes.values()] == [
             stored.spread for stored in many._current().classes.values()
         ]
-        asked = np.concatenate([some(label, 9, seed=1) * scale for label in MEANS for scale in (1.0, 0.3)])
+        asked = np.concatenate(
+            [some(label, 9, seed=1) * scale for label in MEANS for scale in (1.0, 0.3)]
+        )
         assert [answer[:5] for answer in one.recognize_many(asked)] == [
             answer[:5] for answer in many.recognize_many(asked)
         ]
@@ -166,17 +192,26 @@ STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("learn"), st.sampled_from(sorted(MEANS)), st.integers(1, 4)),
         st.tuples(st.just("forget"), st.sampled_from(sorted(MEANS))),
-        st.tuples(st.just("rename"), st.sampled_from(sorted(MEANS)), st.sampled_from(sorted(MEANS))),
+        st.tuples(
+            st.just("rename"), st.sampled_from(sorted(MEANS)), st.sampled_from(sorted(MEANS))
+        ),
         st.tuples(st.just("merge"), st.sampled_from(sorted(MEANS)), st.sampled_from(sorted(MEANS))),
     ),
     max_size=12,
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(steps=STEPS, radius=st.sampled_from([0.0, 4.0, float("inf")]), limit=st.sampled_from([None, 5]))
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    steps=STEPS, radius=st.sampled_from([0.0, 4.0, float("inf")]), limit=st.sampled_from([None, 5])
+)
 def test_undoing_goes_back_through_every_state_there_was(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[Any, ...]], radius: float, limit: int | None
+    tmp_path_factory: pytest.TempPathFactory,
+    steps: list[tuple[Any, ...]],
+    radius: float,
+    limit: int | None,
 ) -> None:
     path = tmp_path_factory.mktemp("undo") / "a.cbcl"
     with vectors_only(path, radius=radius, max_centroids=limit) as recognizer:
@@ -236,7 +271,9 @@ def test_merged_classes_are_one(things: Recognizer) -> None:
     things.merge("pen", "key")
     assert things.labels() == {"cup": 5, "key": 10}
     both = np.concatenate([some("key", 5), some("pen", 5)]).mean(axis=0)
-    np.testing.assert_allclose(things.as_estimator().concepts_["key"].centroids[0], both, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        things.as_estimator().concepts_["key"].centroids[0], both, rtol=1e-5, atol=1e-5
+    )
 
 
 def test_labels_may_hold_slashes_and_emoji_and_composed_letters_are_one(tmp_path: Path) -> None:
@@ -249,14 +286,29 @@ def test_labels_may_hold_slashes_and_emoji_and_composed_letters_are_one(tmp_path
         ):
             recognizer.learn(label, some("cup", 2))
         assert list(recognizer.labels()) == ["a/b\\c", "café", "🐱 'cat'; DROP TABLE classes"]
-        wrong: list[Any] = ["", "  ", "two\nlines", "x" * 201, 7, "\u200b", "a\u2028b", "a\u202eb", "Unknown"]
+        wrong: list[Any] = [
+            "",
+            "  ",
+            "two\nlines",
+            "x" * 201,
+            7,
+            "\u200b",
+            "a\u2028b",
+            "a\u202eb",
+            "Unknown",
+        ]
         for label in wrong:
             with pytest.raises(LabelError, match="cannot be a label"):
                 recognizer.learn(label, some("cup", 2))
 
 
 def test_what_is_not_known_is_told_with_what_is(things: Recognizer) -> None:
-    wrong = (("forget", "cups"), ("rename", "cups", "x"), ("merge", "cups", "key"), ("merge", "key", "cups"))
+    wrong = (
+        ("forget", "cups"),
+        ("rename", "cups", "x"),
+        ("merge", "cups", "key"),
+        ("merge", "key", "cups"),
+    )
     for action, *about in wrong:
         with pytest.raises(LabelError, match="'cups' is not known; there are 'cup'"):
             getattr(things, action)(*about)
@@ -266,15 +318,23 @@ def test_what_is_not_known_is_told_with_what_is(things: Recognizer) -> None:
         things.merge("cup", "cup")
 
 
-def test_a_memory_opened_with_another_backbone_is_an_error_that_names_both(things: Recognizer, tmp_path: Path) -> None:
+def test_a_memory_opened_with_another_backbone_is_an_error_that_names_both(
+    things: Recognizer, tmp_path: Path
+) -> None:
     other = load_backbone(lambda things: things, name="other-encoder")
     with Recognizer(things.path, backbone=other) as wrong:
-        for call in (lambda: wrong.learn("cup", some("cup", 1)), lambda: wrong.recognize(some("cup", 1)[0])):
+        for call in (
+            lambda: wrong.learn("cup", some("cup", 1)),
+            lambda: wrong.recognize(some("cup", 1)[0]),
+        ):
             with pytest.raises(BackboneError, match=r"identity .* not through other-encoder"):
                 call()
     with Recognizer(tmp_path / "own.cbcl", backbone=other) as own:
         own.learn("cup", some("cup", 3))
-    with Recognizer(tmp_path / "own.cbcl") as lost, pytest.raises(BackboneError, match="learned through other-encoder"):
+    with (
+        Recognizer(tmp_path / "own.cbcl") as lost,
+        pytest.raises(BackboneError, match="learned through other-encoder"),
+    ):
         lost.recognize(some("cup", 1)[0])
 
 
@@ -326,7 +386,9 @@ def test_any_way_in_gives_the_same_vector(tmp_path: Path) -> None:
             [data],
         ]
         vectors = [recognizer.embed(way) for way in ways]
-    assert all(vector.shape == (1, 1280) and vector.tobytes() == vectors[0].tobytes() for vector in vectors)
+    assert all(
+        vector.shape == (1, 1280) and vector.tobytes() == vectors[0].tobytes() for vector in vectors
+    )
 
 
 def test_a_private_memory_keeps_no_thumbnail_and_nothing_in_the_cache(
@@ -347,12 +409,19 @@ def test_too_far_from_everything_is_unknown(tmp_path: Path) -> None:
         for label in ("cup", "key", "pen"):
             recognizer.learn(label, some(label, 8))
         known = [
-            answer for label in ("cup", "key", "pen") for answer in recognizer.recognize_many(some(label, 20, seed=9))
+            answer
+            for label in ("cup", "key", "pen")
+            for answer in recognizer.recognize_many(some(label, 20, seed=9))
         ]
         strange = recognizer.recognize_many(some("owl", 20, seed=9))
-    assert np.mean([isinstance(answer, Answer) and answer.label is None for answer in strange]) > 0.9
+    assert (
+        np.mean([isinstance(answer, Answer) and answer.label is None for answer in strange]) > 0.9
+    )
     assert np.mean([isinstance(answer, Answer) and answer.label is None for answer in known]) < 0.25
-    assert all(isinstance(answer, Answer) and (answer.label is None) == (answer.strangeness > 1) for answer in strange)
+    assert all(
+        isinstance(answer, Answer) and (answer.label is None) == (answer.strangeness > 1)
+        for answer in strange
+    )
 
 
 def test_pictures_that_are_all_alike_do_not_make_everything_else_unknown(tmp_path: Path) -> None:
@@ -360,7 +429,11 @@ def test_pictures_that_are_all_alike_do_not_make_everything_else_unknown(tmp_pat
         for label in ("cup", "key", "pen"):
             burst = some(label, 1) + 0.01 * some(label, 5, seed=3)
             recognizer.learn(label, burst)
-        known = [recognizer.recognize(some(label, 1, seed=seed)[0]) for label in ("cup", "key") for seed in range(1, 9)]
+        known = [
+            recognizer.recognize(some(label, 1, seed=seed)[0])
+            for label in ("cup", "key")
+            for seed in range(1, 9)
+        ]
         strange = recognizer.recognize_many(some("owl", 10))
     assert np.mean([answer.label is None for answer in known]) < 0.5
     assert all(answer.label is None for answer in strange)
@@ -393,7 +466,9 @@ def _learn_alone(path: Path, label: str, count: int) -> None:
 def test_processes_that_learn_at_once_lose_nothing(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     path = tmp_path / "shared.cbcl"
-    workers = [context.Process(target=_learn_alone, args=(path, f"thing {n % 3}", 25)) for n in range(4)]
+    workers = [
+        context.Process(target=_learn_alone, args=(path, f"thing {n % 3}", 25)) for n in range(4)
+    ]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -423,7 +498,14 @@ def test_threads_may_share_a_recognizer(things: Recognizer) -> None:
     for thread in threads:
         thread.join()
     assert not errors
-    assert things.labels() == {"cup": 5, "key": 5, "pen": 5, "thing 1": 10, "thing 3": 10, "thing 5": 10}
+    assert things.labels() == {
+        "cup": 5,
+        "key": 5,
+        "pen": 5,
+        "thing 1": 10,
+        "thing 3": 10,
+        "thing 5": 10,
+    }
 
 
 def test_tuning_is_kept_and_learns_nothing(tmp_path: Path) -> None:
@@ -442,7 +524,9 @@ def tuning(recognizer: Recognizer) -> tuple[float, int]:
     return settings.radius, settings.n_voters
 
 
-def test_few_pictures_at_first_leave_the_choice_to_many_later_and_then_it_stays(tmp_path: Path) -> None:
+def test_few_pictures_at_first_leave_the_choice_to_many_later_and_then_it_stays(
+    tmp_path: Path,
+) -> None:
     pixels, digits = load_digits(return_X_y=True)
     of = {digit: pixels[digits == digit].astype(np.float32) for digit in range(10)}
     with vectors_only(tmp_path / "a.cbcl") as recognizer:
@@ -474,7 +558,9 @@ def test_a_radius_that_was_tuned_stays(tmp_path: Path) -> None:
 
 
 def test_text_is_learned_through_a_function(tmp_path: Path) -> None:
-    letters = load_backbone(lambda texts: [[t.count(c) for c in "aeiou"] for t in texts], name="vowels")
+    letters = load_backbone(
+        lambda texts: [[t.count(c) for c in "aeiou"] for t in texts], name="vowels"
+    )
     with Recognizer(tmp_path / "words.cbcl", backbone=letters) as words:
         words.learn("a", ["banana", "papaya", "kakadu"])
         words.learn("e", "bedeheve")
@@ -554,8 +640,13 @@ def test_labels_are_found_in_any_form_of_unicode(things: Recognizer) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3, 6])
-def test_one_thing_is_known_from_another_from_the_first_photo_on(tmp_path: Path, count: int) -> None:
+def test_one_thing_is_known_from_another_from_the_first_photo_on(
+    tmp_path: Path, count: int
+) -> None:
     with Recognizer(tmp_path / "one.cbcl") as recognizer:
         recognizer.learn("cat", views("chelsea", count))
-        asked = {name: [recognizer.recognize(view).label for view in views(name, 4, seed=1)] for name in NAMES}
+        asked = {
+            name: [recognizer.recognize(view).label for view in views(name, 4, seed=1)]
+            for name in NAMES
+        }
     assert asked == {name: ["cat" if name == "chelsea" else None] * 4 for name in NAMES}

@@ -8,7 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cbcl.memory.rows import Settings
-from cbcl.recognition.self_test import FOLDS, MAX_ASKED, NumberedVectors, Misclassified, _folds, examine
+from cbcl.recognition.self_test import (
+    FOLDS,
+    MAX_ASKED,
+    Misclassified,
+    NumberedVectors,
+    _folds,
+    examine,
+)
 
 SOME = pytest.mark.parametrize("settings", [Settings(), Settings(0.0, 3), Settings(1.0, 2, 12)])
 
@@ -16,7 +23,9 @@ SOME = pytest.mark.parametrize("settings", [Settings(), Settings(0.0, 3), Settin
 def numbered(classes: dict[str, list[list[float]]]) -> dict[str, NumberedVectors]:
     """Examples with numbers that count through all labels."""
     rows = [(label, vector) for label, vectors in classes.items() for vector in vectors]
-    made: dict[str, list[tuple[int, np.ndarray[tuple[int], np.dtype[np.float32]]]]] = {label: [] for label in classes}
+    made: dict[str, list[tuple[int, np.ndarray[tuple[int], np.dtype[np.float32]]]]] = {
+        label: [] for label in classes
+    }
     for number, (label, vector) in enumerate(rows):
         made[label].append((number, np.array(vector, dtype=np.float32)))
     return {label: tuple(some) for label, some in made.items()}
@@ -39,7 +48,9 @@ def test_things_far_apart_are_all_told_apart(settings: Settings) -> None:
     examined = examine(apart({"cup": 12, "key": 8, "mug": 5, "pen": 3, "pot": 2}), settings)
     assert examined.labels == ("cup", "key", "mug", "pen", "pot")
     assert examined.asked == 30
-    assert examined.right + examined.unknown == 30  # one in ten is further from its own than the others are
+    assert (
+        examined.right + examined.unknown == 30
+    )  # one in ten is further from its own than the others are
     assert examined.unknown <= 6
     assert examined.matrix.sum(axis=1).tolist() == [12, 8, 5, 3, 2]
     assert all(missed.answer is None for missed in examined.wrong)
@@ -50,7 +61,10 @@ def test_things_far_apart_are_all_told_apart(settings: Settings) -> None:
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=6), st.integers(0, 5))
 def test_the_matrix_adds_up(counts: list[int], seed: int) -> None:
     rng = np.random.default_rng(seed)
-    drawn = {f"label {number}": rng.normal(size=(count, 3)).tolist() for number, count in enumerate(counts)}
+    drawn = {
+        f"label {number}": rng.normal(size=(count, 3)).tolist()
+        for number, count in enumerate(counts)
+    }
     examined = examine(numbered(drawn), Settings())
     t = len(counts)
     assert examined.matrix.shape == (t, t + 1)
@@ -74,14 +88,19 @@ def test_an_example_has_no_part_in_what_it_is_asked_about() -> None:
 def test_with_few_examples_all_but_one_are_learned(count: int) -> None:
     for before in range(FOLDS):  # wherever the dealing has got to
         folds = _folds([before + 2, count], seed=0)[1]
-        assert sorted(np.bincount(folds, minlength=FOLDS).tolist()) == [0] * (FOLDS - count) + [1] * count
+        assert (
+            sorted(np.bincount(folds, minlength=FOLDS).tolist())
+            == [0] * (FOLDS - count) + [1] * count
+        )
 
 
 def test_a_label_with_one_example_is_learned_but_not_asked_about() -> None:
     examples = apart({"cup": 5, "key": 5, "pen": 1})
     stray = (99, examples["pen"][0][1] + np.float32(0.1))
     examined = examine({**examples, "cup": [*examples["cup"], stray]}, Settings())
-    assert [label for label, row in zip(examined.labels, examined.matrix, strict=True) if not row.any()] == ["pen"]
+    assert [
+        label for label, row in zip(examined.labels, examined.matrix, strict=True) if not row.any()
+    ] == ["pen"]
     assert examined.matrix[2].sum() == 0
     assert Misclassified(99, "cup", "pen") in examined.wrong
 
@@ -113,9 +132,17 @@ def test_without_two_examples_of_anything_it_says_why() -> None:
 
 def test_it_is_the_same_every_time_and_changes_nothing() -> None:
     rng = np.random.default_rng(0)
-    examples = numbered({label: rng.normal(size=(7, 4)).tolist() for label in ("key", "cup", "pen")})
-    before = {label: [(number, vector.copy()) for number, vector in some] for label, some in examples.items()}
-    first, second = examine(examples, Settings()), examine(dict(reversed(examples.items())), Settings())
+    examples = numbered(
+        {label: rng.normal(size=(7, 4)).tolist() for label in ("key", "cup", "pen")}
+    )
+    before = {
+        label: [(number, vector.copy()) for number, vector in some]
+        for label, some in examples.items()
+    }
+    first, second = (
+        examine(examples, Settings()),
+        examine(dict(reversed(examples.items())), Settings()),
+    )
     assert first.wrong == second.wrong
     assert first.wrong
     np.testing.assert_array_equal(first.matrix, second.matrix)

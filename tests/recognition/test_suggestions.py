@@ -74,17 +74,25 @@ def test_a_label_with_one_example_is_found_in_one_with_many() -> None:
 
 def test_two_pairs_that_are_the_same_do_not_hide_each_other() -> None:
     classes = things(2, 10)
-    halves = {f"{label} {half}": some[half::2] for label, some in classes.items() for half in (0, 1)}
+    halves = {
+        f"{label} {half}": some[half::2] for label, some in classes.items() for half in (0, 1)
+    }
     assert sorted(pairs(halves)) == [("thing 000 0", "thing 000 1"), ("thing 001 0", "thing 001 1")]
 
 
 def test_the_closest_come_first_and_few_are_asked_about() -> None:
     classes = things(30, 10)
-    halves = {f"{label} {half}": some[half::2] for label, some in [*classes.items()][:8] for half in (0, 1)}
+    halves = {
+        f"{label} {half}": some[half::2]
+        for label, some in [*classes.items()][:8]
+        for half in (0, 1)
+    }
     rest = dict([*classes.items()][8:])
     found = look_alikes(*known({**halves, **rest}))
     assert len(found) == MAX_ALIKE
-    assert [pair.closeness for pair in found] == sorted((pair.closeness for pair in found), reverse=True)
+    assert [pair.closeness for pair in found] == sorted(
+        (pair.closeness for pair in found), reverse=True
+    )
     assert all(label[:-2] == other[:-2] for label, other, _ in found)
 
 
@@ -102,7 +110,9 @@ def test_one_label_alone_is_like_no_other() -> None:
 @pytest.mark.parametrize("scale", [0.0, 1.0])
 def test_labels_that_are_all_the_same_are_asked_about_pair_by_pair(scale: float) -> None:
     (vectors,) = things(1, 5).values()
-    assert pairs(dict.fromkeys(("cup", "mug", "pot"), np.float32(scale) * vectors)) == [("cup", "mug")]
+    assert pairs(dict.fromkeys(("cup", "mug", "pot"), np.float32(scale) * vectors)) == [
+        ("cup", "mug")
+    ]
 
 
 def test_few_examples_are_wanted_first_and_then_what_is_missed_most() -> None:
@@ -157,10 +167,18 @@ def test_a_thing_in_many_pictures_comes_before_a_thing_in_one() -> None:
 
 def test_what_is_known_is_asked_about_after_what_is_new() -> None:
     classes = things(10, 12)
-    new = np.concatenate([classes.pop(label)[:4] for label in ("thing 007", "thing 008", "thing 009")])
+    new = np.concatenate(
+        [classes.pop(label)[:4] for label in ("thing 007", "thing 008", "thing 009")]
+    )
     old = np.concatenate([vectors[8:] for vectors in classes.values()])
-    order = asked(np.concatenate([old, new]), {label: vectors[:8] for label, vectors in classes.items()})
-    assert sorted((row - len(old)) // 4 for row in order[:3]) == [0, 1, 2]  # one of each, and none of what is known
+    order = asked(
+        np.concatenate([old, new]), {label: vectors[:8] for label, vectors in classes.items()}
+    )
+    assert sorted((row - len(old)) // 4 for row in order[:3]) == [
+        0,
+        1,
+        2,
+    ]  # one of each, and none of what is known
 
 
 def test_no_pictures_are_no_questions_and_nothing_known_is_no_obstacle() -> None:
@@ -169,7 +187,9 @@ def test_no_pictures_are_no_questions_and_nothing_known_is_no_obstacle() -> None
     order = worth_asking(pool, [Answer(None, math.nan, (), (), math.nan)] * len(pool))
     assert sorted(order) == [*range(6)]
     assert sorted(row // 3 for row in order[:2]) == [0, 1]
-    assert sorted(worth_asking(0 * pool, [Answer(None, math.nan, (), (), math.nan)] * 6)) == [*range(6)]
+    assert sorted(worth_asking(0 * pool, [Answer(None, math.nan, (), (), math.nan)] * 6)) == [
+        *range(6)
+    ]
 
 
 def test_asking_changes_nothing() -> None:
@@ -177,7 +197,11 @@ def test_asking_changes_nothing() -> None:
     pool = np.concatenate([*classes.values()])
     knowledge, scale = known(classes)
     made = answers(pool, knowledge, scale)
-    before = pool.copy(), {label: known.centroids.copy() for label, known in knowledge.concepts.items()}, [*made]
+    before = (
+        pool.copy(),
+        {label: known.centroids.copy() for label, known in knowledge.concepts.items()},
+        [*made],
+    )
     first = look_alikes(knowledge, scale), worth_asking(pool, made)
     assert (look_alikes(knowledge, scale), worth_asking(pool, made)) == first
     np.testing.assert_array_equal(pool, before[0])

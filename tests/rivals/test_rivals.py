@@ -45,8 +45,8 @@ LEARNERS: dict[str, Callable[[int], Learner]] = {  # by their seed
     "nearest class mean": lambda seed: Hybrid(choose=fixed(math.inf, 1), seed=seed),
     "few-shot baseline": lambda seed: FewShotBaseline(seed=seed),
     "probe": lambda seed: LinearProbe(seed=seed),
-    "discriminant": lambda seed: StreamingLDA(),  # noqa: ARG005 (nothing is drawn)
-    "discriminant of roots": lambda seed: StreamingLDA(power=0.5),  # noqa: ARG005
+    "discriminant": lambda seed: StreamingLDA(),
+    "discriminant of roots": lambda seed: StreamingLDA(power=0.5),
     "ridge": lambda seed: RandomProjectionRidge(300, seed=seed),
 }
 DRAWING = ["k-means", "few-shot baseline", "probe", "ridge"]
@@ -68,7 +68,14 @@ def stream(seed: int) -> list[tuple[Float32s, Labels]]:
     made = []
     for labels, count in plan:
         y = rng.permutation(np.repeat(labels, count))
-        made.append(((means[[ord(one) - 97 for one in y]] + rng.normal(size=(len(y), 16))).astype(np.float32), y))
+        made.append(
+            (
+                (means[[ord(one) - 97 for one in y]] + rng.normal(size=(len(y), 16))).astype(
+                    np.float32
+                ),
+                y,
+            )
+        )
     return made
 
 
@@ -111,7 +118,9 @@ def test_the_arrays_given_are_neither_kept_nor_changed(make: Callable[[int], Lea
 
 
 @every
-def test_what_a_learner_was_is_not_changed_by_what_it_becomes(make: Callable[[int], Learner]) -> None:
+def test_what_a_learner_was_is_not_changed_by_what_it_becomes(
+    make: Callable[[int], Learner],
+) -> None:
     first, *rest = stream(3)
     learner = make(0).partial_fit(*first)
     state = learner.state()
@@ -123,7 +132,9 @@ def test_what_a_learner_was_is_not_changed_by_what_it_becomes(make: Callable[[in
 
 
 @every
-def test_all_that_is_needed_to_go_on_can_be_written_without_a_pickle(make: Callable[[int], Learner]) -> None:
+def test_all_that_is_needed_to_go_on_can_be_written_without_a_pickle(
+    make: Callable[[int], Learner],
+) -> None:
     learner = make(0).partial_fit(*stream(0)[0])
     arrays: dict[str, Any] = learner.state()
     np.savez(file := io.BytesIO(), **arrays)
@@ -138,7 +149,9 @@ def test_the_seed_decides_what_is_drawn_and_nothing_else_does(name: str) -> None
         learner = LEARNERS[name](seed)
         for x, y in stream(0):
             learner.partial_fit(x, y)
-        states.append({label: array for label, array in learner.state().items() if label != "drawn"})
+        states.append(
+            {label: array for label, array in learner.state().items() if label != "drawn"}
+        )
     assert same(states[0], states[1])
     if name in DRAWING:
         assert not same(states[0], states[2])
@@ -146,7 +159,10 @@ def test_the_seed_decides_what_is_drawn_and_nothing_else_does(name: str) -> None
 
 @every
 def test_nothing_is_answered_before_anything_was_learned(make: Callable[[int], Learner]) -> None:
-    for ask in (lambda: make(0).predict(np.zeros((2, 3), dtype=np.float32)), lambda: make(0).state()):
+    for ask in (
+        lambda: make(0).predict(np.zeros((2, 3), dtype=np.float32)),
+        lambda: make(0).state(),
+    ):
         with pytest.raises(ValueError, match="nothing was learned yet: call partial_fit first"):
             ask()
 
@@ -156,7 +172,9 @@ def test_one_vector_of_one_class_is_enough(make: Callable[[int], Learner]) -> No
     learner = make(0).partial_fit(np.ones((1, 3), dtype=np.float32), np.array(["cup"]))
     assert learner.predict(np.zeros((2, 3), dtype=np.float32)).tolist() == ["cup", "cup"]
     learner.partial_fit(-np.ones((1, 3), dtype=np.float32), np.array(["key"]))
-    assert {*learner.predict(np.array([[0.9, 1, 1], [-1, -1, -0.9]], dtype=np.float32)).tolist()} <= {"cup", "key"}
+    assert {
+        *learner.predict(np.array([[0.9, 1, 1], [-1, -1, -0.9]], dtype=np.float32)).tolist()
+    } <= {"cup", "key"}
 
 
 @every
@@ -221,14 +239,18 @@ def test_what_keeps_all_vectors_learns_in_two_goes_what_it_learns_in_one(name: s
 
 
 @pytest.mark.parametrize("name", ["discriminant", "discriminant of roots", "ridge"])
-def test_what_keeps_sums_learns_in_two_goes_what_it_learns_in_one_but_for_rounding(name: str) -> None:
+def test_what_keeps_sums_learns_in_two_goes_what_it_learns_in_one_but_for_rounding(
+    name: str,
+) -> None:
     x, y = (np.concatenate(parts) for parts in zip(*stream(4), strict=True))
     once, often = LEARNERS[name](0).partial_fit(x, y), LEARNERS[name](0)
     for more, labels in stream(4):
         often.partial_fit(more, labels)
     for key, array in once.state().items():
         if array.dtype.kind == "f" and key != "ridge":  # that is chosen in each go anew
-            np.testing.assert_allclose(often.state()[key], array, rtol=1e-4, atol=1e-5 * np.abs(array).max())
+            np.testing.assert_allclose(
+                often.state()[key], array, rtol=1e-4, atol=1e-5 * np.abs(array).max()
+            )
         elif key != "ridge":
             np.testing.assert_array_equal(often.state()[key], array)
 
@@ -239,16 +261,23 @@ def test_the_probe_is_as_good_as_logistic_regression(shots: int) -> None:
     for seed in range(3):
         x, y, queries, truth = digits(seed)
         rows = np.concatenate([np.flatnonzero(y == label)[:shots] for label in np.unique(y)])
-        ours.append(np.mean(LinearProbe(seed=seed).partial_fit(x[rows], y[rows]).predict(queries) == truth))
+        ours.append(
+            np.mean(LinearProbe(seed=seed).partial_fit(x[rows], y[rows]).predict(queries) == truth)
+        )
         scale = np.linalg.norm(x[rows] - x[rows].mean(axis=0), axis=1).mean()
         with one_thread():
-            judges = [LogisticRegression(C=c, max_iter=500).fit(x[rows] / scale, y[rows]) for c in (3.0, 30.0)]
+            judges = [
+                LogisticRegression(C=c, max_iter=500).fit(x[rows] / scale, y[rows])
+                for c in (3.0, 30.0)
+            ]
         theirs.append([judge.score(queries / scale, truth) for judge in judges])
     assert np.mean(ours) > np.mean(theirs, axis=0).max() - 0.01
 
 
 @every
-def test_equal_vectors_and_features_that_say_nothing_do_no_harm(make: Callable[[int], Learner]) -> None:
+def test_equal_vectors_and_features_that_say_nothing_do_no_harm(
+    make: Callable[[int], Learner],
+) -> None:
     rng = np.random.default_rng(0)
     for n, d in ((90, 120), (300, 40)):
         spots = (rng.normal(size=(3, 2)) @ rng.normal(size=(2, d))).astype(np.float32)  # of rank 2
@@ -311,7 +340,9 @@ def test_the_ridge_regression_is_scikit_learns() -> None:
     for more, labels in stream(6):
         learner.partial_fit(more, labels)
     x, y = (np.concatenate(parts) for parts in zip(*stream(6), strict=True))
-    features = np.maximum(x @ np.random.default_rng(1).standard_normal((16, 50), dtype=np.float32), 0.0)
+    features = np.maximum(
+        x @ np.random.default_rng(1).standard_normal((16, 50), dtype=np.float32), 0.0
+    )
     truth = one_hot(numbered(np.empty(0, dtype=str), y)[1])
     judge = Ridge(alpha=learner.ridge, fit_intercept=False).fit(features.astype(np.float64), truth)
     learner.predict(x)
@@ -326,7 +357,13 @@ def test_the_ridge_chosen_is_the_best_for_the_vectors_held_out(n: int) -> None:
     w = rng.normal(size=(30, 3))
     truth, held_truth = features @ w + 5.0 * rng.normal(size=(n, 3)), held @ w
     errors = [
-        np.mean((Ridge(alpha=ridge, fit_intercept=False).fit(features, truth).predict(held) - held_truth) ** 2)
+        np.mean(
+            (
+                Ridge(alpha=ridge, fit_intercept=False).fit(features, truth).predict(held)
+                - held_truth
+            )
+            ** 2
+        )
         for ridge in RIDGES
     ]
     assert best_ridge(features, truth, held, held_truth) == RIDGES[np.argmin(errors)]
@@ -344,18 +381,28 @@ def assert_equal(hybrid: Hybrid, judge: CBCLClassifier, queries: Float32s) -> No
 @pytest.mark.parametrize("most", [None, 30, 6])
 @pytest.mark.parametrize("seed", range(5))
 def test_with_no_part_swapped_it_is_cbcl_bit_for_bit(most: int | None, seed: int) -> None:
-    hybrid, judge = Hybrid(max_centroids=most, seed=seed), CBCLClassifier(max_centroids=most, random_state=seed)
+    hybrid, judge = (
+        Hybrid(max_centroids=most, seed=seed),
+        CBCLClassifier(max_centroids=most, random_state=seed),
+    )
     for x, y in stream(seed):
-        assert_equal(hybrid.partial_fit(x, y), judge.partial_fit(x, y), np.concatenate([x, x[::-1] + 0.5]))
+        assert_equal(
+            hybrid.partial_fit(x, y), judge.partial_fit(x, y), np.concatenate([x, x[::-1] + 0.5])
+        )
 
 
 @pytest.mark.parametrize("most", [None, 120])
 def test_with_no_part_swapped_it_is_cbcl_on_the_digits(most: int | None) -> None:
     x, y, queries, _ = digits(0)
-    hybrid, judge = Hybrid(max_centroids=most, seed=3), CBCLClassifier(max_centroids=most, random_state=3)
+    hybrid, judge = (
+        Hybrid(max_centroids=most, seed=3),
+        CBCLClassifier(max_centroids=most, random_state=3),
+    )
     for some in ("01", "234", "56789"):
         rows = np.isin(y, [*some])
-        assert_equal(hybrid.partial_fit(x[rows], y[rows]), judge.partial_fit(x[rows], y[rows]), queries)
+        assert_equal(
+            hybrid.partial_fit(x[rows], y[rows]), judge.partial_fit(x[rows], y[rows]), queries
+        )
 
 
 @pytest.mark.parametrize(("scale", "n"), [(math.inf, 1), (0.0, 3)])
@@ -365,7 +412,9 @@ def test_nearest_class_mean_and_nearest_neighbours_are_hybrids(scale: float, n: 
         assert_equal(hybrid.partial_fit(x, y), judge.partial_fit(x, y), x + 0.5)
 
 
-def test_a_fixed_radius_is_measured_on_the_first_increment_that_has_two_vectors_of_a_class() -> None:
+def test_a_fixed_radius_is_measured_on_the_first_increment_that_has_two_vectors_of_a_class() -> (
+    None
+):
     x = np.array([[0.0], [9.0], [0.0], [2.0], [50.0]])
     choose = fixed(1.5, 4)
     unknown = choose(x, [ClassRows(np.array([0])), ClassRows(np.array([1]))], None, 0)
@@ -400,7 +449,9 @@ CLUSTERS: dict[str, Cluster] = {
 @pytest.mark.parametrize("cluster", CLUSTERS.values(), ids=CLUSTERS)
 @settings(max_examples=40, deadline=None)
 @given(st.data())
-def test_other_clusterings_make_as_many_centroids_and_count_every_vector(cluster: Cluster, data: st.DataObject) -> None:
+def test_other_clusterings_make_as_many_centroids_and_count_every_vector(
+    cluster: Cluster, data: st.DataObject
+) -> None:
     x = data.draw(vectors(least=2, most=25, d=3))
     x = x / (np.abs(x).max() or 1.0)
     rows = np.random.default_rng(0).permutation(len(x))
@@ -438,4 +489,6 @@ def test_at_one_centroid_a_class_all_clusterings_are_the_mean() -> None:
     x, rows = digits(0)[0], np.arange(200)
     mean = concepts.cluster(x, rows, math.inf).centroids
     for cluster in CLUSTERS.values():
-        np.testing.assert_allclose(cluster(x, rows, math.inf, None).centroids, mean, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(
+            cluster(x, rows, math.inf, None).centroids, mean, rtol=1e-4, atol=1e-4
+        )

@@ -69,12 +69,16 @@ def as_pickles(folder: Path, cifar: Cifar, pictures: list[tuple[str, bool, Pixel
     place.mkdir(parents=True)
     (place / cifar.meta).write_bytes(pickled({cifar.names: list(CLASSES)}))
     for test, parts in ((False, cifar.train), (True, cifar.test)):
-        of_split = [(label, pixels) for label, is_test, pixels in reversed(pictures) if is_test is test]
+        of_split = [
+            (label, pixels) for label, is_test, pixels in reversed(pictures) if is_test is test
+        ]
         for number, part in enumerate(parts):
             some = of_split[number :: len(parts)]
             data = np.array([pixels.transpose(2, 0, 1).ravel() for _, pixels in some])
             labels = [CLASSES.index(label) for label, _ in some]
-            (place / part).write_bytes(pickled({"data": data, cifar.labels: labels, "batch_label": part}))
+            (place / part).write_bytes(
+                pickled({"data": data, cifar.labels: labels, "batch_label": part})
+            )
     return folder
 
 
@@ -105,7 +109,9 @@ def test_every_layout_of_cifar_gives_the_same_pictures_in_the_same_order(
     )
     for other in others:
         found = load(name, other)
-        assert [one._replace(name="") for one in found.pictures] == [one._replace(name="") for one in first.pictures]
+        assert [one._replace(name="") for one in found.pictures] == [
+            one._replace(name="") for one in first.pictures
+        ]
         assert fingerprint(found.pictures) == fingerprint(first.pictures)
     given = {pixels.tobytes() for _, _, pixels in pictures}
     assert {load_picture(one.source, one.name, 1).tobytes() for one in first.pictures} == given
@@ -117,7 +123,9 @@ def test_cifar_written_anew_by_python_3_is_read(tmp_path: Path) -> None:
     for protocol in (2, 4):
         folder = as_pickles(tmp_path / f"b{protocol}", CIFAR100, pictures)
         for path in (folder / CIFAR100.folder).iterdir():
-            found = pickle.loads(path.read_bytes(), encoding="bytes" if path.name == "meta" else "latin1")
+            found = pickle.loads(
+                path.read_bytes(), encoding="bytes" if path.name == "meta" else "latin1"
+            )
             path.write_bytes(pickle.dumps(found, protocol))
         assert load("cifar100", folder) == want
 
@@ -132,7 +140,9 @@ class Harmful:
 
 def test_a_pickle_that_would_do_harm_is_refused(tmp_path: Path) -> None:
     folder = as_pickles(tmp_path, CIFAR100, drawn())
-    (folder / CIFAR100.folder / "train").write_bytes(pickle.dumps(Harmful(f"touch {tmp_path}/harm"), 2))
+    (folder / CIFAR100.folder / "train").write_bytes(
+        pickle.dumps(Harmful(f"touch {tmp_path}/harm"), 2)
+    )
     with pytest.raises(DataError, match=r"train asks for (posix|nt)\.system, .* may do harm"):
         load("cifar100", folder)
     assert not (tmp_path / "harm").exists()
@@ -141,9 +151,21 @@ def test_a_pickle_that_would_do_harm_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("part", "content", "message"),
     [
-        ("train", pickled({"data": np.zeros((2, 12), np.uint8), "fine_labels": [0, 1]}), "does not hold 32 x 32"),
-        ("train", pickled({"data": np.zeros((1, 3072), np.uint8), "fine_labels": [3]}), "does not hold 32 x 32"),
-        ("train", pickled({"data": np.zeros((1, 3072)), "fine_labels": [1]}), "does not hold 32 x 32"),
+        (
+            "train",
+            pickled({"data": np.zeros((2, 12), np.uint8), "fine_labels": [0, 1]}),
+            "does not hold 32 x 32",
+        ),
+        (
+            "train",
+            pickled({"data": np.zeros((1, 3072), np.uint8), "fine_labels": [3]}),
+            "does not hold 32 x 32",
+        ),
+        (
+            "train",
+            pickled({"data": np.zeros((1, 3072)), "fine_labels": [1]}),
+            "does not hold 32 x 32",
+        ),
         ("train", pickled([1, 2]), "is no batch of pictures"),
         ("meta", pickled({}), "names no classes"),
         ("test", b"torn", "is damaged or of another kind"),
@@ -186,14 +208,20 @@ def test_caltech_without_its_background(tmp_path: Path) -> None:
     assert {picture.test for picture in first.pictures} == {None}
     assert len(first.background) == 4
     assert not first.own_split
-    assert load("caltech101", folder) == load("caltech101", folder / "101_ObjectCategories") == first
+    assert (
+        load("caltech101", folder) == load("caltech101", folder / "101_ObjectCategories") == first
+    )
 
 
 def test_both_layouts_of_cub_give_the_same_pictures(tmp_path: Path) -> None:
     original = tmp_path / "a" / "CUB_200_2011"
     pictures_in(original / "images", {"001.Albatross": 3, "002.Auklet": 2})
-    names = sorted(path.relative_to(original / "images").as_posix() for path in original.rglob("*.jpg"))
-    (original / "images.txt").write_text("".join(f"{number} {name}\n" for number, name in enumerate(names, 1)))
+    names = sorted(
+        path.relative_to(original / "images").as_posix() for path in original.rglob("*.jpg")
+    )
+    (original / "images.txt").write_text(
+        "".join(f"{number} {name}\n" for number, name in enumerate(names, 1))
+    )
     for number, name in enumerate(names):
         path = tmp_path / "b" / ("test" if number % 2 else "train") / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -203,14 +231,18 @@ def test_both_layouts_of_cub_give_the_same_pictures(tmp_path: Path) -> None:
         assert (one.label, one.test, one.digest) == (other.label, other.test, other.digest)
         assert one.test is None
     (original / "images" / names[0]).unlink()
-    with pytest.raises(DataError, match=r"lists 5 pictures, but 001\.Albatross/image_0000\.jpg is missing"):
+    with pytest.raises(
+        DataError, match=r"lists 5 pictures, but 001\.Albatross/image_0000\.jpg is missing"
+    ):
         load("cub200", original)
 
 
 def test_any_folder_of_folders_is_a_data_set(tmp_path: Path) -> None:
     found = load(str(pictures_in(tmp_path / "things", {"cup": 2, "pen": 3})))
     assert (found.name, found.own_split) == ("folder things", False)
-    assert [(one.label, one.test) for one in found.pictures] == [("cup", None)] * 2 + [("pen", None)] * 3
+    assert [(one.label, one.test) for one in found.pictures] == [("cup", None)] * 2 + [
+        ("pen", None)
+    ] * 3
     assert found.pictures[0].name.startswith("cup/image_")
 
 
@@ -239,7 +271,9 @@ def test_the_digits_need_no_directory() -> None:
     assert max(load_picture(found.pictures[0].source, "", 1).tobytes()) == 255
 
 
-def test_the_fingerprint_changes_with_a_picture_a_label_and_the_split_and_nothing_else(tmp_path: Path) -> None:
+def test_the_fingerprint_changes_with_a_picture_a_label_and_the_split_and_nothing_else(
+    tmp_path: Path,
+) -> None:
     folder = pictures_in(tmp_path / "things", {"cup": 2, "pen": 2})
     first = fingerprint(load(str(folder)).pictures)
     (folder / "cup" / "image_0000.jpg").rename(folder / "cup" / "z.jpg")
@@ -256,19 +290,34 @@ def test_the_fingerprint_changes_with_a_picture_a_label_and_the_split_and_nothin
 
 def test_progress_is_told(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
-    load(str(pictures_in(tmp_path, {"a": 2, "b": 1})), progress=lambda done, total: told.append((done, total)))
+    load(
+        str(pictures_in(tmp_path, {"a": 2, "b": 1})),
+        progress=lambda done, total: told.append((done, total)),
+    )
     assert told == [(1, 3), (2, 3), (3, 3)]
 
 
 def test_what_is_not_there_is_told_with_the_way_out(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"there is no data set 'mnist': there are cifar100, .* digits, and any folder"):
+    with pytest.raises(
+        DataError,
+        match=r"there is no data set 'mnist': there are cifar100, .* digits, and any folder",
+    ):
         load("mnist")
-    with pytest.raises(DataError, match=r"cifar100 needs the directory .*`cbcl bench download cifar100 DIR` fetches"):
+    with pytest.raises(
+        DataError,
+        match=r"cifar100 needs the directory .*`cbcl bench download cifar100 DIR` fetches",
+    ):
         load("cifar100")
     with pytest.raises(DataError, match="is no directory, so cub200 cannot be in it"):
         load("cub200", tmp_path / "none")
-    for name, wanted in (("cifar10", r"cifar-10-python\.tar\.gz"), ("caltech101", "101_Obj"), ("cub200", "CUB_200")):
-        with pytest.raises(DataError, match=f"does not hold {name}, nor does a folder in it. Wanted is {wanted}"):
+    for name, wanted in (
+        ("cifar10", r"cifar-10-python\.tar\.gz"),
+        ("caltech101", "101_Obj"),
+        ("cub200", "CUB_200"),
+    ):
+        with pytest.raises(
+            DataError, match=f"does not hold {name}, nor does a folder in it. Wanted is {wanted}"
+        ):
             load(name, tmp_path)
     with pytest.raises(DataError, match="is an empty folder"):
         load(str(tmp_path))
@@ -311,17 +360,17 @@ class Serving(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data[start:][: self.cut])
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+    def log_message(self, format: str, *args: Any) -> None:
         pass
 
 
 @pytest.fixture
 def server() -> Iterator[tuple[str, type[Serving]]]:
     class Fresh(Serving):
-        files = {}  # noqa: RUF012
+        files = {}
         cut = None
         ranges = True
-        asked = []  # noqa: RUF012
+        asked = []
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Fresh) as serving:
         threading.Thread(target=serving.serve_forever).start()
@@ -347,7 +396,9 @@ def archive(
     return given, serving
 
 
-def test_a_download_is_checked_unpacked_and_found(archive: tuple[Archive, type[Serving]], tmp_path: Path) -> None:
+def test_a_download_is_checked_unpacked_and_found(
+    archive: tuple[Archive, type[Serving]], tmp_path: Path
+) -> None:
     size = archive[0].size
     told: list[tuple[int, int]] = []
     place = download("cifar100", tmp_path / "data", lambda done, total: told.append((done, total)))
@@ -363,7 +414,9 @@ def test_a_download_is_checked_unpacked_and_found(archive: tuple[Archive, type[S
 
 
 @pytest.mark.parametrize("ranges", [True, False])
-def test_an_interrupted_download_goes_on(ranges: bool, archive: tuple[Archive, type[Serving]], tmp_path: Path) -> None:
+def test_an_interrupted_download_goes_on(
+    ranges: bool, archive: tuple[Archive, type[Serving]], tmp_path: Path
+) -> None:
     serving = archive[1]
     serving.cut, serving.ranges = 1000, ranges
     with pytest.raises(DataError, match=r"broke off .* the same command goes on from there"):
@@ -375,7 +428,9 @@ def test_an_interrupted_download_goes_on(ranges: bool, archive: tuple[Archive, t
     assert load("cifar100", tmp_path).own_split
 
 
-def test_a_part_that_is_already_whole_is_taken(archive: tuple[Archive, type[Serving]], tmp_path: Path) -> None:
+def test_a_part_that_is_already_whole_is_taken(
+    archive: tuple[Archive, type[Serving]], tmp_path: Path
+) -> None:
     data = archive[1].files["cifar-100-python.tar.gz"]
     (tmp_path / "cifar-100-python.tar.gz.part").write_bytes(data)
     download("cifar100", tmp_path)
@@ -406,7 +461,9 @@ def test_a_file_got_by_other_means_is_checked_and_unpacked(
     assert archive[1].asked == []
 
 
-def test_a_wrong_checksum_leaves_nothing_behind(archive: tuple[Archive, type[Serving]], tmp_path: Path) -> None:
+def test_a_wrong_checksum_leaves_nothing_behind(
+    archive: tuple[Archive, type[Serving]], tmp_path: Path
+) -> None:
     data = archive[1].files["cifar-100-python.tar.gz"]
     archive[1].files["cifar-100-python.tar.gz"] = data[:-1] + bytes([data[-1] ^ 1])
     with pytest.raises(DataError, match="is not the file wanted: its MD5"):
@@ -422,7 +479,9 @@ def test_the_second_address_is_tried_where_the_first_fails(
     assert download("cifar100", tmp_path).is_dir()
 
 
-def test_without_room_nothing_is_begun(archive: tuple[Archive, type[Serving]], tmp_path: Path) -> None:
+def test_without_room_nothing_is_begun(
+    archive: tuple[Archive, type[Serving]], tmp_path: Path
+) -> None:
     with pytest.raises(DataError, match=r"has .* MB free, but cifar100 needs .* MB"):
         download("cifar100", tmp_path / "data", free=lambda _: 50_000)
     assert archive[1].asked == []
@@ -434,7 +493,8 @@ def test_without_internet_the_way_round_is_told(
     gone = archive[0]._replace(urls=("http://127.0.0.1:1/cifar-100-python.tar.gz",))
     monkeypatch.setitem(ARCHIVES, "cifar100", gone)
     with pytest.raises(
-        DataError, match=r"cannot be fetched: .*get cifar-100-python\.tar\.gz from .* by other means and put it into"
+        DataError,
+        match=r"cannot be fetched: .*get cifar-100-python\.tar\.gz from .* by other means and put it into",
     ):
         download("cifar100", tmp_path)
     with pytest.raises(DataError, match="digits cannot be downloaded: those that can are cifar100"):
@@ -461,14 +521,19 @@ def test_the_archive_inside_caltechs_archive_is_unpacked(
 ) -> None:
     inner, outer = io.BytesIO(), io.BytesIO()
     with tarfile.open(fileobj=inner, mode="w:gz") as made:
-        made.add(pictures_in(tmp_path / "made", {"cup": 2, "pen": 2, "BACKGROUND_Google": 1}), "101_ObjectCategories")
+        made.add(
+            pictures_in(tmp_path / "made", {"cup": 2, "pen": 2, "BACKGROUND_Google": 1}),
+            "101_ObjectCategories",
+        )
     with zipfile.ZipFile(outer, "w") as zipped:
         zipped.writestr("__MACOSX/caltech-101/._101_ObjectCategories.tar.gz", b"")
         zipped.writestr("caltech-101/101_ObjectCategories.tar.gz", inner.getvalue())
     url, serving = server
     serving.files["caltech-101.zip"] = outer.getvalue()
     digest = hashlib.md5(outer.getvalue(), usedforsecurity=False).hexdigest()
-    given = ARCHIVES["caltech101"]._replace(urls=(f"{url}/caltech-101.zip",), md5=digest, size=len(outer.getvalue()))
+    given = ARCHIVES["caltech101"]._replace(
+        urls=(f"{url}/caltech-101.zip",), md5=digest, size=len(outer.getvalue())
+    )
     monkeypatch.setitem(ARCHIVES, "caltech101", given)
     download("caltech101", tmp_path / "data")
     assert len(load("caltech101", tmp_path / "data").pictures) == 4

@@ -29,7 +29,9 @@ class Source:
         self.rng = np.random.default_rng(seed)
         self.lattice = lattice
         self.means = self.rng.normal(size=(classes, d)) * (1.0 if d < 100 else 0.3)
-        self.names = np.array([f"{self.rng.integers(10**6):06d} {number}" for number in range(classes)])
+        self.names = np.array(
+            [f"{self.rng.integers(10**6):06d} {number}" for number in range(classes)]
+        )
 
     def some(self, numbers: Any, count: int) -> tuple[Float32s, Labels]:
         rows = self.rng.permutation(np.repeat(numbers, count))
@@ -37,7 +39,9 @@ class Source:
         return (np.round(vectors) if self.lattice else vectors).astype(np.float32), self.names[rows]
 
 
-def agree(watched: IncrementalSearch, knowledge: Knowledge, vectors: Float32s, q: int | None = None) -> None:
+def agree(
+    watched: IncrementalSearch, knowledge: Knowledge, vectors: Float32s, q: int | None = None
+) -> None:
     q = len(vectors) if q is None else q
     want: Sequence[int] | Int64s = knowledge.winners(vectors[:q]) if q else ()
     np.testing.assert_array_equal(watched.winners(knowledge, q), want)
@@ -46,7 +50,9 @@ def agree(watched: IncrementalSearch, knowledge: Knowledge, vectors: Float32s, q
 @pytest.mark.parametrize("limit", [None, 60])
 @pytest.mark.parametrize("n", [1, 3, 10])
 @pytest.mark.parametrize("seed", range(3))
-def test_answers_are_those_of_the_knowledge_as_classes_come(seed: int, n: int, limit: int | None) -> None:
+def test_answers_are_those_of_the_knowledge_as_classes_come(
+    seed: int, n: int, limit: int | None
+) -> None:
     """With a limit, every increment changes every class."""
     source = Source(seed, 8, 12)
     vectors, _ = source.some(np.arange(12), 20)
@@ -89,7 +95,9 @@ def test_few_features_need_no_directions() -> None:
     assert Directions(np.ones((3, 8), dtype=np.float32)).basis is None
 
 
-def test_a_view_never_makes_vectors_more_distant_than_they_are(wide: tuple[Source, Float32s, Directions]) -> None:
+def test_a_view_never_makes_vectors_more_distant_than_they_are(
+    wide: tuple[Source, Float32s, Directions],
+) -> None:
     source, vectors, directions = wide
     others, _ = source.some(np.arange(40), 1)
     others = np.concatenate([others, vectors[:20] + np.float32(0.01), 100.0 * others])
@@ -103,7 +111,12 @@ def test_a_view_never_makes_vectors_more_distant_than_they_are(wide: tuple[Sourc
 
 
 @settings(max_examples=150, deadline=None)
-@given(data=st.data(), seed=st.integers(0, 10**6), d=st.sampled_from([1, 2, 8, 12]), lattice=st.booleans())
+@given(
+    data=st.data(),
+    seed=st.integers(0, 10**6),
+    d=st.sampled_from([1, 2, 8, 12]),
+    lattice=st.booleans(),
+)
 def test_whatever_happens_answers_are_those_of_the_knowledge(
     data: st.DataObject, seed: int, d: int, lattice: bool
 ) -> None:
@@ -123,8 +136,12 @@ def test_whatever_happens_answers_are_those_of_the_knowledge(
             what = data.draw(st.sampled_from(["learn", "learn", "learn", "forget", "voters"]))
             if known is None or what == "learn":
                 numbers = data.draw(st.sets(st.integers(0, 7), min_size=1, max_size=3))
-                options = Options(radius=radius, n_voters=known.n_voters if known else 1, max_centroids=limit)
-                known = learn(known, *source.some(sorted(numbers), data.draw(st.integers(1, 9))), options)
+                options = Options(
+                    radius=radius, n_voters=known.n_voters if known else 1, max_centroids=limit
+                )
+                known = learn(
+                    known, *source.some(sorted(numbers), data.draw(st.integers(1, 9))), options
+                )
             elif what == "forget":
                 known = known.without(data.draw(st.sampled_from([*known.concepts]))) or known
             else:
@@ -164,12 +181,16 @@ def test_a_class_that_was_forgotten_has_no_vote_and_can_come_back(n: int) -> Non
 
 
 @pytest.mark.parametrize("d", [4, 800])
-def test_vectors_that_are_centroids_and_twins_of_two_classes_are_answered_as_the_method_does(d: int) -> None:
+def test_vectors_that_are_centroids_and_twins_of_two_classes_are_answered_as_the_method_does(
+    d: int,
+) -> None:
     rng = np.random.default_rng(d)
     spots = rng.normal(size=(12, d)).astype(np.float32)
     learned = np.concatenate([spots[:8], spots[:4], spots[:4], spots[8:]])
     names = np.array([*["pen"] * 8, *["cup"] * 4, *["key"] * 4, *["owl"] * 4])
-    vectors = np.concatenate([spots, spots, (spots[:-1] + spots[1:]) / 2, rng.normal(size=(9, d))]).astype(np.float32)
+    vectors = np.concatenate(
+        [spots, spots, (spots[:-1] + spots[1:]) / 2, rng.normal(size=(9, d))]
+    ).astype(np.float32)
     with one_thread():
         watched = IncrementalSearch(vectors)
     for n in (1, 3, 10):
@@ -203,7 +224,7 @@ def test_more_vectors_than_a_block_holds_are_answered() -> None:
 class Silent(Knowledge):
     """Knowledge that is not to be asked."""
 
-    def winners(self, matrix: Matrix, vote: Vote = block_votes) -> Int64s:  # noqa: ARG002
+    def winners(self, matrix: Matrix, vote: Vote = block_votes) -> Int64s:
         raise AssertionError(f"asked about {len(matrix)} vectors")
 
 
@@ -213,7 +234,9 @@ def test_the_method_is_only_asked_where_votes_are_close(n: int) -> None:
     vectors, _ = source.some(np.arange(6), 30)
     known = learn(None, *source.some(np.arange(6), 30), Options(radius=1.0, n_voters=n))
     silent = Silent(known.concepts, known.radius, known.n_voters)
-    np.testing.assert_array_equal(IncrementalSearch(vectors).winners(silent, len(vectors)), known.winners(vectors))
+    np.testing.assert_array_equal(
+        IncrementalSearch(vectors).winners(silent, len(vectors)), known.winners(vectors)
+    )
     alike = Silent(dict.fromkeys(("cup", "key"), known.concepts[source.names[0]]), 1.0, n)
     with pytest.raises(AssertionError, match="asked about"):
         IncrementalSearch(vectors).winners(alike, len(vectors))

@@ -35,10 +35,19 @@ def test_every_claim_is_said_once_and_every_table_is_whole() -> None:
     assert len(set(CLAIMS)) == len(CLAIMS)
     places = [claim.where.partition(",")[0] for claim in CLAIMS]
     counts = {place: places.count(place) for place in places if place.startswith("Table")}
-    assert counts == {"Table 2": 16, "Table 3": 30, "Table 4": 30, "Table 5": 7, "Table S1": 12, "Table S2": 30}
+    assert counts == {
+        "Table 2": 16,
+        "Table 3": 30,
+        "Table 4": 30,
+        "Table 5": 7,
+        "Table S1": 12,
+        "Table S2": 30,
+    }
 
 
-@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: f"{claim.where}: {claim.what}, {claim.measure}")
+@pytest.mark.parametrize(
+    "claim", CLAIMS, ids=lambda claim: f"{claim.where}: {claim.what}, {claim.measure}"
+)
 def test_a_claim_is_in_its_unit_and_its_setting_is_one_that_can_be_run(claim: Claim) -> None:
     setting = claim.protocol
     assert claim.measure in get_args(Measure)
@@ -66,7 +75,9 @@ def test_every_learner_of_the_paper_that_needs_no_training_of_a_network_is_run_a
 
 def test_one_claim_is_found_and_none_or_several_are_refused() -> None:
     assert only("CBCL", "average", "cub200").value == 67.8
-    with pytest.raises(ValueError, match="0 claims are average of CBCL on cub200 with shots=1: name one"):
+    with pytest.raises(
+        ValueError, match="0 claims are average of CBCL on cub200 with shots=1: name one"
+    ):
         only("CBCL", "average", "cub200", shots=1)
     with pytest.raises(ValueError, match="10 claims are after of CBCL"):
         only("CBCL", "after", "cub200")
@@ -85,7 +96,10 @@ def test_averages_on_caltech_are_those_of_the_table_but_for_one_that_is_cut_off(
 def test_averages_on_cub_are_those_of_the_table_cut_off() -> None:
     for method in ("FT", "LWM", "CBCL"):
         assert only(method, "average", "cub200").value == cut(mean(paper.CUB, method), 1)
-    assert [round(mean(paper.CUB, method), 1) for method in ("LWM", "CBCL")] == [57.1, 67.9]  # and not rounded
+    assert [round(mean(paper.CUB, method), 1) for method in ("LWM", "CBCL")] == [
+        57.1,
+        67.9,
+    ]  # and not rounded
 
 
 @pytest.mark.parametrize(("table", "data"), TABLES)
@@ -101,7 +115,9 @@ def test_a_decrease_is_the_first_accuracy_less_the_last(table: dict[str, Any], d
 
 
 def test_the_decreases_beside_those_of_visual_words_are_swapped() -> None:
-    assert only("CBCL", "drop", "caltech101", where="section 7.1").value == pytest.approx(85.14 - 47.53)
+    assert only("CBCL", "drop", "caltech101", where="section 7.1").value == pytest.approx(
+        85.14 - 47.53
+    )
     for one, other in (("FT", "LWM"), ("LWM", "FT")):
         there = only(one, "drop", "caltech101", where="section 7.1")
         assert there.value == only(other, "drop", "caltech101", where="section 4.4").value
@@ -113,9 +129,13 @@ def test_margins_are_differences_but_for_two_on_cub() -> None:
     for margin in MARGINS:
         exact = margin.better.value - margin.worse.value
         if margin.value != pytest.approx(exact):
-            odd[margin.better.protocol.data, margin.worse.method, margin.better.protocol.shots] = round(exact, 2)
+            odd[margin.better.protocol.data, margin.worse.method, margin.better.protocol.shots] = (
+                round(exact, 2)
+            )
     assert odd == {("cub200", "LWM", None): 10.8, ("cub200", "FLB", 5): 18.72}
-    assert cut(mean(paper.CUB, "CBCL") - mean(paper.CUB, "LWM"), 1) == 10.7  # which is what the text says
+    assert (
+        cut(mean(paper.CUB, "CBCL") - mean(paper.CUB, "LWM"), 1) == 10.7
+    )  # which is what the text says
     assert (
         round(37.48 + 18.68, 1) == only("CBCL", "average", "cub200", shots=5).value
     )  # so 56.16, before it was rounded
@@ -123,7 +143,10 @@ def test_margins_are_differences_but_for_two_on_cub() -> None:
 
 def test_the_lead_over_flb_does_not_always_grow_as_increments_get_smaller() -> None:
     leads = {
-        shots: [round(ours - theirs, 1) for ours, theirs in zip(paper.SHOTS["CBCL", shots], flb, strict=True)]
+        shots: [
+            round(ours - theirs, 1)
+            for ours, theirs in zip(paper.SHOTS["CBCL", shots], flb, strict=True)
+        ]
         for (method, shots), flb in paper.SHOTS.items()
         if method == "FLB"
     }
@@ -140,9 +163,15 @@ def test_flb_alone_gains_from_larger_increments() -> None:
 
 def test_not_all_that_is_said_to_lead_does() -> None:
     for table, _ in TABLES:
-        assert table["CBCL"][0] < table["LWM"][0] == table["FT"][0]  # at the first increment; in bold on Caltech-101
-        assert all(ours > theirs for ours, theirs in zip(table["CBCL"][1:], table["LWM"][1:], strict=True))
-    behind = [10 * row + 10 for row in range(10) if paper.WORDS["CBCL"][row] < paper.WORDS["LWM"][row]]
+        assert (
+            table["CBCL"][0] < table["LWM"][0] == table["FT"][0]
+        )  # at the first increment; in bold on Caltech-101
+        assert all(
+            ours > theirs for ours, theirs in zip(table["CBCL"][1:], table["LWM"][1:], strict=True)
+        )
+    behind = [
+        10 * row + 10 for row in range(10) if paper.WORDS["CBCL"][row] < paper.WORDS["LWM"][row]
+    ]
     assert behind == [10, 30, 40, 100]
 
 
@@ -151,7 +180,11 @@ def test_not_all_that_is_said_to_lead_does() -> None:
 
 def test_all_centroids_are_516_bytes_and_so_one_byte_a_number_and_four_more() -> None:
     for data, limit in paper.BUDGETS.items():
-        claim = next(c for c in CLAIMS if (c.method, c.measure, c.protocol.data) == ("CBCL", "megabytes", data))
+        claim = next(
+            c
+            for c in CLAIMS
+            if (c.method, c.measure, c.protocol.data) == ("CBCL", "megabytes", data)
+        )
         assert claim.value * 1e6 == pytest.approx(limit * (512 + 4))
         assert claim.protocol.max_centroids == limit
         assert claim.suspect == paper.ONE_BYTE
@@ -175,7 +208,9 @@ def test_omega_new_and_omega_all_are_the_same_with_few_shots() -> None:
     }
 
 
-def test_the_rows_that_may_be_of_the_last_increment_are_below_ten_shots_and_like_the_last_of_all() -> None:
+def test_the_rows_that_may_be_of_the_last_increment_are_below_ten_shots_and_like_the_last_of_all() -> (
+    None
+):
     odd = [claim for claim in CLAIMS if claim.rather]
     assert [claim.method for claim in odd] == ["Trad-Agg", "K-means", "NCM"]
     ten_shots = paper.SHOTS["CBCL", 10][2]
@@ -187,7 +222,10 @@ def test_the_rows_that_may_be_of_the_last_increment_are_below_ten_shots_and_like
 
 
 def test_removal_in_the_last_increment_only_would_cost_far_more_there_than_is_said() -> None:
-    lost = only("CBCL", "average", "cifar100", where="Table 5").value - paper.ABLATION["Remove-Centroids"][0]
+    lost = (
+        only("CBCL", "average", "cifar100", where="Table 5").value
+        - paper.ABLATION["Remove-Centroids"][0]
+    )
     assert 10 * lost == pytest.approx(8.5)
 
 
@@ -225,12 +263,16 @@ def test_twice_both_deviations_together_are_nothing_to_explain() -> None:
     for difference in (-4.9, 0.0, 4.9):  # 2 * hypot(2.0, 1.5) is 5
         assert why(claim, "efficientnet-lite0", difference, 1.5) == "within the spread of orders"
     for difference, spread in ((5.1, 1.5), (-5.1, 1.5), (4.9, None), (4.9, math.nan)):
-        assert why(claim, "efficientnet-lite0", difference, spread).startswith("candidates, none measured by itself: ")
+        assert why(claim, "efficientnet-lite0", difference, spread).startswith(
+            "candidates, none measured by itself: "
+        )
 
 
 def test_without_a_number_of_ours_there_is_no_reason() -> None:
     ours = only("CBCL", "average", "cub200")
-    assert {why(ours, "resnet50-keras", nothing, 0.1) for nothing in (None, math.nan)} == {"not run here"}
+    assert {why(ours, "resnet50-keras", nothing, 0.1) for nothing in (None, math.nan)} == {
+        "not run here"
+    }
     assert why(only("LWM", "average", "cub200"), "resnet50-keras", 3.0, 0.1) == "not run here"
 
 
@@ -263,5 +305,7 @@ def test_reasons_name_the_networks_of_both() -> None:
 
 
 def test_an_unknown_backbone_lists_the_known() -> None:
-    with pytest.raises(ValueError, match="backbone='alexnet' is not known here: give one of resnet18, "):
+    with pytest.raises(
+        ValueError, match="backbone='alexnet' is not known here: give one of resnet18, "
+    ):
         why(CLAIMS[0], "alexnet", 1.0, 0.1)

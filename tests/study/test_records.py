@@ -21,7 +21,9 @@ from cbcl.study.streams import Protocol
 RUN = Run("digits", "identity", "cbcl", None, 2, None, 5, 100, 0)
 
 
-def record(seed: int = 0, data: str = "digits", vectors: str = "abc", **more: Any) -> dict[str, Any]:
+def record(
+    seed: int = 0, data: str = "digits", vectors: str = "abc", **more: Any
+) -> dict[str, Any]:
     """A record that might be."""
     return {
         "run": RUN._replace(data=data, seed=seed)._asdict(),
@@ -43,12 +45,18 @@ def seeds(folder: Path) -> list[int]:
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
-    written = [record(0), record(1, "cup ☕"), record(2, classes=["naïve", 'a "quote"', "two\nlines", "\u2028"])]
+    written = [
+        record(0),
+        record(1, "cup ☕"),
+        record(2, classes=["naïve", 'a "quote"', "two\nlines", "\u2028"]),
+    ]
     for one in written:
         append(tmp_path / "new" / "results", one)
     found = read(tmp_path / "new" / "results")
     assert sorted(found, key=lambda one: one["run"]["seed"]) == written
-    assert Run(**found[0]["run"]) in {RUN._replace(seed=seed, data=written[seed]["run"]["data"]) for seed in range(3)}
+    assert Run(**found[0]["run"]) in {
+        RUN._replace(seed=seed, data=written[seed]["run"]["data"]) for seed in range(3)
+    }
     assert sorted(path.name for path in (tmp_path / "new" / "results").iterdir()) == [
         "study-cup.jsonl",
         "study-digits.jsonl",
@@ -59,7 +67,9 @@ def test_a_record_is_one_line(tmp_path: Path) -> None:
     for seed in range(3):
         append(tmp_path, record(seed, classes=["two\nlines"]))
     lines = (tmp_path / "study-digits.jsonl").read_bytes().split(b"\n")
-    assert [json.loads(line) for line in lines[:-1]] == [record(seed, classes=["two\nlines"]) for seed in range(3)]
+    assert [json.loads(line) for line in lines[:-1]] == [
+        record(seed, classes=["two\nlines"]) for seed in range(3)
+    ]
     assert lines[-1] == b""
 
 
@@ -70,7 +80,9 @@ def test_where_nothing_is_recorded_there_is_nothing_to_read(tmp_path: Path) -> N
 
 
 def test_a_run_says_its_protocol() -> None:
-    assert RUN._replace(base=3, classes=50).protocol == Protocol(increment=2, base=3, shots=5, classes=50)
+    assert RUN._replace(base=3, classes=50).protocol == Protocol(
+        increment=2, base=3, shots=5, classes=50
+    )
 
 
 def test_two_records_of_one_run_count_once_and_it_is_the_first(tmp_path: Path) -> None:
@@ -90,7 +102,9 @@ def test_other_vectors_or_pictures_make_another_run_and_the_order_of_words_does_
     inputs = record()["inputs"]
     assert key(RUN._asdict(), inputs) != key(RUN._asdict(), {**inputs, "vectors": "xyz"})
     assert key(RUN._asdict(), inputs) != key(RUN._asdict(), {**inputs, "pictures": "xyz"})
-    assert key(RUN._asdict(), inputs) == key(dict(reversed(RUN._asdict().items())), dict(reversed(inputs.items())))
+    assert key(RUN._asdict(), inputs) == key(
+        dict(reversed(RUN._asdict().items())), dict(reversed(inputs.items()))
+    )
 
 
 @pytest.mark.parametrize("left", [1, 10, -2, -1])
@@ -101,7 +115,9 @@ def test_a_line_that_a_kill_left_unfinished_is_no_record(left: int, tmp_path: Pa
     append(tmp_path, record(1))
     torn = path.read_bytes()[len(whole) :][:left]
     path.write_bytes(whole + torn)
-    assert seeds(tmp_path) == [0]  # also where only the newline is missing: who writes it may still be at work
+    assert seeds(tmp_path) == [
+        0
+    ]  # also where only the newline is missing: who writes it may still be at work
 
 
 @pytest.mark.parametrize("left", [1, 10, -2, -1])
@@ -120,13 +136,19 @@ def test_what_is_appended_after_a_kill_has_a_line_of_its_own(left: int, tmp_path
     assert seeds(tmp_path) == [0, 2, 1]
 
 
-@pytest.mark.parametrize("line", [b"{", b"[]", b"null", b'{"run": {}}', b"<<<<<<< HEAD", b"\xff\xfe"])
-def test_a_broken_line_among_others_is_told_with_its_file_and_number(line: bytes, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "line", [b"{", b"[]", b"null", b'{"run": {}}', b"<<<<<<< HEAD", b"\xff\xfe"]
+)
+def test_a_broken_line_among_others_is_told_with_its_file_and_number(
+    line: bytes, tmp_path: Path
+) -> None:
     path = tmp_path / "study-digits.jsonl"
     append(tmp_path, record(0))
     path.write_bytes(path.read_bytes() + line + b"\n")
     append(tmp_path, record(1))
-    with pytest.raises(DataError, match=r"study-digits\.jsonl, line 2, is no record: repair or remove that line"):
+    with pytest.raises(
+        DataError, match=r"study-digits\.jsonl, line 2, is no record: repair or remove that line"
+    ):
         read(tmp_path)
 
 
@@ -138,8 +160,12 @@ def test_a_record_without_one_of_its_parts_is_none(part: str, tmp_path: Path) ->
         read(tmp_path)
 
 
-@pytest.mark.parametrize(("part", "name"), [*(("run", name) for name in RUN._fields), ("inputs", "vectors")])
-def test_a_record_that_does_not_say_all_of_what_was_run_is_none(part: str, name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("part", "name"), [*(("run", name) for name in RUN._fields), ("inputs", "vectors")]
+)
+def test_a_record_that_does_not_say_all_of_what_was_run_is_none(
+    part: str, name: str, tmp_path: Path
+) -> None:
     lacking = record(0)
     del lacking[part][name]
     append(tmp_path, record(1, "others"))
@@ -165,7 +191,9 @@ def test_nothing_but_a_kill_makes_a_line_pass_for_unfinished(tmp_path: Path) -> 
         ("☕", "data"),
     ],
 )
-def test_records_stay_in_their_folder_whatever_the_data_is_called(data: str, name: str, tmp_path: Path) -> None:
+def test_records_stay_in_their_folder_whatever_the_data_is_called(
+    data: str, name: str, tmp_path: Path
+) -> None:
     assert safe(data) == name
     append(tmp_path / "results", record(0, data))
     assert [path.name for path in tmp_path.iterdir()] == ["results"]
@@ -250,7 +278,14 @@ def git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Git:
     (tmp_path / "repository" / ".gitignore").write_text("__pycache__/\nvenv/\n")
 
     def run(*words: str) -> str:
-        names = ("-c", "user.name=nobody", "-c", "user.email=nobody@example.org", "-c", "commit.gpgsign=false")
+        names = (
+            "-c",
+            "user.name=nobody",
+            "-c",
+            "user.email=nobody@example.org",
+            "-c",
+            "commit.gpgsign=false",
+        )
         command = ["git", "-C", str(tmp_path / "repository"), *names, *words]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
@@ -258,7 +293,9 @@ def git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Git:
     return run
 
 
-def test_the_commit_is_that_of_the_source_and_says_whether_it_was_changed(git: Git, tmp_path: Path) -> None:
+def test_the_commit_is_that_of_the_source_and_says_whether_it_was_changed(
+    git: Git, tmp_path: Path
+) -> None:
     repository = tmp_path / "repository"
     package = repository / "src" / "package"
     assert _commit(package) is None  # there is none yet
@@ -281,7 +318,9 @@ def test_the_commit_is_that_of_the_source_and_says_whether_it_was_changed(git: G
     assert _commit(package) == git("rev-parse", "--short", "HEAD") != clean
 
 
-def test_a_package_that_is_installed_beside_or_inside_a_repository_has_no_commit(git: Git, tmp_path: Path) -> None:
+def test_a_package_that_is_installed_beside_or_inside_a_repository_has_no_commit(
+    git: Git, tmp_path: Path
+) -> None:
     git("add", ".")
     git("commit", "--quiet", "--message", "all")
     for place in (tmp_path / "elsewhere", tmp_path / "repository" / "venv"):

@@ -23,12 +23,19 @@ from cbcl.study.report.rendering import markdown_table
 from cbcl.study.report.scores import encode_confusion
 
 MAIN, LITE = "resnet50-keras", "efficientnet-lite0"
-RERUN = [(claim, backbone) for claim in CLAIMS if claim.protocol.learner for backbone in claim.protocol.ours]
+RERUN = [
+    (claim, backbone)
+    for claim in CLAIMS
+    if claim.protocol.learner
+    for backbone in claim.protocol.ours
+]
 
 
 def recorded(cell: Cell, seed: int = 0, *, level: float = 0.6, **changes: Any) -> dict[str, Any]:
     """A record that might be: accuracy falls as classes come, to about the level."""
-    rng = np.random.default_rng([seed, int(hashlib.sha256(repr(cell).encode()).hexdigest()[:8], 16)])
+    rng = np.random.default_rng(
+        [seed, int(hashlib.sha256(repr(cell).encode()).hexdigest()[:8], 16)]
+    )
     first = cell.base or cell.increment
     ends = [*range(first, 100, cell.increment), 100]
     sizes = np.diff(ends, prepend=0).tolist()
@@ -44,7 +51,10 @@ def recorded(cell: Cell, seed: int = 0, *, level: float = 0.6, **changes: Any) -
     return {
         "run": {**cell._asdict(), "max_centroids": limit, "classes": 100, "seed": seed},
         "inputs": {
-            **{name: hashlib.sha256(f"{name} {cell.data} {cell.backbone}".encode()).hexdigest() for name in DIGESTS},
+            **{
+                name: hashlib.sha256(f"{name} {cell.data} {cell.backbone}".encode()).hexdigest()
+                for name in DIGESTS
+            },
             "preprocessing": {"size": 224, "mean": [127.0, 127.0, 127.0], "filter": "bicubic"},
         },
         "classes": [f"class {number}" for number in range(100)],
@@ -66,8 +76,15 @@ def recorded(cell: Cell, seed: int = 0, *, level: float = 0.6, **changes: Any) -
 
 DIGESTS = ("vectors", "pictures", "weights")
 SOME = [
-    *(Cell("cifar100", MAIN, "cbcl", size, None, shots, 7500) for size in (2, 10) for shots in (None, 5, 10)),
-    *(Cell("cifar100", MAIN, name, 10, None, None, 7500) for name in ("ncm", "slda", "k-means", "remove-centroids")),
+    *(
+        Cell("cifar100", MAIN, "cbcl", size, None, shots, 7500)
+        for size in (2, 10)
+        for shots in (None, 5, 10)
+    ),
+    *(
+        Cell("cifar100", MAIN, name, 10, None, None, 7500)
+        for name in ("ncm", "slda", "k-means", "remove-centroids")
+    ),
     *(Cell("cifar100", MAIN, name, 10, None, 5) for name in ("flb", "probe", "ncm", "knn")),
     *(Cell("cifar100", MAIN, name, 10, None, None, 3000) for name in ("cbcl", "remove-centroids")),
     *(Cell("cifar100", MAIN, f"radius-{scale}", 10, None, None, 7500) for scale in ("1.25", "0")),
@@ -95,12 +112,18 @@ def every_table(records: list[dict[str, Any]]) -> list[Table]:
 
 
 def rows_of(table: Table) -> list[dict[str, str]]:
-    return [dict(zip(table.columns, row, strict=True)) for group in table.groups for row in group.rows]
+    return [
+        dict(zip(table.columns, row, strict=True)) for group in table.groups for row in group.rows
+    ]
 
 
 def find(table: Table, **wanted: str) -> dict[str, str]:
     """The one row with these texts; an underscore in a name is a space."""
-    rows = [row for row in rows_of(table) if all(row[k.replace("_", " ")] == text for k, text in wanted.items())]
+    rows = [
+        row
+        for row in rows_of(table)
+        if all(row[k.replace("_", " ")] == text for k, text in wanted.items())
+    ]
     assert len(rows) == 1, rows
     return rows[0]
 
@@ -115,7 +138,9 @@ def test_the_same_records_give_the_same_text_in_whatever_order_they_come(
 
 
 @pytest.mark.parametrize("count", [0, 1])
-def test_every_claim_that_is_run_has_one_row_for_each_backbone(count: int, records: list[dict[str, Any]]) -> None:
+def test_every_claim_that_is_run_has_one_row_for_each_backbone(
+    count: int, records: list[dict[str, Any]]
+) -> None:
     found = comparison.comparisons(records[: count * len(records)])
     assert [(one.claim, one.backbone) for one in found] == RERUN
     rows = rows_of(comparison.headline(records[: count * len(records)]))
@@ -130,7 +155,9 @@ def test_the_headline_in_short_is_some_of_its_rows(records: list[dict[str, Any]]
     ]
     everything = rows_of(comparison.headline(records))
     assert 8 <= len(rows) <= 10
-    assert set(rows) <= {(row["our backbone"], row["paper"], row["ours"], row["difference"]) for row in everything}
+    assert set(rows) <= {
+        (row["our backbone"], row["paper"], row["ours"], row["difference"]) for row in everything
+    }
 
 
 def test_every_number_of_the_paper_is_somewhere(records: list[dict[str, Any]]) -> None:
@@ -142,7 +169,11 @@ def test_every_number_of_the_paper_is_somewhere(records: list[dict[str, Any]]) -
 def test_without_any_run_there_is_no_number_of_ours() -> None:
     for table in every_table([]):
         for row in rows_of(table):
-            ours = [text for name, text in [*row.items()][table.heads :] if name != "why" and "paper" not in name]
+            ours = [
+                text
+                for name, text in [*row.items()][table.heads :]
+                if name != "why" and "paper" not in name
+            ]
             assert set(ours) <= {DASH}, (table.caption, row)
     assert all(row["why"] == "not run here" for row in rows_of(comparison.headline([])))
 
@@ -151,7 +182,9 @@ def test_a_cell_that_was_not_run_is_a_dash_and_named_below(records: list[dict[st
     table = tables.ablation(records)
     assert find(table, hybrid="K-means")["average"] != DASH
     row = find(table, hybrid="Trad-Agg")
-    assert [row[name] for name in ("average", "after the last", "centroids", "megabytes")] == [DASH] * 4
+    assert [row[name] for name in ("average", "after the last", "centroids", "megabytes")] == [
+        DASH
+    ] * 4
     assert "not run: CIFAR-100, resnet50-keras, trad-agg: 10 an increment, K = 7500." in table.notes
     assert not any("k-means:" in note for note in table.notes)
 
@@ -199,7 +232,12 @@ def two_runs() -> list[dict[str, Any]]:
 def test_numbers_are_those_that_one_computes_by_hand() -> None:
     averages = [(75.0 + 9 * 50.0) / 10, (100.0 + 9 * 50.0) / 10]
     mean, deviation = statistics.mean(averages), statistics.stdev(averages)
-    row = find(comparison.headline(two_runs()), what="CBCL, 10 an increment", measure="average", paper="69.85")
+    row = find(
+        comparison.headline(two_runs()),
+        what="CBCL, 10 an increment",
+        measure="average",
+        paper="69.85",
+    )
     assert row["ours"] == f"{mean:.2f} ± {deviation:.2f}" == "53.75 ± 1.77"
     assert row["difference"] == f"\N{MINUS SIGN}{69.85 - mean:.2f}"
     assert row["orders"] == "2"
@@ -209,7 +247,15 @@ def test_numbers_are_those_that_one_computes_by_hand() -> None:
     assert find(table, classes_at_a_time="10")["NCM, last"] == DASH
     [all_data, *_] = extras.learners(two_runs(), "cifar100", MAIN).groups
     # Forgetting: ten classes fell from 75 or 100 to 50, eighty did not.
-    assert list(all_data.rows[0]) == ["cbcl", "53.8 ± 1.8", "50.0 ± 0.0", "50.0 ± 0.0", "4.2 ± 2.0", "4.00", "1.25"]
+    assert list(all_data.rows[0]) == [
+        "cbcl",
+        "53.8 ± 1.8",
+        "50.0 ± 0.0",
+        "50.0 ± 0.0",
+        "4.2 ± 2.0",
+        "4.00",
+        "1.25",
+    ]
 
 
 def test_what_a_number_may_be_instead_stands_beside_the_reasons() -> None:
@@ -221,8 +267,12 @@ def test_what_a_number_may_be_instead_stands_beside_the_reasons() -> None:
 
 def test_reasons_are_letters_and_every_letter_is_explained(records: list[dict[str, Any]]) -> None:
     for table in (comparison.headline(records), comparison.short(records)):
-        given = {letter for row in rows_of(table) for letter in re.findall(r"\b[a-z]\b", row["why"])}
-        explained = {note.partition(":")[0] for note in table.notes if re.match(r"[a-z]+: ", note)} - {"not run"}
+        given = {
+            letter for row in rows_of(table) for letter in re.findall(r"\b[a-z]\b", row["why"])
+        }
+        explained = {
+            note.partition(":")[0] for note in table.notes if re.match(r"[a-z]+: ", note)
+        } - {"not run"}
         assert given == explained != set()
 
 
@@ -244,7 +294,9 @@ def test_the_page_has_no_none_or_nan(page: str) -> None:
     assert not re.search(r"\bNone\b|\bnan\b|\{|\}", inside)
 
 
-def test_rows_of_a_markdown_table_have_as_many_cells_as_its_head(records: list[dict[str, Any]]) -> None:
+def test_rows_of_a_markdown_table_have_as_many_cells_as_its_head(
+    records: list[dict[str, Any]],
+) -> None:
     blocks = [block for block in report.markdown(records).split("\n\n") if block.startswith("|")]
     assert len(blocks) == len(every_table(records)) - 1  # less the short one
     for block in blocks:
@@ -308,7 +360,11 @@ def test_the_page_needs_nothing_beside_itself(read: Reader, page: str) -> None:
 def test_names_in_the_page_are_given_once_and_lead_somewhere(read: Reader, page: str) -> None:
     names = [attributes["id"] for _, attributes in read.tags if "id" in attributes]
     assert len(names) == len(set(names))
-    links = [attributes["href"] for _, attributes in read.tags if (attributes.get("href") or "").startswith("#")]
+    links = [
+        attributes["href"]
+        for _, attributes in read.tags
+        if (attributes.get("href") or "").startswith("#")
+    ]
     clips = re.findall(r"url\(#([^)]*)\)", page)
     assert {(link or "")[1:] for link in links} | set(clips) <= set(names)
 
@@ -321,7 +377,9 @@ def test_headings_go_down_one_step_at_a_time(read: Reader) -> None:
 
 
 def test_what_cannot_be_seen_is_said(read: Reader) -> None:
-    assert all(attributes.get("scope") in ("col", "row", "rowgroup") for attributes in read.all("th"))
+    assert all(
+        attributes.get("scope") in ("col", "row", "rowgroup") for attributes in read.all("th")
+    )
     assert len(read.all("caption")) == len(read.all("table"))
     assert len(read.all("figcaption")) == len(read.all("figure")) == 3
     drawings = read.all("svg")
@@ -332,9 +390,12 @@ def test_what_cannot_be_seen_is_said(read: Reader) -> None:
 def test_colours_are_the_pages_so_that_dark_is_dark(page: str) -> None:
     inside = page[page.index("</style>") :]
     assert not re.search(
-        r"#0102\d\d|(fill|stroke): #", re.sub(r"<image[^>]*>", "", inside).replace("fill: #ffffff", "")
+        r"#0102\d\d|(fill|stroke): #",
+        re.sub(r"<image[^>]*>", "", inside).replace("fill: #ffffff", ""),
     )
-    assert {f"--{tone}" for tone in re.findall(r"var\(--(\w+)\)", inside)} <= set(re.findall(r"--\w+(?=:)", page))
+    assert {f"--{tone}" for tone in re.findall(r"var\(--(\w+)\)", inside)} <= set(
+        re.findall(r"--\w+(?=:)", page)
+    )
 
 
 def test_a_page_can_be_made_of_nothing() -> None:
@@ -367,7 +428,10 @@ def test_the_tuner_is_marked_where_it_is_behind_by_more_than_half_a_point() -> N
 
     def gap(tuned: list[list[int]], fixed: list[list[int]]) -> str:
         other = cell._replace(learner="radius-1.25")
-        runs = [recorded(one, right=hits, tested=[4] * 100) for one, hits in ((cell, tuned), (other, fixed))]
+        runs = [
+            recorded(one, right=hits, tested=[4] * 100)
+            for one, hits in ((cell, tuned), (other, fixed))
+        ]
         return find(extras.tuner(runs), data="CIFAR-100", shots="all")["tuned less best"]
 
     assert gap(right, better) == "\N{MINUS SIGN}2.50 (!)"
@@ -386,7 +450,9 @@ def test_the_best_of_the_fixed_radii_is_named() -> None:
 
 
 def test_confusions_are_added_up_by_when_a_class_was_learned() -> None:
-    runs = [{"confusion": encode_confusion(matrix)} for matrix in ([[3, 1], [0, 4]], [[2, 2], [1, 3]])]
+    runs = [
+        {"confusion": encode_confusion(matrix)} for matrix in ([[3, 1], [0, 4]], [[2, 2], [1, 3]])
+    ]
     counts = extras.by_position(runs)
     assert counts is not None
     assert counts.tolist() == [[5, 3], [1, 7]]

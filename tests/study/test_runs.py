@@ -55,15 +55,34 @@ def quiet(done: int, total: int) -> None:
 
 def wanted(*learners: str, orders: int = 2, **protocol: Any) -> list[Run]:
     given = {"increment": 2, "shots": 5, **protocol}
-    return [run for seed in range(orders) for run in runs("digits", "identity", learners, seed=seed, **given)]
+    return [
+        run
+        for seed in range(orders)
+        for run in runs("digits", "identity", learners, seed=seed, **given)
+    ]
 
 
 @pytest.mark.parametrize(
     ("learner", "most"),
-    [(name, None) for name in ("cbcl", "cbcl-rank", "k-means", "ncm", "knn", "radius-1", "flb", "probe", "slda")]
+    [
+        (name, None)
+        for name in (
+            "cbcl",
+            "cbcl-rank",
+            "k-means",
+            "ncm",
+            "knn",
+            "radius-1",
+            "flb",
+            "probe",
+            "slda",
+        )
+    ]
     + [("cbcl", 60), ("remove-centroids", 60), ("merge-evenly", 60), ("ranpac", None)],
 )
-def test_the_same_seed_gives_the_same_record(learner: str, most: int | None, digits: Features) -> None:
+def test_the_same_seed_gives_the_same_record(
+    learner: str, most: int | None, digits: Features
+) -> None:
     run = RUN._replace(learner=learner, max_centroids=most, shots=None if most else 5, seed=3)
     first, again = perform(run, digits), perform(run, digits)
     assert without_seconds(first) == without_seconds(again)
@@ -71,8 +90,13 @@ def test_the_same_seed_gives_the_same_record(learner: str, most: int | None, dig
     assert first["right"] != perform(run._replace(seed=4), digits)["right"]
 
 
-def test_neither_the_order_of_the_runs_nor_how_many_go_at_a_time_changes_a_record(tmp_path: Path) -> None:
-    asked = [*wanted("cbcl", "probe", "k-means"), *wanted("cbcl", orders=1, shots=None, max_centroids=60)]
+def test_neither_the_order_of_the_runs_nor_how_many_go_at_a_time_changes_a_record(
+    tmp_path: Path,
+) -> None:
+    asked = [
+        *wanted("cbcl", "probe", "k-means"),
+        *wanted("cbcl", orders=1, shots=None, max_centroids=60),
+    ]
     alone, _ = execute(asked, tmp_path / "a", workers=1, progress=quiet)
     mixed = [asked[number] for number in np.random.default_rng(0).permutation(len(asked))]
     beside, _ = execute(mixed, tmp_path / "b", workers=2, progress=quiet)
@@ -81,7 +105,9 @@ def test_neither_the_order_of_the_runs_nor_how_many_go_at_a_time_changes_a_recor
     assert [found[run] for run in asked] == [without_seconds(record) for record in alone]
 
 
-def test_a_record_is_what_a_run_gives_and_where_it_comes_from(tmp_path: Path, digits: Features) -> None:
+def test_a_record_is_what_a_run_gives_and_where_it_comes_from(
+    tmp_path: Path, digits: Features
+) -> None:
     (record,), failures = execute([RUN], tmp_path, workers=1, progress=quiet)
     assert failures == []
     given = without_seconds(perform(RUN, digits))
@@ -103,7 +129,9 @@ def test_nothing_is_run_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(module, "perform", refused)
     told.clear()
-    assert execute(wanted("ncm"), tmp_path, workers=1, progress=lambda *now: told.append(now)) == first
+    assert (
+        execute(wanted("ncm"), tmp_path, workers=1, progress=lambda *now: told.append(now)) == first
+    )
     assert told == [(2, 2)]
     assert (tmp_path / "study-digits.jsonl").read_bytes() == before
     with pytest.raises(AssertionError, match="it was run again"):
@@ -113,14 +141,18 @@ def test_nothing_is_run_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("workers", [1, 2])
 def test_what_is_asked_for_twice_is_run_and_given_once(workers: int, tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
-    (found,), _ = execute([RUN, RUN], tmp_path, workers=workers, progress=lambda *now: told.append(now))
+    (found,), _ = execute(
+        [RUN, RUN], tmp_path, workers=workers, progress=lambda *now: told.append(now)
+    )
     assert Run(**found["run"]) == RUN
     assert told == [(0, 1), (1, 1)]
     assert len((tmp_path / "study-digits.jsonl").read_bytes().splitlines()) == 1
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_what_was_stopped_goes_on_and_ends_as_if_it_had_not_been(workers: int, tmp_path: Path) -> None:
+def test_what_was_stopped_goes_on_and_ends_as_if_it_had_not_been(
+    workers: int, tmp_path: Path
+) -> None:
     asked = wanted("ncm", "slda", orders=3)
 
     def stopping(done: int, _: int) -> None:
@@ -134,7 +166,9 @@ def test_what_was_stopped_goes_on_and_ends_as_if_it_had_not_been(workers: int, t
     found, _ = execute(asked, tmp_path / "a", workers=1, progress=lambda *now: told.append(now))
     assert told[0] == (2, 6)
     at_once, _ = execute(asked, tmp_path / "b", workers=1, progress=quiet)
-    assert [without_seconds(record) for record in found] == [without_seconds(record) for record in at_once]
+    assert [without_seconds(record) for record in found] == [
+        without_seconds(record) for record in at_once
+    ]
     assert len((tmp_path / "a" / "study-digits.jsonl").read_bytes().splitlines()) == 6
 
 
@@ -159,7 +193,9 @@ def until(there: Callable[[], bool], process: subprocess.Popen[Any], seconds: fl
 def test_what_was_killed_goes_on_as_well(tmp_path: Path) -> None:
     path = tmp_path / "study-digits.jsonl"
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
-    with subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], env=environment) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(tmp_path)], env=environment
+    ) as process:
         until(lambda: path.exists() and path.read_bytes().count(b"\n") >= 2, process)
         process.send_signal(signal.SIGKILL)
     done = len(read(tmp_path))
@@ -167,7 +203,9 @@ def test_what_was_killed_goes_on_as_well(tmp_path: Path) -> None:
     asked = wanted("flb", orders=done + 1, shots=None)
     found, _ = execute(asked, tmp_path, workers=1, progress=quiet)
     at_once, _ = execute(asked, tmp_path / "other", workers=1, progress=quiet)
-    assert [without_seconds(record) for record in found] == [without_seconds(record) for record in at_once]
+    assert [without_seconds(record) for record in found] == [
+        without_seconds(record) for record in at_once
+    ]
     assert len(read(tmp_path)) == done + 1
 
 
@@ -229,7 +267,9 @@ def test_a_process_that_is_ended_is_told_and_what_was_finished_is_recorded(tmp_p
         execute(asked, tmp_path, workers=2, progress=ending)
     assert 1 <= len(read(tmp_path)) < 12
     end = time.monotonic() + 10.0
-    while active_children() and time.monotonic() < end:  # another thread may be about to note that they are gone
+    while (
+        active_children() and time.monotonic() < end
+    ):  # another thread may be about to note that they are gone
         time.sleep(0.01)
     assert active_children() == []
 
@@ -239,7 +279,9 @@ def test_a_run_that_fails_keeps_nothing_else_from_being_run(workers: int, tmp_pa
     impossible = RUN._replace(max_centroids=1)
     asked = [RUN._replace(seed=1), impossible, *wanted("ncm")]
     told: list[tuple[int, int]] = []
-    found, failures = execute(asked, tmp_path, workers=workers, progress=lambda *now: told.append(now))
+    found, failures = execute(
+        asked, tmp_path, workers=workers, progress=lambda *now: told.append(now)
+    )
     assert told == [(done, 4) for done in range(5)]
     assert [Run(**record["run"]) for record in found] == [asked[0], *asked[2:]]
     (failure,) = failures
@@ -275,8 +317,15 @@ def test_a_folder_goes_by_its_name_in_a_record() -> None:
 
 
 def test_without_vectors_nothing_is_begun(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="`cbcl bench vectors cub200 --data DIR --backbone vgg16` makes them"):
-        execute([RUN, RUN._replace(data="cub200", backbone="vgg16")], tmp_path, workers=1, progress=quiet)
+    with pytest.raises(
+        DataError, match="`cbcl bench vectors cub200 --data DIR --backbone vgg16` makes them"
+    ):
+        execute(
+            [RUN, RUN._replace(data="cub200", backbone="vgg16")],
+            tmp_path,
+            workers=1,
+            progress=quiet,
+        )
     assert [*tmp_path.iterdir()] == []
 
 
@@ -293,7 +342,13 @@ def told_apart(*, split: bool = False, per_class: int = 12, classes: int = 7) ->
         test = np.zeros(len(labels), dtype=bool)
         for label in np.unique(labels):
             test[np.flatnonzero(labels == label)[::3]] = True
-    about = {"data": "digits", "vectors": "0" * 64, "fingerprint": "1" * 32, "weights": "", "preprocessing": {}}
+    about = {
+        "data": "digits",
+        "vectors": "0" * 64,
+        "fingerprint": "1" * 32,
+        "weights": "",
+        "preprocessing": {},
+    }
     return Features(vectors, labels, test, about)
 
 
@@ -326,7 +381,9 @@ PROTOCOLS = [
 
 @pytest.mark.parametrize("split", [False, True])
 @pytest.mark.parametrize("run", PROTOCOLS)
-def test_a_learner_is_shown_each_row_to_learn_once_and_asked_about_classes_it_knows_only(run: Run, split: bool) -> None:
+def test_a_learner_is_shown_each_row_to_learn_once_and_asked_about_classes_it_knows_only(
+    run: Run, split: bool
+) -> None:
     seen, probe = told_apart(split=split), Probe()
     perform(run, seen, lambda *_: probe)
     found = stream(seen.labels, seen.test, run.protocol, run.seed)
@@ -334,7 +391,9 @@ def test_a_learner_is_shown_each_row_to_learn_once_and_asked_about_classes_it_kn
     shown: list[int] = []
     known = 0
     assert [what for what, _, _ in probe.calls] == ["learn", "answer"] * len(found.sizes)
-    for size, (_, rows, labels), (_, asked, _) in zip(found.sizes, probe.calls[::2], probe.calls[1::2], strict=True):
+    for size, (_, rows, labels), (_, asked, _) in zip(
+        found.sizes, probe.calls[::2], probe.calls[1::2], strict=True
+    ):
         assert labels == seen.labels[rows].tolist()
         assert set(labels or ()) == {*found.classes[known : known + size]}  # of no other increment
         shown += rows
@@ -418,7 +477,9 @@ def test_a_learner_that_overwrites_what_it_is_given_spoils_no_other() -> None:
     np.testing.assert_array_equal(seen.vectors, vectors)
     np.testing.assert_array_equal(seen.labels, labels)
     found = stream(seen.labels, seen.test, RUN.protocol, RUN.seed)
-    assert [rows for _, rows, _ in vandal.calls[::2]] == [rows.tolist() for _, rows in found.increments()]
+    assert [rows for _, rows, _ in vandal.calls[::2]] == [
+        rows.tolist() for _, rows in found.increments()
+    ]
     ends = np.cumsum(found.sizes)
     asked = [np.concatenate(found.tested[:end]).tolist() for end in ends]
     assert [rows for _, rows, _ in vandal.calls[1::2]] == asked
@@ -438,7 +499,9 @@ class Oracle(Probe):
         self.known += [*dict.fromkeys(y.tolist())]
 
     def predict(self, X: Any) -> Labels:
-        return np.array([self.answer(self.known, str(self.truth[row])) for row in X[:, 0].astype(int).tolist()])
+        return np.array(
+            [self.answer(self.known, str(self.truth[row])) for row in X[:, 0].astype(int).tolist()]
+        )
 
 
 @pytest.mark.parametrize("split", [False, True])
@@ -451,7 +514,9 @@ def test_every_answer_is_counted_and_no_class_is_left_out(run: Run, split: bool)
     assert every["right"] == [every["tested"][:end] for end in ends]
     np.testing.assert_array_equal(confusion(every), np.diag(every["tested"]))
     assert average(every) == last(every) == 1.0
-    none = perform(run, seen, lambda *_: Oracle(seen, lambda known, truth: known[known.index(truth) - 1]))
+    none = perform(
+        run, seen, lambda *_: Oracle(seen, lambda known, truth: known[known.index(truth) - 1])
+    )
     assert none["right"] == [[0] * end for end in ends]
     np.testing.assert_array_equal(confusion(none), np.roll(np.diag(none["tested"]), -1, axis=1))
     newest = perform(run, seen, lambda *_: Oracle(seen, lambda known, _: known[-1]))
@@ -486,11 +551,16 @@ def test_every_learner_that_draws_draws_by_the_seed(name: str) -> None:
     assert found[0] != found[2]
 
 
-@pytest.mark.parametrize("name", ["cbcl", "cbcl-rank", "remove-centroids", "merge-evenly", "k-means", "radius-0"])
+@pytest.mark.parametrize(
+    "name", ["cbcl", "cbcl-rank", "remove-centroids", "merge-evenly", "k-means", "radius-0"]
+)
 def test_the_limit_on_centroids_is_kept_after_every_increment(name: str, digits: Features) -> None:
     run = RUN._replace(learner=name, max_centroids=40, shots=20)
     assert max(perform(run, digits)["centroids"]) <= 40
-    assert perform(run._replace(max_centroids=None, learner="radius-0"), digits)["centroids"][-1] == 200
+    assert (
+        perform(run._replace(max_centroids=None, learner="radius-0"), digits)["centroids"][-1]
+        == 200
+    )
 
 
 class Plain:
@@ -521,7 +591,9 @@ class Plain:
         ("k-means", None, 10),
     ],
 )
-def test_to_be_watched_changes_no_answer(name: str, most: int | None, shots: int | None, digits: Features) -> None:
+def test_to_be_watched_changes_no_answer(
+    name: str, most: int | None, shots: int | None, digits: Features
+) -> None:
     run = RUN._replace(learner=name, max_centroids=most, shots=shots)
     watched = perform(run, digits)
     asked = perform(run, digits, lambda *given: Plain(kind(name).make(*given)))
@@ -533,7 +605,9 @@ def test_to_be_watched_changes_no_answer(name: str, most: int | None, shots: int
 def test_the_tuner_sees_the_increment_and_nothing_else() -> None:
     seen, shown = told_apart(), []
 
-    def choose(matrix: Matrix, lessons: Sequence[ClassRows], before: Tuning | None, seed: int) -> Tuning:
+    def choose(
+        matrix: Matrix, lessons: Sequence[ClassRows], before: Tuning | None, seed: int
+    ) -> Tuning:
         shown.append((np.array(matrix), [*lessons], before, seed))
         return Tuning(1.0, 1)
 
@@ -572,9 +646,15 @@ ACCURACIES = {
 
 
 @pytest.mark.parametrize(("learner", "shots"), ACCURACIES)
-def test_the_digits_are_learned_as_well_as_they_were(learner: str, shots: int | None, digits: Features) -> None:
-    records = [perform(RUN._replace(learner=learner, shots=shots, seed=seed), digits) for seed in range(3)]
-    assert np.mean([average(record) for record in records]) == pytest.approx(ACCURACIES[learner, shots], abs=0.005)
+def test_the_digits_are_learned_as_well_as_they_were(
+    learner: str, shots: int | None, digits: Features
+) -> None:
+    records = [
+        perform(RUN._replace(learner=learner, shots=shots, seed=seed), digits) for seed in range(3)
+    ]
+    assert np.mean([average(record) for record in records]) == pytest.approx(
+        ACCURACIES[learner, shots], abs=0.005
+    )
     assert all(average(record) > last(record) for record in records)  # more classes are harder
 
 
@@ -592,7 +672,9 @@ def test_the_footprint_is_the_size_of_a_file_that_holds_all(tmp_path: Path) -> N
         "counts": np.arange(30),
         "one": np.array(math.inf),
     }
-    save_file({name: np.ascontiguousarray(array) for name, array in state.items()}, tmp_path / "judge")
+    save_file(
+        {name: np.ascontiguousarray(array) for name, array in state.items()}, tmp_path / "judge"
+    )
     assert footprint(state) == (tmp_path / "judge").stat().st_size
     for name, array in load_file(tmp_path / "judge").items():
         np.testing.assert_array_equal(array, state[name])
@@ -604,11 +686,18 @@ def test_the_footprint_grows_with_centroids_and_with_classes(digits: Features) -
     d = digits.vectors.shape[1]
     nearest_mean = perform(RUN._replace(learner="ncm"), digits)
     assert 10 * d * 4 < nearest_mean["bytes"] < 10 * d * 4 + 1000
-    for run in (RUN, RUN._replace(shots=None), RUN._replace(shots=None, max_centroids=60), RUN._replace(learner="knn")):
+    for run in (
+        RUN,
+        RUN._replace(shots=None),
+        RUN._replace(shots=None, max_centroids=60),
+        RUN._replace(learner="knn"),
+    ):
         record = perform(run, digits)
         needed = record["centroids"][-1] * (4 * d + 8)  # each with its count
         assert needed < record["bytes"] < needed + 1000
-    fewer, more = (perform(RUN._replace(learner="ncm", classes=classes), digits)["bytes"] for classes in (4, 8))
+    fewer, more = (
+        perform(RUN._replace(learner="ncm", classes=classes), digits)["bytes"] for classes in (4, 8)
+    )
     assert 4 * d * 4 <= more - fewer < 4 * d * 4 + 200
 
 

@@ -23,9 +23,13 @@ def run(increments: list[int], tested: list[int], right: list[list[int]]) -> dic
 def runs(draw: st.DrawFn, fewest: int = 0) -> dict[str, Any]:
     """Any run of up to five increments, in which a class may have no test vectors if `fewest` is 0."""
     increments = draw(st.lists(st.integers(1, 4), min_size=1, max_size=5))
-    tested = draw(st.lists(st.integers(fewest, 20), min_size=sum(increments), max_size=sum(increments)))
+    tested = draw(
+        st.lists(st.integers(fewest, 20), min_size=sum(increments), max_size=sum(increments))
+    )
     ends = np.cumsum(increments)
-    return run(increments, tested, [[draw(st.integers(0, n)) for n in tested[:end]] for end in ends])
+    return run(
+        increments, tested, [[draw(st.integers(0, n)) for n in tested[:end]] for end in ends]
+    )
 
 
 def same(one: float, other: float) -> bool:
@@ -34,9 +38,17 @@ def same(one: float, other: float) -> bool:
 
 @given(runs())
 def test_scores_are_shares_or_nan(record: dict[str, Any]) -> None:
-    for found in (scores.accuracies(record), scores.class_means(record), scores.groups(record).ravel()):
+    for found in (
+        scores.accuracies(record),
+        scores.class_means(record),
+        scores.groups(record).ravel(),
+    ):
         assert (np.isnan(found) | ((found >= 0.0) & (found <= 1.0))).all()
-    assert len(scores.accuracies(record)) == len(scores.class_means(record)) == len(record["increments"])
+    assert (
+        len(scores.accuracies(record))
+        == len(scores.class_means(record))
+        == len(record["increments"])
+    )
 
 
 @given(runs(fewest=1))
@@ -47,17 +59,26 @@ def test_with_test_vectors_of_every_class_only_the_future_is_nan(record: dict[st
 
 
 @given(runs(fewest=1))
-def test_accuracy_is_the_mean_of_the_groups_weighted_by_their_test_vectors(record: dict[str, Any]) -> None:
+def test_accuracy_is_the_mean_of_the_groups_weighted_by_their_test_vectors(
+    record: dict[str, Any],
+) -> None:
     ends = np.cumsum(record["increments"])
     weights = np.array(
-        [sum(record["tested"][end - n : end]) for end, n in zip(ends, record["increments"], strict=True)]
+        [
+            sum(record["tested"][end - n : end])
+            for end, n in zip(ends, record["increments"], strict=True)
+        ]
     )
     for t, row in enumerate(scores.groups(record)):
-        assert same(np.average(row[: t + 1], weights=weights[: t + 1]), scores.accuracies(record)[t])
+        assert same(
+            np.average(row[: t + 1], weights=weights[: t + 1]), scores.accuracies(record)[t]
+        )
 
 
 @given(runs(), st.integers(1, 50))
-def test_with_as_many_test_vectors_of_every_class_both_means_are_one(record: dict[str, Any], n: int) -> None:
+def test_with_as_many_test_vectors_of_every_class_both_means_are_one(
+    record: dict[str, Any], n: int
+) -> None:
     alike = record | {
         "tested": [n] * len(record["tested"]),
         "right": [[min(hits, n) for hits in row] for row in record["right"]],

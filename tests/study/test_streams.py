@@ -15,7 +15,17 @@ from cbcl.study.streams import Protocol, Stream, stream
 
 Labels = NDArray[Any]
 
-COUNTS = {"ape": 30, "bee": 10, "cat": 25, "dog": 11, "elk": 50, "fox": 13, "gnu": 20, "hen": 17, "ibis": 12}
+COUNTS = {
+    "ape": 30,
+    "bee": 10,
+    "cat": 25,
+    "dog": 11,
+    "elk": 50,
+    "fox": 13,
+    "gnu": 20,
+    "hen": 17,
+    "ibis": 12,
+}
 
 
 def labels(seed: int = 0) -> Labels:
@@ -74,7 +84,12 @@ def test_increments_are_as_large_as_asked_the_last_may_be_smaller_and_none_is_le
 ) -> None:
     given_labels = labels()
     found = stream(given_labels, None, protocol, seed)
-    assert len({*found.classes}) == len(found.classes) == min(len(COUNTS), protocol.classes) == sum(found.sizes)
+    assert (
+        len({*found.classes})
+        == len(found.classes)
+        == min(len(COUNTS), protocol.classes)
+        == sum(found.sizes)
+    )
     first, *rest = found.sizes
     assert first == min(protocol.base or protocol.increment, len(found.classes))
     assert all(size == protocol.increment for size in rest[:-1])
@@ -88,7 +103,16 @@ def test_increments_are_as_large_as_asked_the_last_may_be_smaller_and_none_is_le
 
 
 def test_two_and_then_one_at_a_time() -> None:
-    assert stream(labels(), None, Protocol(increment=1, base=2), 0).sizes == (2, 1, 1, 1, 1, 1, 1, 1)
+    assert stream(labels(), None, Protocol(increment=1, base=2), 0).sizes == (
+        2,
+        1,
+        1,
+        1,
+        1,
+        1,
+        1,
+        1,
+    )
 
 
 @pytest.mark.parametrize(
@@ -120,7 +144,9 @@ def test_five_shots_are_among_the_ten_and_those_among_all(split: bool) -> None:
 
 
 @pytest.mark.parametrize("shots", [None, 5])
-def test_what_is_learned_and_tested_of_a_class_does_not_depend_on_how_the_classes_come(shots: int | None) -> None:
+def test_what_is_learned_and_tested_of_a_class_does_not_depend_on_how_the_classes_come(
+    shots: int | None,
+) -> None:
     want = stream(labels(), None, Protocol(shots=shots), 3)
     for protocol in (Protocol(2), Protocol(1, base=2), Protocol(5), Protocol(3, classes=4)):
         found = stream(labels(), None, protocol._replace(shots=shots), 3)
@@ -159,8 +185,13 @@ def test_a_split_of_its_own_is_kept_to() -> None:
         found = stream(given_labels, test, Protocol(), seed)
         for label in COUNTS:
             assert asked(found)[label] == np.flatnonzero((given_labels == label) & test).tolist()
-            assert sorted(learned(found)[label]) == np.flatnonzero((given_labels == label) & ~test).tolist()
-        assert not test[np.concatenate(stream(given_labels, test, Protocol(shots=5), seed).learned)].any()
+            assert (
+                sorted(learned(found)[label])
+                == np.flatnonzero((given_labels == label) & ~test).tolist()
+            )
+        assert not test[
+            np.concatenate(stream(given_labels, test, Protocol(shots=5), seed).learned)
+        ].any()
 
 
 def test_fewer_vectors_than_shots_are_all_learned() -> None:
@@ -184,14 +215,20 @@ def test_the_seed_reaches_the_order() -> None:
 
 def test_the_seed_reaches_the_split() -> None:
     for label in COUNTS:
-        splits = {tuple(sorted(asked(stream(labels(), None, Protocol(), seed))[label])) for seed in range(10)}
+        splits = {
+            tuple(sorted(asked(stream(labels(), None, Protocol(), seed))[label]))
+            for seed in range(10)
+        }
         assert len(splits) > 5, label
 
 
 def test_the_seed_reaches_the_shots_also_where_the_split_is_given() -> None:
     test = own_split(labels())
     for label in COUNTS:
-        shots = {tuple(sorted(learned(stream(labels(), test, Protocol(shots=3), seed))[label])) for seed in range(10)}
+        shots = {
+            tuple(sorted(learned(stream(labels(), test, Protocol(shots=3), seed))[label]))
+            for seed in range(10)
+        }
         assert len(shots) > 5, label
 
 
@@ -203,8 +240,12 @@ def test_every_class_comes_first_and_every_row_is_a_shot_about_equally_often() -
         assert firsts.sum() == 600
         assert firsts.min() > 105  # 150 are expected, and 10.6 is the standard deviation
         assert firsts.max() < 195
-    shown = np.bincount(np.concatenate([rows for one in found for rows in one.learned]), minlength=40)
-    tested = np.bincount(np.concatenate([rows for one in found for rows in one.tested]), minlength=40)
+    shown = np.bincount(
+        np.concatenate([rows for one in found for rows in one.learned]), minlength=40
+    )
+    tested = np.bincount(
+        np.concatenate([rows for one in found for rows in one.tested]), minlength=40
+    )
     assert shown.min() > 180  # 240 and 12
     assert shown.max() < 300
     assert tested.min() > 70  # 120 and 10
@@ -213,11 +254,11 @@ def test_every_class_comes_first_and_every_row_is_a_shot_about_equally_often() -
 
 def test_neither_the_global_generator_nor_the_arrays_given_are_touched() -> None:
     given_labels, test = labels(), own_split(labels())
-    before = np.random.get_state(legacy=False)  # noqa: NPY002 (that is what is watched)
+    before = np.random.get_state(legacy=False)
     given_labels.setflags(write=False)
     test.setflags(write=False)
     stream(given_labels, test, Protocol(), 0)
-    after = np.random.get_state(legacy=False)  # noqa: NPY002
+    after = np.random.get_state(legacy=False)
     assert str(before) == str(after)
 
 
@@ -250,11 +291,15 @@ def test_of_two_pictures_one_is_to_test_on_and_of_one_none(count: int, learned_f
 def test_where_there_is_nothing_to_test_on_that_is_told(split: bool) -> None:
     given_labels = np.array(["ape", "bee", "cat"])
     test = np.zeros(3, dtype=bool) if split else None
-    with pytest.raises(ValueError, match="there is nothing to test on: a class needs two pictures, at least"):
+    with pytest.raises(
+        ValueError, match="there is nothing to test on: a class needs two pictures, at least"
+    ):
         stream(given_labels, test, Protocol(), 0)
 
 
 def test_a_class_that_can_only_be_tested_is_refused() -> None:
     test = own_split(labels()) | (labels() == "gnu")
-    with pytest.raises(ValueError, match="there is nothing to learn 'gnu' from: all its pictures are for testing"):
+    with pytest.raises(
+        ValueError, match="there is nothing to learn 'gnu' from: all its pictures are for testing"
+    ):
         stream(labels(), test, Protocol(), 0)

@@ -51,7 +51,9 @@ def things(tmp_path: Path) -> Path:
     return pictures_in(tmp_path / "things", {"cup": 3, "pen": 2})
 
 
-def test_vectors_are_kept_with_their_record_and_found_again_without_the_directory(home: Path, tmp_path: Path) -> None:
+def test_vectors_are_kept_with_their_record_and_found_again_without_the_directory(
+    home: Path, tmp_path: Path
+) -> None:
     folder = as_folders(tmp_path / "cifar100", drawn())
     colours = Colours()
     first = features("cifar100", colours.backbone, folder=folder, home=home)
@@ -62,7 +64,13 @@ def test_vectors_are_kept_with_their_record_and_found_again_without_the_director
     assert first.test.tolist() == [picture.test for picture in pictures]
     assert first.vectors.dtype == np.float32
     assert not first.vectors.flags.writeable
-    wanted = {"pictures": 18, "classes": 3, "dimension": 3, "backbone": "colours", "data": "cifar100"}
+    wanted = {
+        "pictures": 18,
+        "classes": 3,
+        "dimension": 3,
+        "backbone": "colours",
+        "data": "cifar100",
+    }
     assert {key: first.about[key] for key in wanted} == wanted
     assert first.about["fingerprint"] == fingerprint(pictures)
     assert first.about["weights"] == colours.backbone.fingerprint
@@ -75,7 +83,11 @@ def test_vectors_are_kept_with_their_record_and_found_again_without_the_director
     assert again.about == first.about
     (place,) = (home / "study").iterdir()
     assert place.name == "cifar100-colours"
-    assert sorted(path.name for path in place.iterdir()) == ["about.json", "labels.json", "vectors.npy"]
+    assert sorted(path.name for path in place.iterdir()) == [
+        "about.json",
+        "labels.json",
+        "vectors.npy",
+    ]
 
 
 def test_the_layout_changes_no_vector(tmp_path: Path) -> None:
@@ -95,7 +107,9 @@ def test_the_layout_changes_no_vector(tmp_path: Path) -> None:
     assert len({one.about["fingerprint"] for one in made}) == 1
 
 
-@pytest.mark.parametrize("layout", [as_folders, lambda folder, pictures: as_archive(folder, CIFAR100, pictures)])
+@pytest.mark.parametrize(
+    "layout", [as_folders, lambda folder, pictures: as_archive(folder, CIFAR100, pictures)]
+)
 def test_what_was_stopped_goes_on_where_it_was(
     layout: Any, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,7 +156,11 @@ def test_what_was_killed_goes_on_as_well(home: Path) -> None:
     assert made.about["vectors"] == at_once.about["vectors"]
     (place,) = (home / "study").iterdir()
     (left,) = place.glob(".vectors.npy.*.part")  # it may be another's that is at work
-    assert {path.name for path in place.iterdir()} - {left.name} == {"about.json", "labels.json", "vectors.npy"}
+    assert {path.name for path in place.iterdir()} - {left.name} == {
+        "about.json",
+        "labels.json",
+        "vectors.npy",
+    }
 
 
 def test_what_one_that_was_killed_left_is_removed_a_day_later(home: Path, things: Path) -> None:
@@ -157,29 +175,39 @@ def test_what_one_that_was_killed_left_is_removed_a_day_later(home: Path, things
     assert young.read_bytes() == b"unfinished"
 
 
-def test_the_record_is_the_last_to_be_written(home: Path, things: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_record_is_the_last_to_be_written(
+    home: Path, things: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def torn(path: Path, _: bytes) -> None:
         raise OSError(28, f"no space left for {path.name}")
 
     with monkeypatch.context() as patch:
         patch.setattr(vectors, "write_whole", torn)
-        with pytest.raises(DataError, match=r"cannot be kept in .*: no space left for labels\.json"):
+        with pytest.raises(
+            DataError, match=r"cannot be kept in .*: no space left for labels\.json"
+        ):
             features(str(things), Colours().backbone, home=home)
     again = Colours()
     features(str(things), again.backbone, home=home)
     assert again.seen == 0  # the vectors were there, and are not computed again
 
 
-def test_vectors_are_made_in_pieces_as_well(home: Path, things: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vectors_are_made_in_pieces_as_well(
+    home: Path, things: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told: list[tuple[int, int]] = []
     at_once = features(str(things), Colours().backbone, home=home / "a")
     monkeypatch.setattr(vectors, "AT_ONCE", 2)
-    in_pieces = features(str(things), Colours().backbone, home=home / "b", progress=lambda *now: told.append(now))
+    in_pieces = features(
+        str(things), Colours().backbone, home=home / "b", progress=lambda *now: told.append(now)
+    )
     assert in_pieces.about["vectors"] == at_once.about["vectors"]
     assert told == [(done, 5) for done in (1, 2, 3, 4, 5)] * 2  # read, then seen
 
 
-def test_a_folder_that_changed_is_seen_anew_and_one_that_is_gone_is_remembered(home: Path, things: Path) -> None:
+def test_a_folder_that_changed_is_seen_anew_and_one_that_is_gone_is_remembered(
+    home: Path, things: Path
+) -> None:
     first = features(str(things), Colours().backbone, home=home)
     assert first.test is None
     unchanged = Colours()
@@ -196,7 +224,9 @@ def test_a_folder_that_changed_is_seen_anew_and_one_that_is_gone_is_remembered(h
 def test_folders_of_one_name_are_kept_apart(home: Path, tmp_path: Path) -> None:
     for seed, name in enumerate("ab"):
         features(
-            str(pictures_in(tmp_path / name / "my things!", {"x": 1, "y": 1}, seed)), Colours().backbone, home=home
+            str(pictures_in(tmp_path / name / "my things!", {"x": 1, "y": 1}, seed)),
+            Colours().backbone,
+            home=home,
         )
     names = sorted(place.name for place in (home / "study").iterdir())
     assert len(names) == 2
@@ -205,7 +235,10 @@ def test_folders_of_one_name_are_kept_apart(home: Path, tmp_path: Path) -> None:
 
 def test_a_picture_that_cannot_be_read_fails_the_whole(home: Path, things: Path) -> None:
     (things / "pen" / "notes.txt").write_text("no picture")
-    with pytest.raises(DataError, match=r"pen/notes\.txt cannot be used, and a study drops no pictures: .*it is text"):
+    with pytest.raises(
+        DataError,
+        match=r"pen/notes\.txt cannot be used, and a study drops no pictures: .*it is text",
+    ):
         features(str(things), Colours().backbone, home=home)
 
 
@@ -232,7 +265,9 @@ def test_what_was_damaged_is_made_again(harm: str, home: Path, things: Path) -> 
     elif harm == "longer":
         (place / "vectors.npy").write_bytes((place / "vectors.npy").read_bytes() + b"more")
     elif harm == "labels":
-        (place / "labels.json").write_text((place / "labels.json").read_text().replace("cup", "mug"))
+        (place / "labels.json").write_text(
+            (place / "labels.json").read_text().replace("cup", "mug")
+        )
     elif harm == "record":
         (place / "about.json").write_text("{")
     elif harm == "gone":
@@ -250,10 +285,15 @@ def test_other_weights_are_not_taken_for_those_kept(home: Path, tmp_path: Path) 
     (place,) = (home / "study").iterdir()
     about = json.loads((place / "about.json").read_text())
     (place / "about.json").write_text(json.dumps({**about, "weights": "0" * 32}))
-    with pytest.raises(DataError, match="were made with other weights: `cbcl bench vectors cifar100"):
+    with pytest.raises(
+        DataError, match="were made with other weights: `cbcl bench vectors cifar100"
+    ):
         features("cifar100", Colours().backbone, home=home)
     again = Colours()
-    assert features("cifar100", again.backbone, folder=folder, home=home).about["weights"] == about["weights"]
+    assert (
+        features("cifar100", again.backbone, folder=folder, home=home).about["weights"]
+        == about["weights"]
+    )
     assert again.seen == 18
 
 
@@ -270,8 +310,13 @@ def test_the_digits_are_vectors_already() -> None:
     assert found.vectors.shape == (1797, 64)
     assert found.vectors.max() == 16.0
     want = load_digits()
-    rows = {(str(label), row.tobytes()) for label, row in zip(want.target, want.data.astype(np.float32), strict=True)}
-    assert {(str(label), row.tobytes()) for label, row in zip(found.labels, found.vectors, strict=True)} == rows
+    rows = {
+        (str(label), row.tobytes())
+        for label, row in zip(want.target, want.data.astype(np.float32), strict=True)
+    }
+    assert {
+        (str(label), row.tobytes()) for label, row in zip(found.labels, found.vectors, strict=True)
+    } == rows
     assert (cache_folder() / "study" / "digits-identity" / "about.json").exists()
 
 
@@ -285,13 +330,17 @@ def test_pictures_are_no_vectors(home: Path, things: Path) -> None:
         features(str(things), "identity", home=home)
 
 
-def test_visual_words_are_fitted_to_the_background_or_to_pictures_that_are_no_test(home: Path, tmp_path: Path) -> None:
+def test_visual_words_are_fitted_to_the_background_or_to_pictures_that_are_no_test(
+    home: Path, tmp_path: Path
+) -> None:
     pictures_in(tmp_path / "caltech101", {"cup": 3, "pen": 2, "BACKGROUND_Google": 4})
     found = features("caltech101", "visual-words", folder=tmp_path, home=home)
     assert found.about["fitted_to"] == {"pictures": 4, "of": "background"}
     assert found.about["preprocessing"]["revision"] == 1
     assert features("caltech101", "visual-words", home=home).about == found.about
-    split = features("cifar100", "visual-words", folder=as_folders(tmp_path / "c", drawn()), home=home)
+    split = features(
+        "cifar100", "visual-words", folder=as_folders(tmp_path / "c", drawn()), home=home
+    )
     assert split.about["fitted_to"] == {"pictures": 12, "of": "training pictures"}
 
 

@@ -21,7 +21,15 @@ from support.photos import encoded, photo
 from support.server import Running, teach
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Playwright, Request
+    from playwright.sync_api import (
+        Browser,
+        BrowserContext,
+        ConsoleMessage,
+        Dialog,
+        Page,
+        Playwright,
+        Request,
+    )
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 QUIET = (  # no connections of the browser's own
@@ -58,7 +66,9 @@ def film(path: Path, *names: str, seconds: float = 2.0, rate: int = 10) -> Path:
         for _ in range(round(seconds * rate)):
             left, top = rng.uniform(0, 8, size=2)
             box = (left, top, left + side, top + side * 3 / 4)
-            frames.append(encoded(image.resize((640, 480), Image.Resampling.BICUBIC, box=box), quality=90))
+            frames.append(
+                encoded(image.resize((640, 480), Image.Resampling.BICUBIC, box=box), quality=90)
+            )
     path.write_bytes(b"".join(frames))
     return path
 
@@ -83,7 +93,9 @@ class Browsers:
 
     def with_two_cameras(self) -> Browser:
         """One that has cameras to choose from; they show a clock."""
-        return self._one("--use-fake-device-for-media-stream=device-count=2", "--use-fake-ui-for-media-stream")
+        return self._one(
+            "--use-fake-device-for-media-stream=device-count=2", "--use-fake-ui-for-media-stream"
+        )
 
     def refused(self) -> Browser:
         """One whose user says no."""
@@ -175,7 +187,9 @@ class Server:
         self._held = ExitStack()
 
     def start(self) -> None:
-        self._running = self._held.enter_context(teach(self.memory, "--port", self._port, *self._options))
+        self._running = self._held.enter_context(
+            teach(self.memory, "--port", self._port, *self._options)
+        )
         self.address = self._running.url
         self._port = str(re.findall(r":(\d+)", self.address)[0])
 
@@ -226,7 +240,9 @@ def drop(page: Page, *files: Path) -> None:
 
 def paste(page: Page, *files: Path) -> None:
     """Paste pictures, as from a clipboard."""
-    given = [{"name": file.name, "data": base64.b64encode(file.read_bytes()).decode()} for file in files]
+    given = [
+        {"name": file.name, "data": base64.b64encode(file.read_bytes()).decode()} for file in files
+    ]
     page.evaluate(
         """(files) => {
           const clipboardData = new DataTransfer();
@@ -261,7 +277,9 @@ def shot(page: Page, name: str) -> None:
     painted(page)
     picture = page.screenshot(animations="disabled", scale="css")
     Path(folder).mkdir(parents=True, exist_ok=True)
-    Image.open(io.BytesIO(picture)).convert("RGB").save(Path(folder) / f"{name}.webp", quality=82, method=6)
+    Image.open(io.BytesIO(picture)).convert("RGB").save(
+        Path(folder) / f"{name}.webp", quality=82, method=6
+    )
 
 
 def serious(found: Any) -> list[str]:

@@ -27,7 +27,11 @@ LABELS = ["cup", "key", "pen", "owl"]
 def do(recognizer: Recognizer, rng: random.Random) -> None:
     action = rng.choice(["learn", "learn", "learn", "forget", "rename", "merge", "undo"])
     one, two = rng.sample(LABELS, 2)
-    vectors = np.random.default_rng(rng.getrandbits(32)).normal(size=(rng.randint(1, 40), 64)).astype(np.float32)
+    vectors = (
+        np.random.default_rng(rng.getrandbits(32))
+        .normal(size=(rng.randint(1, 40), 64))
+        .astype(np.float32)
+    )
     if action != "learn" and not recognizer.labels():
         return
     try:
@@ -52,7 +56,11 @@ def state(recognizer: Recognizer) -> str:
     known = recognizer.labels()
     if not known:
         return f"{len(recognizer.history()) if recognizer._memory.exists() else 0} steps, nothing known"
-    digest = sha256(b"".join(learned.centroids.tobytes() for learned in recognizer.as_estimator().concepts_.values()))
+    digest = sha256(
+        b"".join(
+            learned.centroids.tobytes() for learned in recognizer.as_estimator().concepts_.values()
+        )
+    )
     return f"{len(recognizer.history())} steps, {known}, {digest.hexdigest()[:16]}"
 
 
@@ -99,12 +107,12 @@ def main(path: Path, kills: int, seed: int) -> None:
             found = state(recognizer)
         allowed = [promised, one_more(copy, number, len(lines))]
         if findings or found not in allowed:
-            sys.exit(f"kill {number}: promised {promised}, found {found}, allowed {allowed}, {findings}")
+            sys.exit(
+                f"kill {number}: promised {promised}, found {found}, allowed {allowed}, {findings}"
+            )
         calls += len(lines)
         under_way += found != promised
-    told = (
-        f"{kills} kills, {calls} calls acknowledged, none lost, {under_way} done but not yet acknowledged; check clean"
-    )
+    told = f"{kills} kills, {calls} calls acknowledged, none lost, {under_way} done but not yet acknowledged; check clean"
     sys.stdout.write(f"{told}\n")
 
 

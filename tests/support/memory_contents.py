@@ -16,7 +16,10 @@ def known(recognizer: Recognizer) -> dict[str, Any]:
             stored.concepts.centroids.tobytes(),
             stored.concepts.counts.tobytes(),
             stored.spread,
-            [(one.centroid, one.rank, one.jpeg, one.vector.tobytes()) for one in memory.thumbnails(view, label)],
+            [
+                (one.centroid, one.rank, one.jpeg, one.vector.tobytes())
+                for one in memory.thumbnails(view, label)
+            ],
         )
         for label, stored in memory.load(view).items()
     }

@@ -17,7 +17,12 @@ pytest.importorskip("playwright.sync_api", reason="the page is not tested: pip i
 from playwright.sync_api import Locator, Page, Route, expect
 
 DESK = {"width": 1280, "height": 800}
-PHONE = {"viewport": {"width": 360, "height": 740}, "is_mobile": True, "has_touch": True, "device_scale_factor": 2}
+PHONE = {
+    "viewport": {"width": 360, "height": 740},
+    "is_mobile": True,
+    "has_touch": True,
+    "device_scale_factor": 2,
+}
 UNKNOWN = "I don\u2019t know this"
 
 Serve: TypeAlias = Callable[..., Server]
@@ -113,7 +118,9 @@ def told_in_tray(page: Page, count: int) -> list[str]:
     """What the tray says, tile by tile: "coffee-2-07.jpg: mug 99%", once it is sorted."""
     expect(page.locator("#progress")).to_be_hidden()
     boxes = looked_at(page, count).get_by_role("checkbox")
-    said: list[str] = boxes.evaluate_all("nodes => nodes.map((node) => node.getAttribute('aria-label'))")
+    said: list[str] = boxes.evaluate_all(
+        "nodes => nodes.map((node) => node.getAttribute('aria-label'))"
+    )
     return said
 
 

@@ -69,13 +69,17 @@ def serve() -> Iterator[Serve]:
 
 
 @pytest.fixture
-def visit(browsers: Browsers, serve: Serve) -> Iterator[Open]:  # noqa: ARG001 (servers stop after their pages)
+def visit(browsers: Browsers, serve: Serve) -> Iterator[Open]:
     """Opens the page; in the end, nothing may have gone wrong meanwhile: no error, no request to any other place."""
     visits = []
 
-    def open_page(where: Server | str, browser: Any = None, forgiven: tuple[str, ...] = (), **options: Any) -> Page:
+    def open_page(
+        where: Server | str, browser: Any = None, forgiven: tuple[str, ...] = (), **options: Any
+    ) -> Page:
         address = where.address if isinstance(where, Server) else where
-        context = (browser or browsers.without_camera()).new_context(**{"viewport": DESK, **options})
+        context = (browser or browsers.without_camera()).new_context(
+            **{"viewport": DESK, **options}
+        )
         visits.append((context, Visit(context, re.match(r"https?://[^/]+/", address)[0], forgiven)))  # type: ignore[index]
         page: Page = context.new_page()
         page.goto(address)

@@ -32,14 +32,20 @@ def view(image: Image.Image, rng: np.random.Generator) -> Pixels:
     width, height = image.size
     side = min(width, height) * rng.uniform(0.6, 0.9)
     left, top = rng.uniform(0, width - side), rng.uniform(0, height - side)
-    turned = image.rotate(rng.uniform(-10, 10), Image.Resampling.BICUBIC, center=(left + side / 2, top + side / 2))
-    part = turned.resize((256, 256), Image.Resampling.BICUBIC, box=(left, top, left + side, top + side))
+    turned = image.rotate(
+        rng.uniform(-10, 10), Image.Resampling.BICUBIC, center=(left + side / 2, top + side / 2)
+    )
+    part = turned.resize(
+        (256, 256), Image.Resampling.BICUBIC, box=(left, top, left + side, top + side)
+    )
     return np.clip(np.asarray(part) * rng.uniform(0.7, 1.2), 0, 255).astype(np.uint8)
 
 
-def encoded(image: Image.Image | Pixels, format: str = "JPEG", **options: Any) -> bytes:  # noqa: A002 (Pillow's word)
+def encoded(image: Image.Image | Pixels, format: str = "JPEG", **options: Any) -> bytes:
     file = io.BytesIO()
-    (image if isinstance(image, Image.Image) else Image.fromarray(image)).save(file, format, **options)
+    (image if isinstance(image, Image.Image) else Image.fromarray(image)).save(
+        file, format, **options
+    )
     return file.getvalue()
 
 

@@ -32,7 +32,9 @@ def awaited(work: Coroutine[Any, Any, T]) -> T:
 class Running:
     """A server that runs."""
 
-    def __init__(self, process: subprocess.Popen[str], memory: Path, url: str, errors: IO[str]) -> None:
+    def __init__(
+        self, process: subprocess.Popen[str], memory: Path, url: str, errors: IO[str]
+    ) -> None:
         self.process, self.memory, self.url, self._errors = process, memory, url, errors
         self.client = Client(url)
 

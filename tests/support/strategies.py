@@ -25,7 +25,9 @@ def vectors(draw: st.DrawFn, least: int = 1, most: int = 40, d: int | None = Non
     n = draw(st.integers(least, most))
     d = d or draw(st.sampled_from([1, 2, 3, 8, 9, 17, 33]))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    kind = draw(st.sampled_from(["normal", "lattice", "collinear", "offset", "uneven", "duplicates"]))
+    kind = draw(
+        st.sampled_from(["normal", "lattice", "collinear", "offset", "uneven", "duplicates"])
+    )
     if kind == "normal":
         x = rng.normal(size=(n, d))
     elif kind == "lattice":
@@ -38,7 +40,9 @@ def vectors(draw: st.DrawFn, least: int = 1, most: int = 40, d: int | None = Non
         x = rng.normal(size=(n, d)) * 10.0 ** rng.integers(-6, 6, size=(n, 1))
     else:
         x = rng.normal(size=(3, d))[rng.integers(0, 3, size=n)]
-    return (x * draw(st.sampled_from([1.0, 1.0, 1.0, 1e-44, 1e-38, 1e-20, 1e10, 1e25]))).astype(np.float32)
+    return (x * draw(st.sampled_from([1.0, 1.0, 1.0, 1e-44, 1e-38, 1e-20, 1e10, 1e25]))).astype(
+        np.float32
+    )
 
 
 @st.composite
@@ -48,5 +52,7 @@ def radii(draw: st.DrawFn, x: Float32s) -> float:
     choices = [0.0, math.inf, float(np.mean(distances)), *distances]
     radius = draw(st.sampled_from(choices))
     return draw(
-        st.sampled_from([radius, radius, math.nextafter(radius, math.inf), max(0.0, math.nextafter(radius, 0))])
+        st.sampled_from(
+            [radius, radius, math.nextafter(radius, math.inf), max(0.0, math.nextafter(radius, 0))]
+        )
     )

@@ -28,9 +28,7 @@ from cbcl.vision.backbones.network import Network, read_kept
 from cbcl.vision.onnx_graph import Filters, Graph
 from cbcl.vision.preprocessing import Preprocessing
 
-FINGERPRINT = (
-    "227118ea98f9b2bd9db63404ec35dfcb"  # of efficientnet-lite0: a change makes every memory out there unusable
-)
+FINGERPRINT = "227118ea98f9b2bd9db63404ec35dfcb"  # of efficientnet-lite0: a change makes every memory out there unusable
 
 PLAIN = {"size": 32, "mean": [0, 0, 0], "scale": [255, 255, 255]}
 
@@ -59,7 +57,9 @@ def test_a_network_of_the_users_with_its_description_beside_it(file: Path) -> No
     backbone = load_backbone(file)
     assert isinstance(backbone, Network)
     picture = Image.new("RGB", (50, 40), (255, 51, 0))
-    np.testing.assert_allclose(backbone.vectors([picture, picture]), [[1.0, 0.2, 0.0]] * 2, atol=1e-6)
+    np.testing.assert_allclose(
+        backbone.vectors([picture, picture]), [[1.0, 0.2, 0.0]] * 2, atol=1e-6
+    )
     assert restore(str(file), b"").fingerprint == backbone.fingerprint
 
 
@@ -74,7 +74,9 @@ def test_channels_square_mean_and_scale_are_as_described(file: Path) -> None:
     np.testing.assert_allclose(vector, [0.2, 1.0, 1.0], atol=0.02)
 
 
-def test_the_fingerprint_changes_with_weights_and_preprocessing_and_nothing_else(file: Path, tmp_path: Path) -> None:
+def test_the_fingerprint_changes_with_weights_and_preprocessing_and_nothing_else(
+    file: Path, tmp_path: Path
+) -> None:
     def at(path: Path) -> str:
         found = load_backbone(path)
         assert isinstance(found, Network)
@@ -84,7 +86,13 @@ def test_the_fingerprint_changes_with_weights_and_preprocessing_and_nothing_else
     for name in ("net.onnx", "net.json"):
         (tmp_path / name.replace("net", "same")).write_bytes((tmp_path / name).read_bytes())
     assert at(tmp_path / "same.onnx") == first
-    for change in ({"size": 33}, {"filter": "bilinear"}, {"mean": [1, 0, 0]}, {"square": 0.9}, {"channels": "BGR"}):
+    for change in (
+        {"size": 33},
+        {"filter": "bilinear"},
+        {"mean": [1, 0, 0]},
+        {"square": 0.9},
+        {"channels": "BGR"},
+    ):
         file.with_suffix(".json").write_text(json.dumps({**PLAIN, **change}))
         assert at(file) != first
 
@@ -109,7 +117,9 @@ def test_the_fingerprint_changes_with_weights_and_preprocessing_and_nothing_else
         ("[" * 200_000, "is not JSON"),
     ],
 )
-def test_a_description_that_is_wrong_is_told(file: Path, description: str | None, message: str) -> None:
+def test_a_description_that_is_wrong_is_told(
+    file: Path, description: str | None, message: str
+) -> None:
     file.with_suffix(".json").unlink()
     if description is not None:
         file.with_suffix(".json").write_text(description)
@@ -151,7 +161,9 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
 def test_a_function_must_give_a_vector_for_each_thing() -> None:
     backbone = load_backbone(lambda things: [[1.0]] * (len(things) + 1), name="wrong")
     assert isinstance(backbone, Function)
-    with pytest.raises(ValueError, match=r"one vector for each of 2 things, but gave shape \(3, 1\)"):
+    with pytest.raises(
+        ValueError, match=r"one vector for each of 2 things, but gave shape \(3, 1\)"
+    ):
         backbone.vectors(["a", "b"])
 
 
@@ -186,7 +198,9 @@ from cbcl import load_backbone
 load_backbone().vectors([Image.new("RGB", (300, 200))])
 """
     places = {"HOME": str(tmp_path / "user"), "CBCL_HOME": str(tmp_path / "own")}
-    with_own = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "ORT_"))} | places
+    with_own = {
+        name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "ORT_"))
+    } | places
     (tmp_path / "user").mkdir()
     subprocess.run([sys.executable, "-c", code], env=with_own, check=True)
     assert [*(tmp_path / "user").rglob("*")] == []
@@ -195,7 +209,9 @@ load_backbone().vectors([Image.new("RGB", (300, 200))])
 
 def test_what_is_not_here_is_told_with_the_way_to_get_it(home: Path) -> None:
     assert not is_there("resnet18")
-    with pytest.raises(WeightsError, match=r"cbcl backbones import resnet18 FILE.*resnet18-f37072fd\.pth.*download"):
+    with pytest.raises(
+        WeightsError, match=r"cbcl backbones import resnet18 FILE.*resnet18-f37072fd\.pth.*download"
+    ):
         load_backbone("resnet18")
     with pytest.raises(WeightsError, match="cannot be imported: those that can"):
         import_network("efficientnet-lite0", home)
@@ -228,7 +244,7 @@ def server(tmp_path: Path) -> Iterator[tuple[str, Path]]:
         def __init__(self, *args: Any) -> None:
             super().__init__(*args, directory=str(folder))
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        def log_message(self, format: str, *args: Any) -> None:
             pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as serving:
@@ -250,7 +266,11 @@ def test_a_download_is_checked_by_its_sha256_and_imported(
         preprocessing=Preprocessing(32, *catalogue.CENTRED),
     )
     told: list[tuple[int, int]] = []
-    for name, message in ((good, None), ("net-00000000.pth", "SHA-256"), ("none-00000000.pth", "cannot be fetched")):
+    for name, message in (
+        (good, None),
+        ("net-00000000.pth", "SHA-256"),
+        ("none-00000000.pth", "cannot be fetched"),
+    ):
         monkeypatch.setitem(RECIPES, "resnet18", recipe._replace(url=f"{url}/{name}"))
         if message is None:
             assert download("resnet18", lambda done, total: told.append((done, total))).fingerprint
@@ -283,6 +303,10 @@ def test_an_imported_network_tells_photographs_apart(name: str, home: Path, tmp_
     with Recognizer(tmp_path / "a.cbcl", name) as recognizer:
         for photograph in NAMES:
             recognizer.learn(photograph, views(photograph, 3))
-        asked = [(photograph, view) for photograph in NAMES for view in views(photograph, 5, seed=1)]
-        right = [recognizer.recognize(view).ranking[0].label == photograph for photograph, view in asked]
+        asked = [
+            (photograph, view) for photograph in NAMES for view in views(photograph, 5, seed=1)
+        ]
+        right = [
+            recognizer.recognize(view).ranking[0].label == photograph for photograph, view in asked
+        ]
     assert np.mean(right) >= 0.95

@@ -38,7 +38,9 @@ class Counting:
 
     def vectors(self, things: Sequence[Image.Image]) -> Floats:
         self.seen.append(len(things))
-        return np.array([np.asarray(picture).mean(axis=(0, 1)) for picture in things], dtype=np.float32)
+        return np.array(
+            [np.asarray(picture).mean(axis=(0, 1)) for picture in things], dtype=np.float32
+        )
 
 
 def flat(colour: int) -> bytes:
@@ -57,7 +59,11 @@ def test_results_are_in_order_and_a_broken_picture_takes_no_other_with_it(batch:
 
 def test_progress_is_told_one_by_one() -> None:
     told: list[tuple[int, int]] = []
-    extract(Counting(), [flat(n) for n in range(5)], progress=lambda done, total: told.append((done, total)))
+    extract(
+        Counting(),
+        [flat(n) for n in range(5)],
+        progress=lambda done, total: told.append((done, total)),
+    )
     assert told == [(n, 5) for n in range(1, 6)]
 
 
@@ -121,7 +127,9 @@ def test_a_vector_that_was_damaged_is_computed_again(tmp_path: Path) -> None:
     again.close()
 
 
-def test_the_cache_does_not_grow_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_does_not_grow_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cache_module, "MAX_BYTES", 500_000)
     kept = VectorCache("00" * 16, tmp_path / "vectors.sqlite")
     for number in range(40):
@@ -131,7 +139,9 @@ def test_the_cache_does_not_grow_without_end(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("cores", [1, 2, 5])
-def test_threads_and_batches_change_no_bit_of_a_vector(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_and_batches_change_no_bit_of_a_vector(
+    cores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(extraction, "cores", lambda: cores)
     lite0 = load_backbone("efficientnet-lite0")
     assert isinstance(lite0, Network)

@@ -30,8 +30,12 @@ def test_the_same_weights_give_the_same_bytes() -> None:
 
 
 def test_its_vectors_point_where_those_of_float32_do() -> None:
-    ours, theirs = (run(network, photographs(224)) for network in (model(), efficientnet.build(lite0())))
-    cosines = (ours * theirs).sum(axis=1) / np.linalg.norm(ours, axis=1) / np.linalg.norm(theirs, axis=1)
+    ours, theirs = (
+        run(network, photographs(224)) for network in (model(), efficientnet.build(lite0()))
+    )
+    cosines = (
+        (ours * theirs).sum(axis=1) / np.linalg.norm(ours, axis=1) / np.linalg.norm(theirs, axis=1)
+    )
     assert cosines.min() >= 0.98
 
 
@@ -51,7 +55,12 @@ def test_onnx_runtime_runs_every_layer_on_integers(tmp_path: Path) -> None:
     options.log_severity_level = 3  # it warns that such a file is for this processor alone
     onnxruntime.InferenceSession(model(), options, providers=["CPUExecutionProvider"])
     kinds = [node.op_type for node in onnx.load(tmp_path / "optimized.onnx").graph.node]
-    assert [kinds.count(kind) for kind in ("QLinearConv", "QLinearAdd", "Conv", "Add")] == [49, 9, 0, 0]
+    assert [kinds.count(kind) for kind in ("QLinearConv", "QLinearAdd", "Conv", "Add")] == [
+        49,
+        9,
+        0,
+        0,
+    ]
     assert [kinds.count(kind) for kind in ("QuantizeLinear", "DequantizeLinear")] == [1, 1]
 
 
@@ -59,7 +68,11 @@ def test_pixels_are_read_without_loss_and_relu6_is_where_bytes_end() -> None:
     pixels = np.arange(256)
     numbers = (pixels.astype(np.float32) - np.float32(127)) / np.float32(128)
     np.testing.assert_array_equal(numbers / PICTURES.step + PICTURES.zero, pixels)
-    assert [limits(grid) for grid in (PICTURES, RELU6, LINEAR)] == [(-127 / 128, 1.0), (0.0, 6.0), (-48.0, 47.625)]
+    assert [limits(grid) for grid in (PICTURES, RELU6, LINEAR)] == [
+        (-127 / 128, 1.0),
+        (0.0, 6.0),
+        (-48.0, 47.625),
+    ]
 
 
 def limits(grid: Grid) -> tuple[float, float]:

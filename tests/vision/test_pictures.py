@@ -20,7 +20,8 @@ from cbcl.vision.decoding import find, find_labelled, load
 
 FLAG = Image.fromarray(
     np.kron(
-        np.array([[[250, 0, 0], [0, 250, 0]], [[0, 0, 250], [250, 250, 250]]], np.uint8), np.ones((32, 32, 1), np.uint8)
+        np.array([[[250, 0, 0], [0, 250, 0]], [[0, 0, 250], [250, 250, 250]]], np.uint8),
+        np.ones((32, 32, 1), np.uint8),
     )
 )
 
@@ -29,7 +30,12 @@ def corners(image: Image.Image) -> list[tuple[int, ...]]:
     """Red, green, blue, white, read as the flag is."""
     pixels = np.asarray(image)
     h, w = pixels.shape[:2]
-    places = [(h // 4, w // 4), (h // 4, 3 * w // 4), (3 * h // 4, w // 4), (3 * h // 4, 3 * w // 4)]
+    places = [
+        (h // 4, w // 4),
+        (h // 4, 3 * w // 4),
+        (3 * h // 4, w // 4),
+        (3 * h // 4, 3 * w // 4),
+    ]
     return [tuple(round(c / 250) for c in pixels[place]) for place in places]
 
 
@@ -54,7 +60,7 @@ def test_a_photo_is_upright_however_the_camera_was_held(orientation: int) -> Non
 
 
 @pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM"])
-def test_formats_that_are_read(format: str) -> None:  # noqa: A002
+def test_formats_that_are_read(format: str) -> None:
     image = load(encoded(FLAG, format), "flag", 32)
     assert image.mode == "RGB"
     assert corners(image) == UPRIGHT
@@ -73,7 +79,7 @@ def test_formats_that_are_read(format: str) -> None:  # noqa: A002
         ("F", "TIFF"),
     ],
 )
-def test_any_mode_becomes_rgb_and_looks_the_same(mode: str, format: str) -> None:  # noqa: A002
+def test_any_mode_becomes_rgb_and_looks_the_same(mode: str, format: str) -> None:
     grey = photo("chelsea").convert("L")
     if mode == "I;16":
         image = Image.fromarray(np.asarray(grey).astype(np.uint16) * 257)
@@ -83,7 +89,9 @@ def test_any_mode_becomes_rgb_and_looks_the_same(mode: str, format: str) -> None
         image = photo("chelsea").convert(mode)
     got = load(encoded(image, format), "cat", 300)
     assert got.mode == "RGB"
-    wanted = np.asarray(grey if mode in ("L", "I;16", "F", "LA") else image.convert("RGB").convert("L"), dtype=int)
+    wanted = np.asarray(
+        grey if mode in ("L", "I;16", "F", "LA") else image.convert("RGB").convert("L"), dtype=int
+    )
     assert np.abs(np.asarray(got.convert("L"), dtype=int) - wanted).mean() < 8
 
 
@@ -119,7 +127,11 @@ def test_arrays_are_pictures_too(array: Any) -> None:
 
 
 def test_grey_arrays_are_pictures_too() -> None:
-    for array in (np.eye(16, dtype=np.bool_), np.eye(16), np.eye(16, dtype=np.uint8)[:, :, np.newaxis] * np.uint8(255)):
+    for array in (
+        np.eye(16, dtype=np.bool_),
+        np.eye(16),
+        np.eye(16, dtype=np.uint8)[:, :, np.newaxis] * np.uint8(255),
+    ):
         assert np.asarray(load(array, "frame", 8)).max() == 255
 
 
@@ -143,11 +155,16 @@ def bomb(width: int, height: int) -> bytes:
     """A PNG that says it is that large."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        return (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        )
 
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     return (
-        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(bytes(10_000))) + chunk(b"IEND", b"")
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", head)
+        + chunk(b"IDAT", zlib.compress(bytes(10_000)))
+        + chunk(b"IEND", b"")
     )
 
 
@@ -186,7 +203,9 @@ def test_decoding_takes_no_longer_than_it_may(monkeypatch: pytest.MonkeyPatch) -
         load(encoded(FLAG), "slow.jpg", 32)
 
 
-def test_a_file_is_not_read_beyond_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_not_read_beyond_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(decoding, "MAX_BYTES", 1_000_000)
     (tmp_path / "large.jpg").write_bytes(bytes(1_000_001))
     with pytest.raises(PictureError, match="more than 1 MB"):
@@ -203,7 +222,11 @@ def test_folders_and_patterns_are_the_files_in_them_in_order(tmp_path: Path) -> 
     assert find([tmp_path / "b[1]" / "?.jpg"]) == [tmp_path / "b[1]/2.jpg"]
     (tmp_path / "b[1]").rename(tmp_path / "b")
     assert [label for label, _ in find_labelled([tmp_path])] == ["a", "b", "b"]
-    assert [label for label, _ in find_labelled([tmp_path / "a", tmp_path / "b"])] == ["a", "b", "b"]
+    assert [label for label, _ in find_labelled([tmp_path / "a", tmp_path / "b"])] == [
+        "a",
+        "b",
+        "b",
+    ]
 
 
 def test_a_folder_that_cannot_be_learned_from_says_why(tmp_path: Path) -> None:
@@ -269,7 +292,10 @@ def test_pillow_pictures_that_are_broken_are_told() -> None:
 def test_numbers_may_miss_by_rounding_and_have_any_byte_order() -> None:
     array = np.asarray(FLAG) / 250.0 * 1.0000001 - 1e-9
     assert corners(load(array, "frame", 32)) == UPRIGHT
-    assert corners(load((np.asarray(FLAG).astype(np.uint16) * 257).astype(">u2"), "frame", 32)) == UPRIGHT
+    assert (
+        corners(load((np.asarray(FLAG).astype(np.uint16) * 257).astype(">u2"), "frame", 32))
+        == UPRIGHT
+    )
 
 
 def test_a_transparent_colour_is_white() -> None:

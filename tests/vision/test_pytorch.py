@@ -37,7 +37,11 @@ def small(seed: int = 0) -> Any:
     torch.manual_seed(seed)
     layers = torch.nn
     return layers.Sequential(
-        layers.Conv2d(3, 6, 3), layers.BatchNorm2d(6), layers.Dropout(), layers.AdaptiveAvgPool2d(1), layers.Flatten()
+        layers.Conv2d(3, 6, 3),
+        layers.BatchNorm2d(6),
+        layers.Dropout(),
+        layers.AdaptiveAvgPool2d(1),
+        layers.Flatten(),
     )
 
 
@@ -48,13 +52,18 @@ def timm_network(name: str = "resnet18", **config: Any) -> TorchNetwork:
     from timm.data import resolve_model_data_config
 
     module = timm.create_model(name, pretrained=False, num_classes=0, **config)
-    return from_module(f"timm/{name}", module, preprocessing_of(resolve_model_data_config(module), name))
+    return from_module(
+        f"timm/{name}", module, preprocessing_of(resolve_model_data_config(module), name)
+    )
 
 
 def imported_timm() -> Any:
     try:
         import timm
-    except (ImportError, RuntimeError) as error:  # the latter: torchvision is of another make than PyTorch
+    except (
+        ImportError,
+        RuntimeError,
+    ) as error:  # the latter: torchvision is of another make than PyTorch
         pytest.skip(f"timm cannot be imported: {error}")
     return timm
 
@@ -69,7 +78,10 @@ def test_timms_description_in_our_terms() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"input_size": (1, 224, 224)}, "net takes pictures of 1 x 224 x 224, not colours in a square"),
+        (
+            {"input_size": (1, 224, 224)},
+            "net takes pictures of 1 x 224 x 224, not colours in a square",
+        ),
         ({"input_size": (3, 224, 320)}, "net takes pictures of 3 x 224 x 320"),
         ({"interpolation": "random"}, "timm's description of net makes no sense"),
     ],
@@ -80,9 +92,13 @@ def test_pictures_that_we_do_not_make_are_refused(change: dict[str, Any], messag
 
 
 @pytest.mark.parametrize("name", ["resnet18", "timm/resnet18"])
-def test_without_timm_one_is_told_what_to_install(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_timm_one_is_told_what_to_install(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "timm", None)
-    with pytest.raises(WeightsError, match=r'timm/resnet18 needs PyTorch and timm: pip install "cbcl\[torch\]"'):
+    with pytest.raises(
+        WeightsError, match=r'timm/resnet18 needs PyTorch and timm: pip install "cbcl\[torch\]"'
+    ):
         load_timm(name)
 
 
@@ -92,7 +108,12 @@ def test_a_module_is_a_backbone() -> None:
     vectors = backbone.vectors(photographs())
     assert vectors.shape == (4, 6)
     assert vectors.dtype == np.float32
-    assert (backbone.name, backbone.at_least, backbone.batch, backbone.threads) == ("small", 48, 32, False)
+    assert (backbone.name, backbone.at_least, backbone.batch, backbone.threads) == (
+        "small",
+        48,
+        32,
+        False,
+    )
 
 
 @pytest.mark.torch
@@ -126,7 +147,9 @@ def test_the_fingerprint_is_of_the_weights_the_design_and_the_preprocessing() ->
 
 @pytest.mark.torch
 def test_a_module_that_gives_no_vectors_is_refused() -> None:
-    with pytest.raises(WeightsError, match=r"small gives \(4, 6, 30, 30\) for 4 pictures, not one vector each"):
+    with pytest.raises(
+        WeightsError, match=r"small gives \(4, 6, 30, 30\) for 4 pictures, not one vector each"
+    ):
         from_module("small", small()[:1], SMALL).vectors(photographs())
 
 
@@ -163,9 +186,15 @@ def test_our_pictures_are_timms() -> None:
 @pytest.mark.torch
 def test_an_unknown_model_of_timm_names_the_closest() -> None:
     imported_timm()
-    with pytest.raises(WeightsError, match=r"timm has no pretrained model resnet81: the closest names are .*resnet18"):
+    with pytest.raises(
+        WeightsError,
+        match=r"timm has no pretrained model resnet81: the closest names are .*resnet18",
+    ):
         load_timm("timm/resnet81")
-    with pytest.raises(WeightsError, match=r"no pretrained model qqqqqqq: timm.list_models\(pretrained=True\) lists"):
+    with pytest.raises(
+        WeightsError,
+        match=r"no pretrained model qqqqqqq: timm.list_models\(pretrained=True\) lists",
+    ):
         load_timm("qqqqqqq")
 
 
@@ -175,5 +204,7 @@ def test_a_failing_download_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError("no connection.\nAnd more.")
 
     monkeypatch.setattr(imported_timm(), "create_model", fail)
-    with pytest.raises(WeightsError, match=r"timm could not load resnet18, whose weights .*: no connection\.$"):
+    with pytest.raises(
+        WeightsError, match=r"timm could not load resnet18, whose weights .*: no connection\.$"
+    ):
         load_timm("timm/resnet18")

@@ -16,7 +16,14 @@ from threadpoolctl import threadpool_limits
 from cbcl.errors import WeightsError
 from cbcl.vision.backbones import visual_words
 from cbcl.vision.backbones.base import Backbone, Fittable
-from cbcl.vision.backbones.visual_words import HEADER, MAGIC, UnfittedWords, VisualWords, descriptors, nearest
+from cbcl.vision.backbones.visual_words import (
+    HEADER,
+    MAGIC,
+    UnfittedWords,
+    VisualWords,
+    descriptors,
+    nearest,
+)
 
 
 @cache
@@ -31,7 +38,10 @@ def fitted() -> VisualWords:
 
 
 def state(codebook: NDArray[Any], version: int = 1) -> bytes:
-    return HEADER.pack(MAGIC, version, codebook.shape[1], len(codebook)) + codebook.astype("<f4").tobytes()
+    return (
+        HEADER.pack(MAGIC, version, codebook.shape[1], len(codebook))
+        + codebook.astype("<f4").tobytes()
+    )
 
 
 def test_they_are_a_backbone_and_what_becomes_one() -> None:
@@ -59,7 +69,9 @@ def test_neither_batch_nor_threads_change_a_vector() -> None:
     together = fitted().vectors(photographs())
     for threads in (1, 2):
         with threadpool_limits(limits=threads), ThreadPoolExecutor(3) as executor:
-            alone = list(executor.map(lambda picture: fitted().vectors([picture]), photographs() * 3))
+            alone = list(
+                executor.map(lambda picture: fitted().vectors([picture]), photographs() * 3)
+            )
         np.testing.assert_array_equal(np.concatenate(alone), np.tile(together, (3, 1)))
 
 
@@ -81,7 +93,9 @@ def test_another_seed_gives_other_words_and_another_fingerprint() -> None:
 def test_the_nearest_word_is_found_exactly() -> None:
     found = descriptors(photographs()[0])[::50]
     differences = found[:, np.newaxis].astype(np.int64) - fitted().codebook.astype(np.int64)
-    np.testing.assert_array_equal(nearest(found, fitted().codebook), (differences**2).sum(axis=2).argmin(axis=1))
+    np.testing.assert_array_equal(
+        nearest(found, fitted().codebook), (differences**2).sum(axis=2).argmin(axis=1)
+    )
 
 
 def test_descriptors_are_whole_numbers_small_enough_for_exact_sums() -> None:
@@ -105,7 +119,9 @@ def test_a_picture_of_any_size_has_a_vector(size: tuple[int, int]) -> None:
 
 
 def test_words_tell_textures_apart_wherever_they_are() -> None:
-    textures = [Image.fromarray(getattr(data, name)()) for name in ("brick", "gravel", "hubble_deep_field")]
+    textures = [
+        Image.fromarray(getattr(data, name)()) for name in ("brick", "gravel", "hubble_deep_field")
+    ]
     halves = [texture.crop((left, 0, left + 256, 512)) for left in (0, 256) for texture in textures]
     vectors = UnfittedWords(100).fit(halves[:3]).vectors(halves)
     np.testing.assert_array_equal((vectors[3:] @ vectors[:3].T).argmax(axis=1), [0, 1, 2])
@@ -141,7 +157,9 @@ def test_a_kept_codebook_is_the_same_backbone() -> None:
     again = VisualWords.from_state(fitted().state)
     assert again.fingerprint == fitted().fingerprint
     assert again.state == fitted().state
-    np.testing.assert_array_equal(again.vectors(photographs()[:2]), fitted().vectors(photographs()[:2]))
+    np.testing.assert_array_equal(
+        again.vectors(photographs()[:2]), fitted().vectors(photographs()[:2])
+    )
 
 
 def test_the_fingerprint_tells_descriptors_apart(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,9 @@ from cbcl.web.request_log import RequestLog
 from cbcl.web.security import HEADERS, AccessPolicy
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # it would like another package to be installed, which does the same
+    warnings.simplefilter(
+        "ignore"
+    )  # it would like another package to be installed, which does the same
     from starlette.testclient import TestClient
 
 TOKEN = "a-token-of-the-tests"
@@ -45,7 +47,10 @@ def backbone() -> Backbone:
 
 @pytest.fixture(scope="module")
 def photos() -> dict[str, list[bytes]]:
-    return {name: [encoded(pixels) for pixels in views(name, 5)] for name in ("chelsea", "coffee", "rocket")}
+    return {
+        name: [encoded(pixels) for pixels in views(name, 5)]
+        for name in ("chelsea", "coffee", "rocket")
+    }
 
 
 class Page:
@@ -61,14 +66,19 @@ class Page:
         return self.http.post(address, **options)
 
     def learn(self, label: str, *pictures: bytes, seen: list[str] | None = None) -> Any:
-        words = [("label", (None, label.encode())), *(("seen", (None, digest.encode())) for digest in seen or [])]
+        words = [
+            ("label", (None, label.encode())),
+            *(("seen", (None, digest.encode())) for digest in seen or []),
+        ]
         return self.post("/api/examples", files=[*words, *files(*pictures)])
 
     def recognize(self, picture: bytes, name: str = "new.jpg") -> Any:
         return self.post("/api/recognize", files={"picture": (name, picture)})
 
     def labels(self) -> dict[str, int]:
-        return {thing["label"]: thing["examples"] for thing in self.get("/api/labels").json()["labels"]}
+        return {
+            thing["label"]: thing["examples"] for thing in self.get("/api/labels").json()["labels"]
+        }
 
 
 def files(*pictures: bytes) -> list[tuple[str, tuple[str, bytes]]]:
@@ -82,9 +92,14 @@ def open_page(tmp_path: Path, backbone: Backbone) -> Iterator[Callable[..., Page
     recognizers: list[Recognizer] = []
 
     def page(memory: Path = tmp_path / "things.cbcl", **options: Any) -> Page:
-        recognizer = options.pop("recognizer", None) or Recognizer(memory, options.pop("through", backbone))
+        recognizer = options.pop("recognizer", None) or Recognizer(
+            memory, options.pop("through", backbone)
+        )
         recognizers.append(recognizer)
-        who = {"base_url": options.pop("base_url", HERE), "client": (options.pop("client", "127.0.0.1"), 5000)}
+        who = {
+            "base_url": options.pop("base_url", HERE),
+            "client": (options.pop("client", "127.0.0.1"), 5000),
+        }
         client = TestClient(create_app(recognizer, **options), raise_server_exceptions=False, **who)
         client.__enter__()
         opened.append(client)
@@ -103,7 +118,9 @@ def page(open_page: Callable[..., Page]) -> Page:
 
 
 @pytest.fixture(scope="module")
-def lessons(tmp_path_factory: pytest.TempPathFactory, backbone: Backbone, photos: dict[str, list[bytes]]) -> bytes:
+def lessons(
+    tmp_path_factory: pytest.TempPathFactory, backbone: Backbone, photos: dict[str, list[bytes]]
+) -> bytes:
     """A memory in which two things were learned, from three photos each."""
     memory = tmp_path_factory.mktemp("lessons") / "things.cbcl"
     with Recognizer(memory, backbone) as recognizer:
@@ -124,9 +141,9 @@ def refused(answer: Any, kind: str) -> dict[str, Any]:
     told: dict[str, Any] = answer.json()["error"]
     assert told["kind"] == kind
     assert re.fullmatch(r".+\.", told["message"])
-    assert set(told) == {"kind", "message"} | ({"retry_after"} if answer.status_code == 429 else set()) | (
-        {"seen"} if kind == "seen" else set()
-    )
+    assert set(told) == {"kind", "message"} | (
+        {"retry_after"} if answer.status_code == 429 else set()
+    ) | ({"seen"} if kind == "seen" else set())
     for name, value in HEADERS.items():
         assert answer.headers[name] == value
     return told
@@ -135,10 +152,17 @@ def refused(answer: Any, kind: str) -> dict[str, Any]:
 # What is answered.
 
 
-def test_an_empty_memory_answers_that_nothing_is_known(page: Page, photos: dict[str, list[bytes]]) -> None:
+def test_an_empty_memory_answers_that_nothing_is_known(
+    page: Page, photos: dict[str, list[bytes]]
+) -> None:
     health = page.get("/api/health").json()
     assert (health["memory"], health["revision"], health["private"]) == ("things.cbcl", 0, False)
-    assert page.get("/api/labels").json() == {"revision": 0, "private": False, "labels": [], "undo": None}
+    assert page.get("/api/labels").json() == {
+        "revision": 0,
+        "private": False,
+        "labels": [],
+        "undo": None,
+    }
     assert page.get("/api/history").json() == {"revision": 0, "steps": []}
     answer = page.recognize(photos["coffee"][0]).json()
     assert len(answer.pop("seen")) == 64
@@ -161,7 +185,9 @@ def test_an_empty_memory_answers_that_nothing_is_known(page: Page, photos: dict[
     assert not page.memory.exists()
 
 
-def test_a_session_from_teaching_to_correcting(taught: Page, photos: dict[str, list[bytes]]) -> None:
+def test_a_session_from_teaching_to_correcting(
+    taught: Page, photos: dict[str, list[bytes]]
+) -> None:
     answer = taught.recognize(photos["coffee"][3]).json()
     assert answer["label"] == "coffee"
     assert 0 < answer["confidence"] <= 1
@@ -184,14 +210,19 @@ def test_a_session_from_teaching_to_correcting(taught: Page, photos: dict[str, l
     assert undone == {"action": "undo", "text": "undo merge moon rocket → coffee"}
     taught.post("/api/forget", json={"label": "chelsea"})
     assert taught.labels() == {"coffee": 3, "moon rocket": 1}
-    assert taught.get("/api/labels").json()["undo"] == {"action": "forget", "text": "forget chelsea"}
+    assert taught.get("/api/labels").json()["undo"] == {
+        "action": "forget",
+        "text": "forget chelsea",
+    }
     taught.post("/api/undo")
     assert taught.labels() == {"chelsea": 3, "coffee": 3, "moon rocket": 1}
     taught.post("/api/forget", json={"label": "chelsea", "for_good": True})
     assert taught.get("/api/labels").json()["undo"] is None
 
 
-def test_examples_are_listed_shown_and_taken_back_one_by_one(taught: Page, photos: dict[str, list[bytes]]) -> None:
+def test_examples_are_listed_shown_and_taken_back_one_by_one(
+    taught: Page, photos: dict[str, list[bytes]]
+) -> None:
     listed = taught.get("/api/examples", params={"label": "coffee"}).json()
     numbers = [kept["example"] for kept in listed["kept"]]
     assert (listed["label"], listed["examples"], len(numbers)) == ("coffee", 3, 3)
@@ -200,12 +231,17 @@ def test_examples_are_listed_shown_and_taken_back_one_by_one(taught: Page, photo
     small = taught.get(f"/api/examples/{numbers[0]}/thumbnail")
     assert small.headers["content-type"] == "image/jpeg"
     assert small.content.startswith(b"\xff\xd8")
-    again = taught.get(f"/api/examples/{numbers[0]}/thumbnail", headers={"If-None-Match": small.headers["etag"]})
+    again = taught.get(
+        f"/api/examples/{numbers[0]}/thumbnail", headers={"If-None-Match": small.headers["etag"]}
+    )
     assert (again.status_code, again.content) == (304, b"")
     before = taught.recognize(photos["coffee"][4]).json()
     extra = taught.learn("coffee", photos["coffee"][3]).json()["revision"]
     number = taught.get("/api/examples", params={"label": "coffee"}).json()["kept"][-1]["example"]
-    assert taught.http.delete(f"/api/examples/{number}").json() == {"label": "coffee", "revision": extra + 1}
+    assert taught.http.delete(f"/api/examples/{number}").json() == {
+        "label": "coffee",
+        "revision": extra + 1,
+    }
     after = taught.recognize(photos["coffee"][4]).json()
     assert {**after, "revision": 0} == {**before, "revision": 0}
     refused(taught.get(f"/api/examples/{number}/thumbnail"), "missing")
@@ -216,9 +252,16 @@ def test_many_pictures_are_answered_in_their_order_and_broken_ones_told(
 ) -> None:
     seen = taught.recognize(photos["coffee"][4]).json()["seen"]
     told = taught.post(
-        "/api/recognize-many", files=files(photos["chelsea"][3], NOISE, photos["rocket"][0]), data={"seen": [seen]}
+        "/api/recognize-many",
+        files=files(photos["chelsea"][3], NOISE, photos["rocket"][0]),
+        data={"seen": [seen]},
     ).json()
-    assert [answer.get("label", "broken") for answer in told["answers"]] == ["chelsea", "broken", None, "coffee"]
+    assert [answer.get("label", "broken") for answer in told["answers"]] == [
+        "chelsea",
+        "broken",
+        None,
+        "coffee",
+    ]
     assert told["answers"][1]["error"]["message"].startswith("1.jpg is not a picture")
     assert sorted(told["order"]) == [0, 2, 3]
     learned = taught.learn("coffee", photos["coffee"][3], NOISE).json()
@@ -238,7 +281,9 @@ def test_history_tells_what_undo_takes_back(taught: Page) -> None:
     ]
 
 
-def test_advice_and_scores_are_those_of_the_recognizer(taught: Page, photos: dict[str, list[bytes]]) -> None:
+def test_advice_and_scores_are_those_of_the_recognizer(
+    taught: Page, photos: dict[str, list[bytes]]
+) -> None:
     taught.learn("beans", photos["coffee"][4])
     advice = taught.get("/api/advice").json()
     with Recognizer(taught.memory) as recognizer:
@@ -250,7 +295,11 @@ def test_advice_and_scores_are_those_of_the_recognizer(taught: Page, photos: dic
     scores = taught.get("/api/scores").json()
     assert scores["labels"] == [*examined.labels]
     assert scores["matrix"] == np.asarray(examined.matrix).tolist()
-    assert (scores["asked"], scores["right"], scores["unknown"]) == (examined.asked, examined.right, examined.unknown)
+    assert (scores["asked"], scores["right"], scores["unknown"]) == (
+        examined.asked,
+        examined.right,
+        examined.unknown,
+    )
     assert scores["revision"] == taught.get("/api/labels").json()["revision"]
 
 
@@ -270,10 +319,18 @@ def test_what_is_exported_and_imported_gives_the_same_answers(
     assert exported.headers["content-disposition"] == "attachment; filename*=UTF-8''things.cbcl"
     other = open_page(tmp_path / "other.cbcl")
     adopted = other.post("/api/import", files={"memory": ("things.cbcl", exported.content)}).json()
-    assert adopted == {"added": ["chelsea", "coffee"], "joined": [], "revision": adopted["revision"]}
+    assert adopted == {
+        "added": ["chelsea", "coffee"],
+        "joined": [],
+        "revision": adopted["revision"],
+    }
     for picture in (photos["coffee"][3], photos["rocket"][3]):
         one, two = taught.recognize(picture).json(), other.recognize(picture).json()
-        assert (one["label"], one["confidence"], one["ranking"]) == (two["label"], two["confidence"], two["ranking"])
+        assert (one["label"], one["confidence"], one["ranking"]) == (
+            two["label"],
+            two["confidence"],
+            two["ranking"],
+        )
     again = other.post("/api/import", files={"memory": ("things.cbcl", exported.content)}).json()
     assert again["joined"] == ["chelsea", "coffee"]
     other.post("/api/undo")
@@ -281,7 +338,10 @@ def test_what_is_exported_and_imported_gives_the_same_answers(
 
 
 def test_a_private_memory_shows_nothing(
-    open_page: Callable[..., Page], backbone: Backbone, photos: dict[str, list[bytes]], tmp_path: Path
+    open_page: Callable[..., Page],
+    backbone: Backbone,
+    photos: dict[str, list[bytes]],
+    tmp_path: Path,
 ) -> None:
     recognizer = Recognizer(tmp_path / "private.cbcl", backbone, private=True)
     page = open_page(recognizer=recognizer, private=True)
@@ -298,7 +358,9 @@ def test_a_backbone_that_cannot_be_had_is_told_and_nothing_else_fails(
     open_page: Callable[..., Page], photos: dict[str, list[bytes]], tmp_path: Path
 ) -> None:
     memory = tmp_path / "letters.cbcl"
-    letters = load_backbone(lambda words: [[word.count(c) for c in "abc"] for word in words], name="letters")
+    letters = load_backbone(
+        lambda words: [[word.count(c) for c in "abc"] for word in words], name="letters"
+    )
     with Recognizer(memory, letters) as recognizer:
         recognizer.learn("fruit", ["abc", "cab"])
     page = open_page(memory, through=None)
@@ -314,28 +376,46 @@ def test_a_backbone_that_cannot_be_had_is_told_and_nothing_else_fails(
 # What is refused.
 
 
-def bad(page: Page, photos: dict[str, list[bytes]]) -> dict[str, tuple[str, str, Callable[[], Any]]]:
+def bad(
+    page: Page, photos: dict[str, list[bytes]]
+) -> dict[str, tuple[str, str, Callable[[], Any]]]:
     """Requests that cannot be done: their kind, some words of the message, and how they are made."""
     photo = photos["coffee"][0]
     lost = "0" * 64
     newer = page.get("/api/export").content
     newer = newer[:60] + (99).to_bytes(4, "big") + newer[64:]
 
-    def form(address: str, body: bytes, kind: str = "multipart/form-data; boundary=x") -> Callable[[], Any]:
+    def form(
+        address: str, body: bytes, kind: str = "multipart/form-data; boundary=x"
+    ) -> Callable[[], Any]:
         return lambda: page.post(address, content=body, headers={"Content-Type": kind})
 
     def sent(address: str, **told: Any) -> Callable[[], Any]:
         return lambda: page.post(address, json=told)
 
-    def given(address: str, field: str, data: bytes, name: str = "x.jpg", **words: Any) -> Callable[[], Any]:
+    def given(
+        address: str, field: str, data: bytes, name: str = "x.jpg", **words: Any
+    ) -> Callable[[], Any]:
         return lambda: page.post(address, files={field: (name, data)}, data=words)
 
     return {
-        "no picture": ("picture", "x.jpg is not a picture", given("/api/recognize", "picture", NOISE)),
+        "no picture": (
+            "picture",
+            "x.jpg is not a picture",
+            given("/api/recognize", "picture", NOISE),
+        ),
         "cut": ("picture", "x.jpg is broken", given("/api/recognize", "picture", photo[:3000])),
         "an empty file": ("picture", "it is empty", given("/api/recognize", "picture", b"")),
-        "a path as name": ("picture", "^x.png is not", given("/api/recognize", "picture", NOISE, "/etc/../a\\x.png")),
-        "all broken": ("picture", "x.jpg is not", given("/api/examples", "pictures", NOISE, label="mug")),
+        "a path as name": (
+            "picture",
+            "^x.png is not",
+            given("/api/recognize", "picture", NOISE, "/etc/../a\\x.png"),
+        ),
+        "all broken": (
+            "picture",
+            "x.jpg is not",
+            given("/api/examples", "pictures", NOISE, label="mug"),
+        ),
         "no label": ("argument", "'label' is missing", given("/api/examples", "pictures", photo)),
         "another encoding": (
             "argument",
@@ -343,25 +423,53 @@ def bad(page: Page, photos: dict[str, list[bytes]]) -> dict[str, tuple[str, str,
             form(
                 "/api/examples",
                 b'--x\r\nContent-Disposition: form-data; name="label"\r\n\r\ncaf\xe9\r\n'
-                b'--x\r\nContent-Disposition: form-data; name="pictures"; filename="a"\r\n\r\n%b\r\n--x--\r\n' % photo,
+                b'--x\r\nContent-Disposition: form-data; name="pictures"; filename="a"\r\n\r\n%b\r\n--x--\r\n'
+                % photo,
             ),
         ),
-        "two labels": ("argument", "more than once", given("/api/examples", "pictures", photo, label=["a", "b"])),
-        "a label of two lines": ("label", "cannot be a label", given("/api/examples", "pictures", photo, label="a\nb")),
-        "unknown as label": ("label", "cannot be a label", given("/api/examples", "pictures", photo, label="unknown")),
-        "a long word": ("argument", "is longer than", given("/api/examples", "pictures", photo, label="a" * 3000)),
+        "two labels": (
+            "argument",
+            "more than once",
+            given("/api/examples", "pictures", photo, label=["a", "b"]),
+        ),
+        "a label of two lines": (
+            "label",
+            "cannot be a label",
+            given("/api/examples", "pictures", photo, label="a\nb"),
+        ),
+        "unknown as label": (
+            "label",
+            "cannot be a label",
+            given("/api/examples", "pictures", photo, label="unknown"),
+        ),
+        "a long word": (
+            "argument",
+            "is longer than",
+            given("/api/examples", "pictures", photo, label="a" * 3000),
+        ),
         "nothing to learn": ("argument", "no picture", lambda: page.learn("mug", seen=[])),
         "nothing to ask": ("argument", "no picture", form("/api/recognize-many", b"--x--\r\n")),
-        "two to ask": ("argument", "give one file", given("/api/recognize", "picture", photo, seen=lost)),
+        "two to ask": (
+            "argument",
+            "give one file",
+            given("/api/recognize", "picture", photo, seen=lost),
+        ),
         "forgotten by us": ("seen", "no longer remembered", lambda: page.learn("mug", seen=[lost])),
-        "another field": ("argument", "not wanted, 'photo'", given("/api/recognize", "photo", photo)),
+        "another field": (
+            "argument",
+            "not wanted, 'photo'",
+            given("/api/recognize", "photo", photo),
+        ),
         "no form": ("argument", "no form", form("/api/recognize", b"{}", "application/json")),
         "no boundary": ("argument", "no form", form("/api/recognize", b"", "multipart/form-data")),
         "a broken form": ("argument", "form is broken", form("/api/recognize", b"hello")),
         "half a form": (
             "argument",
             "ends too early",
-            form("/api/recognize", b'--x\r\nContent-Disposition: form-data; name="picture"; filename="a"\r\n\r\nabc'),
+            form(
+                "/api/recognize",
+                b'--x\r\nContent-Disposition: form-data; name="picture"; filename="a"\r\n\r\nabc',
+            ),
         ),
         "a nameless part": (
             "argument",
@@ -373,27 +481,67 @@ def bad(page: Page, photos: dict[str, list[bytes]]) -> dict[str, tuple[str, str,
             "too long a head",
             form("/api/recognize", b"--x\r\n" + 3 * (b"A: " + b"b" * 3000 + b"\r\n")),
         ),
-        "an unknown label": ("label", "'cofee' is not known; there are 'coffee'", sent("/api/forget", label="cofee")),
+        "an unknown label": (
+            "label",
+            "'cofee' is not known; there are 'coffee'",
+            sent("/api/forget", label="cofee"),
+        ),
         "half a letter": (
             "label",
             "cannot be a label",
             form("/api/forget", rb'{"label": "\ud800"}', "application/json"),
         ),
-        "a label like a path": ("label", "^'/usr/local/mugs' is not", sent("/api/forget", label="/usr/local/mugs")),
-        "a taken label": ("label", "'coffee' is taken", sent("/api/rename", label="chelsea", new="coffee")),
+        "a label like a path": (
+            "label",
+            "^'/usr/local/mugs' is not",
+            sent("/api/forget", label="/usr/local/mugs"),
+        ),
+        "a taken label": (
+            "label",
+            "'coffee' is taken",
+            sent("/api/rename", label="chelsea", new="coffee"),
+        ),
         "with itself": ("label", "with itself", sent("/api/merge", label="coffee", into="coffee")),
         "examples of nothing": ("label", "is not known", lambda: page.get("/api/examples?label=x")),
         "of no label": ("argument", "'label' is missing", lambda: page.get("/api/examples")),
         "no JSON": ("argument", "not JSON", form("/api/forget", b"{", "application/json")),
         "no body": ("argument", "the body is missing", lambda: page.post("/api/forget")),
         "not a text": ("argument", "'label' is not as it should be", sent("/api/forget", label=1)),
-        "one word too many": ("argument", "'more' is not as", sent("/api/forget", label="coffee", more=1)),
-        "no number": ("argument", "'number' is not as", lambda: page.get("/api/examples/x/thumbnail")),
-        "too large a number": ("argument", "'number' is not as", lambda: page.http.delete(f"/api/examples/{2**63}")),
-        "no such example": ("missing", "there is no example 999", lambda: page.http.delete("/api/examples/999")),
-        "no such thumbnail": ("missing", "no example 999", lambda: page.get("/api/examples/999/thumbnail")),
-        "no memory sent": ("memory", "^x.cbcl is not a memory", given("/api/import", "memory", NOISE, "x.cbcl")),
-        "a newer memory": ("memory", "^x.cbcl was written by a newer", given("/api/import", "memory", newer, "x.cbcl")),
+        "one word too many": (
+            "argument",
+            "'more' is not as",
+            sent("/api/forget", label="coffee", more=1),
+        ),
+        "no number": (
+            "argument",
+            "'number' is not as",
+            lambda: page.get("/api/examples/x/thumbnail"),
+        ),
+        "too large a number": (
+            "argument",
+            "'number' is not as",
+            lambda: page.http.delete(f"/api/examples/{2**63}"),
+        ),
+        "no such example": (
+            "missing",
+            "there is no example 999",
+            lambda: page.http.delete("/api/examples/999"),
+        ),
+        "no such thumbnail": (
+            "missing",
+            "no example 999",
+            lambda: page.get("/api/examples/999/thumbnail"),
+        ),
+        "no memory sent": (
+            "memory",
+            "^x.cbcl is not a memory",
+            given("/api/import", "memory", NOISE, "x.cbcl"),
+        ),
+        "a newer memory": (
+            "memory",
+            "^x.cbcl was written by a newer",
+            given("/api/import", "memory", newer, "x.cbcl"),
+        ),
         "an empty form": ("argument", "'memory' is missing", form("/api/import", b"--x--\r\n")),
         "no file": (
             "argument",
@@ -401,8 +549,16 @@ def bad(page: Page, photos: dict[str, list[bytes]]) -> dict[str, tuple[str, str,
             lambda: page.post("/api/import", data={"memory": "x"}, files={"a": b""}),
         ),
         "nowhere": ("missing", "nothing at this address", lambda: page.get("/api/nothing")),
-        "out of the page": ("missing", "nothing at this", lambda: page.get("/static/..%2f__init__.py")),
-        "no part of the page": ("missing", "nothing at this", lambda: page.get("/static/nothing.js")),
+        "out of the page": (
+            "missing",
+            "nothing at this",
+            lambda: page.get("/static/..%2f__init__.py"),
+        ),
+        "no part of the page": (
+            "missing",
+            "nothing at this",
+            lambda: page.get("/static/nothing.js"),
+        ),
         "another method": ("method", "cannot be done", lambda: page.get("/api/undo")),
     }
 
@@ -432,12 +588,18 @@ def test_a_memory_that_went_away_is_told_without_its_path(taught: Page) -> None:
 def test_undo_of_nothing_is_refused(taught: Page) -> None:
     for _ in range(2):
         assert taught.post("/api/undo").status_code == 200
-    assert refused(taught.post("/api/undo"), "memory")["message"] == "things.cbcl has nothing to undo."
+    assert (
+        refused(taught.post("/api/undo"), "memory")["message"] == "things.cbcl has nothing to undo."
+    )
 
 
-def test_those_that_are_no_longer_remembered_are_named(taught: Page, photos: dict[str, list[bytes]]) -> None:
+def test_those_that_are_no_longer_remembered_are_named(
+    taught: Page, photos: dict[str, list[bytes]]
+) -> None:
     known = taught.recognize(photos["coffee"][0]).json()["seen"]
-    answer = taught.post("/api/recognize-many", data={"seen": [known, "1" * 64, "2" * 64]}, files={"pictures": b""})
+    answer = taught.post(
+        "/api/recognize-many", data={"seen": [known, "1" * 64, "2" * 64]}, files={"pictures": b""}
+    )
     assert refused(answer, "seen")["seen"] == ["1" * 64, "2" * 64]
 
 
@@ -458,7 +620,10 @@ def test_an_error_of_ours_tells_nothing_but_is_in_the_log(
     failing = Failing(tmp_path / "x.cbcl")
     failing.error = error
     page = open_page(recognizer=failing, log=RequestLog(file=file))
-    assert refused(page.get("/api/history"), "internal")["message"] == "something went wrong here; the log has it."
+    assert (
+        refused(page.get("/api/history"), "internal")["message"]
+        == "something went wrong here; the log has it."
+    )
     told = json.loads(file.getvalue())
     assert (told["route"], told["status"]) == ("/api/history", 500)
     assert "something secret" in told["trace"]
@@ -467,12 +632,36 @@ def test_an_error_of_ours_tells_nothing_but_is_in_the_log(
 @pytest.mark.parametrize("seed", range(3))
 def test_garbage_is_refused_and_never_an_error_of_ours(taught: Page, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    marks = [b"--x", b"\r\n", b"--", b'Content-Disposition: form-data; name="picture"; filename="a"', b"\0", b":", b"x"]
-    addresses = ["/api/recognize", "/api/recognize-many", "/api/examples", "/api/import", "/api/forget", "/api/merge"]
+    marks = [
+        b"--x",
+        b"\r\n",
+        b"--",
+        b'Content-Disposition: form-data; name="picture"; filename="a"',
+        b"\0",
+        b":",
+        b"x",
+    ]
+    addresses = [
+        "/api/recognize",
+        "/api/recognize-many",
+        "/api/examples",
+        "/api/import",
+        "/api/forget",
+        "/api/merge",
+    ]
     for _ in range(60):
         pieces = [marks[i] if i < len(marks) else rng.bytes(5) for i in rng.integers(0, 9, size=20)]
-        kind = rng.choice(["multipart/form-data; boundary=x", "application/json", "multipart/form-data; boundary=", ""])
-        answer = taught.post(rng.choice(addresses), content=b"".join(pieces), headers={"Content-Type": kind})
+        kind = rng.choice(
+            [
+                "multipart/form-data; boundary=x",
+                "application/json",
+                "multipart/form-data; boundary=",
+                "",
+            ]
+        )
+        answer = taught.post(
+            rng.choice(addresses), content=b"".join(pieces), headers={"Content-Type": kind}
+        )
         assert 400 <= answer.status_code < 500
         refused(answer, answer.json()["error"]["kind"])
 
@@ -501,7 +690,9 @@ def test_garbage_is_refused_and_never_an_error_of_ours(taught: Page, seed: int) 
         ("", False),
     ],
 )
-def test_a_server_of_this_machine_answers_to_its_own_names_only(page: Page, host: str, may: bool) -> None:
+def test_a_server_of_this_machine_answers_to_its_own_names_only(
+    page: Page, host: str, may: bool
+) -> None:
     answer = page.get("/api/version", headers={"Host": host})
     if may:
         assert answer.status_code == 200
@@ -538,18 +729,44 @@ def test_other_sites_can_change_nothing(taught: Page, headers: dict[str, str], m
 
 
 def test_other_sites_can_link_here_but_not_read(page: Page) -> None:
-    assert page.get("/", headers={"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}).status_code == 200
-    refused(page.get("/api/labels", headers={"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}), "origin")
-    assert "access-control-allow-origin" not in page.get("/api/labels", headers={"Origin": "http://a.b"}).headers
+    assert (
+        page.get(
+            "/", headers={"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+        ).status_code
+        == 200
+    )
+    refused(
+        page.get(
+            "/api/labels", headers={"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}
+        ),
+        "origin",
+    )
+    assert (
+        "access-control-allow-origin"
+        not in page.get("/api/labels", headers={"Origin": "http://a.b"}).headers
+    )
 
 
 @pytest.fixture
 def guarded(open_page: Callable[..., Page]) -> Page:
-    return open_page(door=AccessPolicy(TOKEN, "cbcl-8737"), client="192.168.1.9", base_url="http://192.168.1.7:8737")
+    return open_page(
+        door=AccessPolicy(TOKEN, "cbcl-8737"),
+        client="192.168.1.9",
+        base_url="http://192.168.1.7:8737",
+    )
 
 
 @pytest.mark.parametrize(
-    "address", ["/", "/static/icon.svg", "/api/version", "/api/labels", "/api/docs", "/api/openapi.json", "/metrics"]
+    "address",
+    [
+        "/",
+        "/static/icon.svg",
+        "/api/version",
+        "/api/labels",
+        "/api/docs",
+        "/api/openapi.json",
+        "/metrics",
+    ],
 )
 def test_beyond_this_machine_nothing_is_had_without_the_token(guarded: Page, address: str) -> None:
     refused(guarded.get(address), "token")
@@ -565,7 +782,9 @@ def test_the_token_in_the_address_becomes_a_cookie_that_scripts_cannot_read(guar
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
     assert answer.headers["set-cookie"] == f"cbcl-8737={TOKEN}; HttpOnly; Path=/; SameSite=strict"
     assert answer.headers["cache-control"] == "no-store"
-    assert guarded.get("/api/version").status_code == 200  # the client keeps cookies, as a browser does
+    assert (
+        guarded.get("/api/version").status_code == 200
+    )  # the client keeps cookies, as a browser does
     refused(guarded.http.get(f"/api/version?token={TOKEN}", headers={"Cookie": ""}), "token")
 
 
@@ -582,20 +801,38 @@ def test_without_a_token_there_is_a_page_that_says_so(guarded: Page) -> None:
 
 
 def test_wrong_tokens_are_limited_but_the_right_one_still_opens(guarded: Page) -> None:
-    answers = [guarded.get("/api/version", headers={"Authorization": f"Bearer {n}"}) for n in range(30)]
+    answers = [
+        guarded.get("/api/version", headers={"Authorization": f"Bearer {n}"}) for n in range(30)
+    ]
     assert [answer.status_code for answer in answers[:20]] == [401] * 20
     assert int(answers[-1].headers["retry-after"]) == refused(answers[-1], "rate")["retry_after"]
-    assert guarded.get("/api/version", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+    assert (
+        guarded.get("/api/version", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+    )
 
 
 def test_cross_site_rules_hold_with_a_token_too(guarded: Page) -> None:
     headers = {"Authorization": f"Bearer {TOKEN}"}
-    refused(guarded.post("/api/undo", headers={**headers, "Origin": "http://evil.example"}), "origin")
-    refused(guarded.post("/api/undo", headers={**headers, "Origin": "http://192.168.1.7:8737"}), "memory")
+    refused(
+        guarded.post("/api/undo", headers={**headers, "Origin": "http://evil.example"}), "origin"
+    )
+    refused(
+        guarded.post("/api/undo", headers={**headers, "Origin": "http://192.168.1.7:8737"}),
+        "memory",
+    )
 
 
 @pytest.mark.parametrize(
-    "address", ["/", "/static/style.css", "/api/docs", "/api/version", "/api/labels", "/api/openapi.json", "/metrics"]
+    "address",
+    [
+        "/",
+        "/static/style.css",
+        "/api/docs",
+        "/api/version",
+        "/api/labels",
+        "/api/openapi.json",
+        "/metrics",
+    ],
 )
 def test_every_answer_has_the_headers_that_keep_browsers_safe(page: Page, address: str) -> None:
     answer = page.get(address)
@@ -608,7 +845,9 @@ def test_every_answer_has_the_headers_that_keep_browsers_safe(page: Page, addres
     assert "server" not in answer.headers
 
 
-@pytest.mark.parametrize("address", ["/", "/static/icon.svg", "/api/health", "/api/examples/1/thumbnail"])
+@pytest.mark.parametrize(
+    "address", ["/", "/static/icon.svg", "/api/health", "/api/examples/1/thumbnail"]
+)
 def test_who_asks_for_the_head_only_gets_that(taught: Page, address: str) -> None:
     whole, head = taught.get(address), taught.http.head(address)
     assert (head.status_code, head.content) == (200, b"")
@@ -616,14 +855,20 @@ def test_who_asks_for_the_head_only_gets_that(taught: Page, address: str) -> Non
     assert head.headers["content-length"] == str(len(whole.content))
     assert taught.http.head("/api/nothing").status_code == 404
     assert taught.http.head("/api/events").status_code == 405
-    routes = re.findall(r'cbcl_requests_total\{method="HEAD",route="([^"]+)"', taught.get("/metrics").text)
-    assert [route.replace("{number}", "1").replace("{name}", "icon.svg") for route in routes][:1] == [address]
+    routes = re.findall(
+        r'cbcl_requests_total\{method="HEAD",route="([^"]+)"', taught.get("/metrics").text
+    )
+    assert [route.replace("{number}", "1").replace("{name}", "icon.svg") for route in routes][
+        :1
+    ] == [address]
 
 
 # How much.
 
 
-def test_bodies_that_are_too_large_are_refused_by_their_length_and_while_they_come(page: Page) -> None:
+def test_bodies_that_are_too_large_are_refused_by_their_length_and_while_they_come(
+    page: Page,
+) -> None:
     def endless() -> Iterator[bytes]:
         yield b'--x\r\nContent-Disposition: form-data; name="pictures"; filename="a"\r\n\r\n'
         while True:
@@ -631,28 +876,42 @@ def test_bodies_that_are_too_large_are_refused_by_their_length_and_while_they_co
 
     kind = {"Content-Type": "multipart/form-data; boundary=x"}
     for address, most in request_body.BODIES.items():
-        refused(page.post(address, content=b"", headers={**kind, "Content-Length": str(most + 1)}), "size")
+        refused(
+            page.post(address, content=b"", headers={**kind, "Content-Length": str(most + 1)}),
+            "size",
+        )
     refused(page.post("/api/forget", content=b" " * 70_000), "size")
     refused(page.post("/api/forget", content=iter([b" " * 70_000])), "size")
     few = (piece for _, piece in zip(range(40), endless(), strict=False))
-    assert "has more than 25 MB" in refused(page.post("/api/examples", content=few, headers=kind), "size")["message"]
+    assert (
+        "has more than 25 MB"
+        in refused(page.post("/api/examples", content=few, headers=kind), "size")["message"]
+    )
 
 
-def test_a_request_has_a_hundred_pictures_at_most(page: Page, photos: dict[str, list[bytes]]) -> None:
+def test_a_request_has_a_hundred_pictures_at_most(
+    page: Page, photos: dict[str, list[bytes]]
+) -> None:
     refused(page.post("/api/recognize-many", files=files(*[NOISE] * 101)), "size")
     refused(page.learn("x", NOISE, seen=["0" * 64] * 100), "size")
-    answers = page.post("/api/recognize-many", files=files(*[photos["coffee"][0]] * 100)).json()["answers"]
+    answers = page.post("/api/recognize-many", files=files(*[photos["coffee"][0]] * 100)).json()[
+        "answers"
+    ]
     assert len({answer["seen"] for answer in answers}) == 1
 
 
-def test_all_bodies_together_are_bounded(open_page: Callable[..., Page], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_bodies_together_are_bounded(
+    open_page: Callable[..., Page], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(request_body, "HELD", 100_000)
     page = open_page()
     assert refused(page.recognize(bytes(200_000)), "busy")["retry_after"] == 2
     refused(page.recognize(bytes(50_000)), "picture")  # what was held is let go
 
 
-def test_others_have_a_rate_and_this_machine_has_none(open_page: Callable[..., Page], page: Page) -> None:
+def test_others_have_a_rate_and_this_machine_has_none(
+    open_page: Callable[..., Page], page: Page
+) -> None:
     other = open_page(door=AccessPolicy(TOKEN), client="192.168.1.9")
     headers = {"Authorization": f"Bearer {TOKEN}"}
     answers = [other.post("/api/recognize", headers=headers) for _ in range(150)]
@@ -663,17 +922,25 @@ def test_others_have_a_rate_and_this_machine_has_none(open_page: Callable[..., P
     assert {page.post("/api/recognize").status_code for _ in range(150)} == {422}
 
 
-def test_so_many_may_ask_at_once(open_page: Callable[..., Page], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_so_many_may_ask_at_once(
+    open_page: Callable[..., Page], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(security, "AT_ONCE", 0)
     assert refused(open_page().get("/api/version"), "busy")["retry_after"] == 1
 
 
 def test_more_labels_than_there_may_be_centroids_are_refused(
-    open_page: Callable[..., Page], backbone: Backbone, photos: dict[str, list[bytes]], tmp_path: Path
+    open_page: Callable[..., Page],
+    backbone: Backbone,
+    photos: dict[str, list[bytes]],
+    tmp_path: Path,
 ) -> None:
     page = open_page(recognizer=Recognizer(tmp_path / "few.cbcl", backbone, max_centroids=1))
     assert page.learn("coffee", photos["coffee"][0]).status_code == 200
-    assert "cannot hold 2 classes" in refused(page.learn("rocket", photos["rocket"][0]), "argument")["message"]
+    assert (
+        "cannot hold 2 classes"
+        in refused(page.learn("rocket", photos["rocket"][0]), "argument")["message"]
+    )
 
 
 def test_a_memory_has_its_place_among_those_that_are_sent_until_its_end(taught: Page) -> None:
@@ -689,7 +956,12 @@ def test_a_memory_has_its_place_among_those_that_are_sent_until_its_end(taught: 
             if len(sending) > 2:
                 raise OSError("who asked is gone")
 
-    scope: dict[str, Any] = {"type": "http", "method": "GET", "path": "/api/export", "query_string": b""}
+    scope: dict[str, Any] = {
+        "type": "http",
+        "method": "GET",
+        "path": "/api/export",
+        "query_string": b"",
+    }
     scope |= {
         "scheme": "http",
         "headers": [(b"host", HOST.encode())],
@@ -731,7 +1003,9 @@ def test_a_single_picture_need_not_wait_for_a_whole_batch(
     watched.may.release()  # for what it looks at by itself, to warm up
     while looking.pending or not watched.looks:
         pass
-    batch = threading.Thread(target=lambda: page.post("/api/recognize-many", files=files(*photos["coffee"])))
+    batch = threading.Thread(
+        target=lambda: page.post("/api/recognize-many", files=files(*photos["coffee"]))
+    )
     frame = threading.Thread(target=page.recognize, args=[photos["rocket"][0]])
     for number, thread in enumerate((batch, frame), 1):
         thread.start()
@@ -771,7 +1045,9 @@ def test_what_is_forgotten_for_good_is_not_remembered_by_the_server(
     assert refused(taught.learn("rocket", seen=[seen]), "seen")["seen"] == [seen]
 
 
-def test_reading_and_asking_do_not_wait_for_learning(taught: Page, photos: dict[str, list[bytes]]) -> None:
+def test_reading_and_asking_do_not_wait_for_learning(
+    taught: Page, photos: dict[str, list[bytes]]
+) -> None:
     asked = taught.recognize(photos["rocket"][0]).json()["seen"]
     with closing(sqlite3.connect(taught.memory, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")  # another process writes, and takes its time
@@ -790,7 +1066,9 @@ def test_reading_and_asking_do_not_wait_for_learning(taught: Page, photos: dict[
     assert taught.labels() == {"chelsea": 3, "coffee": 3, "rocket": 1}
 
 
-def test_many_teach_and_ask_at_once_and_nothing_is_lost(taught: Page, photos: dict[str, list[bytes]]) -> None:
+def test_many_teach_and_ask_at_once_and_nothing_is_lost(
+    taught: Page, photos: dict[str, list[bytes]]
+) -> None:
     failed: list[str] = []
 
     def work(number: int) -> None:
@@ -805,7 +1083,13 @@ def test_many_teach_and_ask_at_once_and_nothing_is_lost(taught: Page, photos: di
     for thread in threads:
         thread.join()
     assert failed == []
-    assert taught.labels() == {"chelsea": 3, "coffee": 3, "thing 0": 12, "thing 1": 12, "thing 2": 12}
+    assert taught.labels() == {
+        "chelsea": 3,
+        "coffee": 3,
+        "thing 0": 12,
+        "thing 1": 12,
+        "thing 2": 12,
+    }
     with Recognizer(taught.memory) as recognizer:
         assert recognizer.revision() == 2 + 36
 
@@ -899,7 +1183,9 @@ def test_the_log_has_one_line_a_request_and_no_secret(
     open_page: Callable[..., Page], photos: dict[str, list[bytes]]
 ) -> None:
     file = io.StringIO()
-    page = open_page(door=AccessPolicy(TOKEN), client="192.168.1.9", log=RequestLog(everything=True, file=file))
+    page = open_page(
+        door=AccessPolicy(TOKEN), client="192.168.1.9", log=RequestLog(everything=True, file=file)
+    )
     page.get(f"/?token={TOKEN}")
     page.learn("a secret thing", photos["coffee"][0])
     page.get("/api/examples?label=a+secret+thing")

@@ -42,7 +42,9 @@ def test_a_session(server: Running, photos: Path, tmp_path: Path) -> None:
     assert (answer["label"], answer["picture"]) == ("cup", "1.jpg")
     client.learn("cup", seen=[answer["seen"]])
     assert client.labels() == {"cat": 3, "cup": 2}
-    assert [one["label"] for one in client.recognize_many([*cats, cups[2].read_bytes()])] == ["cat"] * 3 + ["cup"]
+    assert [one["label"] for one in client.recognize_many([*cats, cups[2].read_bytes()])] == [
+        "cat"
+    ] * 3 + ["cup"]
     client.rename("cup", "tasse / café?&")
     assert len(client.examples("tasse / café?&")) == 2
     assert client.thumbnail(client.examples("cat")[0]).startswith(b"\xff\xd8")
@@ -66,7 +68,11 @@ def test_a_session(server: Running, photos: Path, tmp_path: Path) -> None:
         (lambda client: client.recognize("no.jpg"), PictureError, "^no.jpg cannot be read"),
         (lambda client: client.adopt(__file__), MemoryFileError, "^test_client.py is not a memory"),
         (lambda client: client.adopt("no.cbcl"), MemoryFileError, "^no.cbcl cannot be read"),
-        (lambda client: client.export("no/folder/x.cbcl"), MemoryFileError, "^no/folder/x.cbcl cannot be written"),
+        (
+            lambda client: client.export("no/folder/x.cbcl"),
+            MemoryFileError,
+            "^no/folder/x.cbcl cannot be written",
+        ),
         (lambda client: client.thumbnail(10**6), CBCLError, "there is no example 1000000"),
         (lambda client: client.learn("x", []), CBCLError, "there is no picture in it"),
     ],
@@ -79,7 +85,9 @@ def test_what_goes_wrong_is_raised_as_a_recognizer_would(
 
 
 @contextmanager
-def answering(*answers: tuple[int, bytes], learning: Sequence[tuple[int, bytes]] = ()) -> Iterator[str]:
+def answering(
+    *answers: tuple[int, bytes], learning: Sequence[tuple[int, bytes]] = ()
+) -> Iterator[str]:
     """A server that gives these answers, whatever it is asked, the last again and again; and others who teach it."""
     left = {"other": [*answers], "/api/examples": [*learning]}
 
@@ -95,7 +103,7 @@ def answering(*answers: tuple[int, bytes], learning: Sequence[tuple[int, bytes]]
             self.rfile.read(int(self.headers["Content-Length"]))
             self.do_GET()
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (its name there)
+        def log_message(self, format: str, *args: Any) -> None:
             pass
 
     with HTTPServer(("127.0.0.1", 0), Handler) as serving:
@@ -117,7 +125,10 @@ def test_a_busy_server_is_asked_again_a_few_times() -> None:
 
 
 def test_another_server_is_told_from_ours() -> None:
-    with answering((404, b"<html>")) as url, pytest.raises(CBCLError, match=r"404 .*not one of cbcl"):
+    with (
+        answering((404, b"<html>")) as url,
+        pytest.raises(CBCLError, match=r"404 .*not one of cbcl"),
+    ):
         Client(url).labels()
 
 
@@ -141,7 +152,10 @@ def saying(answer: bytes) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{", "no answer from http.*IncompleteRead"),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{",
+            "no answer from http.*IncompleteRead",
+        ),
         (b"SSH-2.0-OpenSSH_9\r\n", "no answer from http.*SSH"),
         (b"", "no answer from http"),
         (b"HTTP/1.1 200 OK\r\n\r\nhello", "what http.* answers is not from cbcl"),
@@ -153,7 +167,9 @@ def test_an_answer_that_is_none_is_told(answer: bytes, message: str) -> None:
         Client(url).health()
 
 
-@pytest.mark.parametrize("url", ["localhost:8737", "127.0.0.1:8737", "ftp://localhost", "http://", "http://[::1", ""])
+@pytest.mark.parametrize(
+    "url", ["localhost:8737", "127.0.0.1:8737", "ftp://localhost", "http://", "http://[::1", ""]
+)
 def test_an_address_that_is_none_is_told(url: str) -> None:
     with pytest.raises(CBCLError, match="is no address"):
         Client(url)
@@ -202,5 +218,7 @@ def test_the_robot_loses_no_name_where_learning_fails(tmp_path: Path) -> None:
 
 
 def test_no_server_is_told() -> None:
-    with pytest.raises(CBCLError, match=r"no answer from http://127.0.0.1:9: .*Does `cbcl teach` run there"):
+    with pytest.raises(
+        CBCLError, match=r"no answer from http://127.0.0.1:9: .*Does `cbcl teach` run there"
+    ):
         Client("http://127.0.0.1:9").labels()

@@ -43,7 +43,9 @@ def test_who_sends_nothing_for_long_is_not_waited_for(monkeypatch: pytest.Monkey
     assert (refusal.value.kind, refusal.value.status_code) == ("slow", 408)
 
 
-def test_once_the_server_stops_who_is_silent_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_once_the_server_stops_who_is_silent_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(request_body, "LAST_PATIENCE", 0.01)
 
     async def silence() -> Any:
@@ -51,7 +53,11 @@ def test_once_the_server_stops_who_is_silent_is_not_waited_for(monkeypatch: pyte
 
     async def day() -> None:
         bodies = request_body.Bodies()
-        scope = {"path": "/api/recognize", "method": "POST", "headers": [(b"content-length", b"10")]}
+        scope = {
+            "path": "/api/recognize",
+            "method": "POST",
+            "headers": [(b"content-length", b"10")],
+        }
         body = request_body.Body(scope, silence, bodies)
         waiting = asyncio.create_task(body.receive())
         await asyncio.sleep(0)
@@ -79,8 +85,16 @@ def test_what_is_not_finished_when_the_server_stops_is_told() -> None:
 
     async def day() -> None:
         guard = SecurityMiddleware(endless, AccessPolicy(), Metrics(), request_body.Bodies())
-        scope = {"type": "http", "method": "POST", "path": "/api/undo", "query_string": b"", "scheme": "http"}
-        asking = asyncio.create_task(guard({**scope, "headers": [(b"host", b"localhost")]}, receive, send))
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": "/api/undo",
+            "query_string": b"",
+            "scheme": "http",
+        }
+        asking = asyncio.create_task(
+            guard({**scope, "headers": [(b"host", b"localhost")]}, receive, send)
+        )
         await begun.wait()
         asking.cancel()
         await asking
@@ -122,7 +136,9 @@ def test_there_is_room_for_so_many_connections_and_again_when_one_ends() -> None
             two.close()
 
 
-def test_of_one_address_there_are_fewer_connections_but_not_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_one_address_there_are_fewer_connections_but_not_of_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(connections, "MAX_OF_ONE", 2)
     with ConnectionLimiter() as gate, socket.socket() as one:
         assert [gate.admits(one, "192.168.1.9") for _ in range(3)] == [True, True, False]
@@ -136,7 +152,9 @@ def test_connections_leave_files_for_other_things() -> None:
 
 async def slow(_: Scope, __: Receive, send: Send) -> None:
     await asyncio.sleep(0.2)  # longer than a connection may be idle, below
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await send(
+        {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]}
+    )
     await send({"type": "http.response.body", "body": b"ok"})
 
 
@@ -153,7 +171,9 @@ class Impatient(Connection):
         (b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\nHo", b"ok"),
     ],
 )
-def test_a_connection_without_a_request_is_closed_and_one_with_a_request_is_not(sent: bytes, answered: bytes) -> None:
+def test_a_connection_without_a_request_is_closed_and_one_with_a_request_is_not(
+    sent: bytes, answered: bytes
+) -> None:
     async def day() -> bytes:
         config = uvicorn.Config(slow, http=Impatient, lifespan="off", log_config=None)
         loop, state = asyncio.get_running_loop(), ServerState()
@@ -169,7 +189,9 @@ def test_a_connection_without_a_request_is_closed_and_one_with_a_request_is_not(
     assert awaited(day()).endswith(answered)
 
 
-def test_another_file_in_the_memorys_place_is_told_whatever_its_revision(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_file_in_the_memorys_place_is_told_whatever_its_revision(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(events, "OFTEN", 0.01)
     now = MemoryRevision(FILE, 7)
 
@@ -178,7 +200,11 @@ def test_another_file_in_the_memorys_place_is_told_whatever_its_revision(monkeyp
         told = events.Events(lambda: now)
         stream = await told.subscribe()
         assert '"revision": 7' in await anext(stream)
-        for state in (MemoryRevision((1, 3), 2), MemoryRevision((1, 4), 2), MemoryRevision((1, 4), 1)):
+        for state in (
+            MemoryRevision((1, 3), 2),
+            MemoryRevision((1, 4), 2),
+            MemoryRevision((1, 4), 1),
+        ):
             now = state
             assert f'"revision": {state.revision}' in await anext(stream)
         await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
@@ -308,7 +334,9 @@ class Eyes:
         if b"weights" in pictures:
             raise OSError("no weights")
         return [
-            PictureError("broken") if one == b"broken" else EmbeddedPicture(np.zeros(2, np.float32), one, "")
+            PictureError("broken")
+            if one == b"broken"
+            else EmbeddedPicture(np.zeros(2, np.float32), one, "")
             for one in pictures
         ]
 
@@ -317,14 +345,19 @@ def test_the_same_picture_is_looked_at_once_even_by_many_at_once() -> None:
     eyes = Eyes()
     lately = PictureCache(eyes.look, most=2)
     found: list[Any] = []
-    threads = [threading.Thread(target=lambda: found.append(lately.look([b"a", b"b", b"a"]))) for _ in range(5)]
+    threads = [
+        threading.Thread(target=lambda: found.append(lately.look([b"a", b"b", b"a"])))
+        for _ in range(5)
+    ]
     for thread in threads:
         thread.start()
     eyes.hold.set()
     for thread in threads:
         thread.join()
     assert eyes.looks == [[b"a", b"b"]]
-    assert {tuple(digest for digest, _ in one) for one in found} == {tuple(digest for digest, _ in found[0])}
+    assert {tuple(digest for digest, _ in one) for one in found} == {
+        tuple(digest for digest, _ in found[0])
+    }
     (first, _), (second, _), _ = found[0]
     lately.recall([first])  # so b was used the longest time ago
     lately.look([b"c", b"broken"])
@@ -368,7 +401,10 @@ def test_who_waits_for_another_who_fails_is_told_and_may_try_again() -> None:
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        ("{memory} is damaged: see `cbcl check {memory}`.", "things.cbcl is damaged: see `cbcl check things.cbcl`."),
+        (
+            "{memory} is damaged: see `cbcl check {memory}`.",
+            "things.cbcl is damaged: see `cbcl check things.cbcl`.",
+        ),
         ("{folder} is missing or read-only.", "my folder is missing or read-only."),
         ("{folder}/deep/er/x.onnx cannot be read.", "x.onnx cannot be read."),
         ("{home}/.cache/cbcl/net.onnx: gone", "net.onnx: gone"),
@@ -380,7 +416,10 @@ def test_who_waits_for_another_who_fails_is_told_and_may_try_again() -> None:
         ("\\\\server\\share\\x is gone", "x is gone"),
         ("fetched from https://a.test/b/c.onnx", "fetched from https://a.test/b/c.onnx"),
         ("C:\\Users\\me\\net.onnx is no network", "net.onnx is no network"),
-        ("'a/b' and 1/2 are labels, and / alone is none", "'a/b' and 1/2 are labels, and / alone is none"),
+        (
+            "'a/b' and 1/2 are labels, and / alone is none",
+            "'a/b' and 1/2 are labels, and / alone is none",
+        ),
     ],
 )
 def test_paths_are_taken_out_of_sentences(said: str, told: str, tmp_path: Path) -> None:

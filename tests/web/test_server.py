@@ -77,7 +77,9 @@ def test_a_restarted_server_knows_all_it_knew(photos: Path, tmp_path: Path) -> N
         assert server.client.recognize(photos / "coffee" / "1.jpg") == before
 
 
-def test_pages_hear_of_changes_made_here_and_by_other_processes(server: Running, photos: Path) -> None:
+def test_pages_hear_of_changes_made_here_and_by_other_processes(
+    server: Running, photos: Path
+) -> None:
     with server.events() as one, server.events() as two:
         assert one.headers["content-type"].startswith("text/event-stream")
         first = next_event(one)["revision"]
@@ -110,7 +112,9 @@ def test_a_stop_ends_streams_and_loses_nothing_that_was_acknowledged(tmp_path: P
             client = Client(server.url)
             try:
                 while True:
-                    acknowledged.append(sum(client.learn(f"thing {number}", pictures)["learned"].values()))
+                    acknowledged.append(
+                        sum(client.learn(f"thing {number}", pictures)["learned"].values())
+                    )
             except CBCLError as error:
                 refused.append(str(error))
 
@@ -126,7 +130,11 @@ def test_a_stop_ends_streams_and_loses_nothing_that_was_acknowledged(tmp_path: P
         assert stream.read().decode().endswith("\n\n")  # it has an end, and a whole one
     assert len(refused) == 4
     with Recognizer(memory) as recognizer:
-        assert sum(acknowledged) <= sum(recognizer.labels().values()) <= sum(acknowledged) + 4 * len(threads)
+        assert (
+            sum(acknowledged)
+            <= sum(recognizer.labels().values())
+            <= sum(acknowledged) + 4 * len(threads)
+        )
     assert check(memory) == []
 
 
@@ -138,7 +146,9 @@ def test_who_says_stop_twice_loses_nothing_either(photos: Path, tmp_path: Path) 
         with closing(sqlite3.connect(memory, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             thread = threading.Thread(
-                target=lambda: learned.append(server.client.learn("cat", photos / "chelsea" / "0.jpg"))
+                target=lambda: learned.append(
+                    server.client.learn("cat", photos / "chelsea" / "0.jpg")
+                )
             )
             thread.start()
             until(lambda: bool(server.client.health()["learning"]))
@@ -169,7 +179,11 @@ HALF = (
 
 
 def test_who_sends_half_a_request_does_not_hold_up_a_stop(tmp_path: Path) -> None:
-    with teach(tmp_path / "x.cbcl") as server, closing(server.connect()) as one, closing(server.connect()) as two:
+    with (
+        teach(tmp_path / "x.cbcl") as server,
+        closing(server.connect()) as one,
+        closing(server.connect()) as two,
+    ):
         for connection, request in ((one, HALF), (two, HALF[:30])):
             connection.connect()
             connection.sock.sendall(request)
@@ -195,7 +209,9 @@ def test_too_many_connections_are_hung_up_on_and_nothing_is_said(tmp_path: Path)
         assert wrong == ""
 
 
-def test_when_too_much_waits_some_are_sent_away_and_the_rest_is_done(server: Running, photos: Path) -> None:
+def test_when_too_much_waits_some_are_sent_away_and_the_rest_is_done(
+    server: Running, photos: Path
+) -> None:
     fields = {"label": "full", "seen": server.client.recognize(photos / "coffee" / "2.jpg")["seen"]}
     part = '--x\r\nContent-Disposition: form-data; name="{}"\r\n\r\n{}\r\n'
     body = "".join(part.format(*field) for field in fields.items()) + "--x--\r\n"
@@ -203,7 +219,12 @@ def test_when_too_much_waits_some_are_sent_away_and_the_rest_is_done(server: Run
 
     def ask() -> None:
         answers.append(
-            server.ask("POST", "/api/examples", body=body, headers={"Content-Type": "multipart/form-data; boundary=x"})
+            server.ask(
+                "POST",
+                "/api/examples",
+                body=body,
+                headers={"Content-Type": "multipart/form-data; boundary=x"},
+            )
         )
 
     threads = [threading.Thread(target=ask) for _ in range(80)]
@@ -213,7 +234,10 @@ def test_when_too_much_waits_some_are_sent_away_and_the_rest_is_done(server: Run
             thread.start()
         until(lambda: len(answers) >= 80 - 65)  # one is learning, 64 wait
         assert {answer.status for answer, _ in answers} == {429}
-        assert all(int(answer.headers["Retry-After"]) == told["error"]["retry_after"] for answer, told in answers)
+        assert all(
+            int(answer.headers["Retry-After"]) == told["error"]["retry_after"]
+            for answer, told in answers
+        )
         assert {told["error"]["kind"] for _, told in answers} == {"busy"}
         other.execute("COMMIT")
     for thread in threads:
@@ -256,7 +280,9 @@ def test_who_leaves_in_the_middle_harms_nobody(server: Running) -> None:
 
 def test_a_port_that_is_given_and_taken_is_refused(server: Running, tmp_path: Path) -> None:
     port = server.url.rstrip("/").rpartition(":")[2]
-    result = CliRunner().invoke(main, ["teach", str(tmp_path / "x.cbcl"), "--port", port, "--no-browser"])
+    result = CliRunner().invoke(
+        main, ["teach", str(tmp_path / "x.cbcl"), "--port", port, "--no-browser"]
+    )
     assert result.exit_code == 1
     assert result.output.startswith(f"Error: cannot listen at port {port} of 127.0.0.1: ")
 
@@ -272,7 +298,10 @@ def test_without_a_port_the_next_free_one_is_taken() -> None:
     [
         (["not.cbcl"], "not.cbcl is not a memory of cbcl."),
         (["a/folder/x.cbcl"], "make that folder first"),
-        (["x.cbcl", "--host", "no.such.host.invalid"], "there is no address 'no.such.host.invalid'"),
+        (
+            ["x.cbcl", "--host", "no.such.host.invalid"],
+            "there is no address 'no.such.host.invalid'",
+        ),
         (["x.cbcl", "--backbone", "lite"], "there is no backbone 'lite'"),
         (["x.cbcl", "--certificate", "none.pem"], "none.pem is no certificate"),
         (["x.cbcl", "--key", "key.pem"], "give --certificate, too"),
@@ -284,7 +313,9 @@ def test_what_cannot_be_served_is_one_sentence_and_exit_1(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("not.cbcl").write_text("hello, I am no memory at all, but long enough to be looked at")
-    letters = load_backbone(lambda things: [[thing.count(c) for c in "abc"] for thing in things], name="letters")
+    letters = load_backbone(
+        lambda things: [[thing.count(c) for c in "abc"] for thing in things], name="letters"
+    )
     with Recognizer("shown.cbcl", letters) as recognizer:
         recognizer.learn("fruit", ["abc", "cab"])
     result = CliRunner().invoke(main, ["teach", "--no-browser", "--port", "0", *words])
@@ -296,9 +327,15 @@ def test_what_cannot_be_served_is_one_sentence_and_exit_1(
 def test_without_the_extra_one_sentence_says_what_to_install(tmp_path: Path) -> None:
     code = "import sys; sys.modules['fastapi'] = None; from cbcl.cli.commands import main; main()"
     done = subprocess.run(
-        [sys.executable, "-c", code, "teach", str(tmp_path / "x.cbcl")], capture_output=True, text=True, check=False
+        [sys.executable, "-c", code, "teach", str(tmp_path / "x.cbcl")],
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert (done.returncode, done.stderr) == (1, 'Error: fastapi is missing: pip install "cbcl[web]"\n')
+    assert (done.returncode, done.stderr) == (
+        1,
+        'Error: fastapi is missing: pip install "cbcl[web]"\n',
+    )
 
 
 def test_the_server_of_other_machines_has_a_token_in_its_address(tmp_path: Path) -> None:
@@ -319,8 +356,22 @@ def test_the_server_of_other_machines_has_a_token_in_its_address(tmp_path: Path)
 
 def test_a_terminal_shows_the_address_as_a_code_for_phones(tmp_path: Path) -> None:
     leader, follower = pty.openpty()
-    command = [sys.executable, "-m", "cbcl", "teach", str(tmp_path / "x.cbcl"), "--host", "0.0.0.0", "--port", "0"]
-    environment = {name: value for name, value in os.environ.items() if "DISPLAY" not in name and name != "BROWSER"}
+    command = [
+        sys.executable,
+        "-m",
+        "cbcl",
+        "teach",
+        str(tmp_path / "x.cbcl"),
+        "--host",
+        "0.0.0.0",
+        "--port",
+        "0",
+    ]
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if "DISPLAY" not in name and name != "BROWSER"
+    }
     with subprocess.Popen(command, stdout=follower, stderr=follower, env=environment) as process:
         os.close(follower)
         shown = b""
@@ -339,7 +390,9 @@ def test_over_tls(photos: Path, tmp_path: Path) -> None:
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     words = f"openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout {key} -out {certificate}"
     subprocess.run(
-        [*words.split(), "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"], check=True, capture_output=True
+        [*words.split(), "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"],
+        check=True,
+        capture_output=True,
     )
     with teach(tmp_path / "x.cbcl", "--certificate", certificate, "--key", key) as server:
         assert server.url.startswith("https://")
@@ -350,7 +403,9 @@ def test_over_tls(photos: Path, tmp_path: Path) -> None:
             server.client.labels()  # which does not know the certificate
 
 
-def test_the_robot_says_what_it_sees_and_learns_what_it_is_told(server: Running, photos: Path, tmp_path: Path) -> None:
+def test_the_robot_says_what_it_sees_and_learns_what_it_is_told(
+    server: Running, photos: Path, tmp_path: Path
+) -> None:
     seen = tmp_path / "seen"
     seen.mkdir()
     shutil.copy(photos / "coffee" / "0.jpg", seen)

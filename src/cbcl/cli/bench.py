@@ -27,10 +27,16 @@ DATA = click.option(
     help="Where the pictures are (or $CBCL_DATA), if their vectors are not kept yet.",
 )
 BACKBONE = click.option(
-    "--backbone", metavar="NAME", help="What sees the pictures; else efficientnet-lite0 (of digits: identity)."
+    "--backbone",
+    metavar="NAME",
+    help="What sees the pictures; else efficientnet-lite0 (of digits: identity).",
 )
 RESULTS = click.option(
-    "--results", type=click.Path(path_type=Path), default=Path("results"), show_default=True, help="Where records are."
+    "--results",
+    type=click.Path(path_type=Path),
+    default=Path("results"),
+    show_default=True,
+    help="Where records are.",
 )
 ORDERS = click.option(
     "--orders",
@@ -49,7 +55,9 @@ class Bench(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            raise click.ClickException("stopped. What was finished is kept; the same command goes on.") from None
+            raise click.ClickException(
+                "stopped. What was finished is kept; the same command goes on."
+            ) from None
 
 
 @click.group(cls=Bench)
@@ -76,7 +84,10 @@ def list_() -> None:
 
     screen = Output()
     here = kept()
-    rows = [(name, ", ".join(here.get(name, ())) or "no vectors yet") for name in dict.fromkeys([*NAMES, *here])]
+    rows = [
+        (name, ", ".join(here.get(name, ())) or "no vectors yet")
+        for name in dict.fromkeys([*NAMES, *here])
+    ]
     screen.table(["data", "vectors kept, through"], rows)
     screen.say("")
     screen.table(["learner", "what it is"], [(name, kind.words) for name, kind in LEARNERS.items()])
@@ -118,7 +129,9 @@ def vectors(data: str, folder: Path | None, backbone: str, anew: bool, quiet: bo
 
     screen = Output(quiet=quiet)
     with screen.progress("looking") as progress:
-        about = features(_named(data), _seen(data, backbone), folder=folder, anew=anew, progress=progress).about
+        about = features(
+            _named(data), _seen(data, backbone), folder=folder, anew=anew, progress=progress
+        ).about
     screen.say(
         f"{about['data']} through {about['backbone']}: {about['pictures']} pictures of {about['classes']} classes, "
         f"{about['dimension']} numbers each ({about['vectors'][:8]})."
@@ -129,11 +142,29 @@ def vectors(data: str, folder: Path | None, backbone: str, anew: bool, quiet: bo
 @click.argument("data")
 @DATA
 @BACKBONE
-@click.option("--learner", "learners", default="cbcl,ncm", show_default=True, help="Names from `cbcl bench list`.")
-@click.option("--increment", type=click.IntRange(1), default=10, show_default=True, help="Classes at a time.")
-@click.option("--base", type=click.IntRange(1), help="Classes of the first increment, where it differs.")
-@click.option("--shots", type=click.IntRange(1), help="Pictures of each class to learn from; else all.")
-@click.option("--classes", type=click.IntRange(1), default=100, show_default=True, help="At most so many take part.")
+@click.option(
+    "--learner",
+    "learners",
+    default="cbcl,ncm",
+    show_default=True,
+    help="Names from `cbcl bench list`.",
+)
+@click.option(
+    "--increment", type=click.IntRange(1), default=10, show_default=True, help="Classes at a time."
+)
+@click.option(
+    "--base", type=click.IntRange(1), help="Classes of the first increment, where it differs."
+)
+@click.option(
+    "--shots", type=click.IntRange(1), help="Pictures of each class to learn from; else all."
+)
+@click.option(
+    "--classes",
+    type=click.IntRange(1),
+    default=100,
+    show_default=True,
+    help="At most so many take part.",
+)
 @click.option("--max-centroids", type=click.IntRange(1), metavar="K", help="A limit on centroids.")
 @ORDERS
 @RESULTS
@@ -166,7 +197,9 @@ def run(
     if not names:
         raise click.UsageError("name a learner: `cbcl bench list` tells them.")
     data, seen = _named(data), _seen(data, backbone)
-    wanted = [one for seed in range(orders) for one in runs(data, seen, names, seed=seed, **protocol)]
+    wanted = [
+        one for seed in range(orders) for one in runs(data, seen, names, seed=seed, **protocol)
+    ]
     with screen.progress("looking") as progress:
         features(data, seen, folder=folder, progress=progress)
     records, failures = _executed(screen, wanted, results, workers)
@@ -194,7 +227,9 @@ def paper(orders: int, results: Path, workers: int | None, quiet: bool) -> None:
     begun = perf_counter()
     possible = [one for one in wanted if (one.data, one.backbone) in here]
     records, failures = _executed(screen, possible, results, workers)
-    screen.say(f"{len(records)} of {len(wanted)} runs are recorded in {results} ({perf_counter() - begun:.0f} s).")
+    screen.say(
+        f"{len(records)} of {len(wanted)} runs are recorded in {results} ({perf_counter() - begun:.0f} s)."
+    )
     missing = sorted({(one.data, one.backbone) for one in wanted} - here)
     screen.problems(
         [
@@ -211,8 +246,14 @@ def paper(orders: int, results: Path, workers: int | None, quiet: bool) -> None:
 
 @bench.command()
 @RESULTS
-@click.option("--html", type=click.Path(path_type=Path), help="The page to write; else report.html beside the records.")
-@click.option("--markdown", type=click.Path(path_type=Path), help="Also write the tables as Markdown.")
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path),
+    help="The page to write; else report.html beside the records.",
+)
+@click.option(
+    "--markdown", type=click.Path(path_type=Path), help="Also write the tables as Markdown."
+)
 @QUIET
 def report(results: Path, html: Path | None, markdown: Path | None, quiet: bool) -> None:
     """Put the paper's numbers and those of the records side by side, with figures, in one page.
@@ -226,7 +267,9 @@ def report(results: Path, html: Path | None, markdown: Path | None, quiet: bool)
 
     records = read(results)
     if not records:
-        raise DataError(f"there are no records in {results}: `cbcl bench run` and `cbcl bench paper` make some.")
+        raise DataError(
+            f"there are no records in {results}: `cbcl bench run` and `cbcl bench paper` make some."
+        )
     screen = Output(quiet=quiet)
     page = html or results / "report.html"
     write_whole(page, made.html(records).encode())
@@ -277,6 +320,10 @@ def _show(screen: Output, records: Sequence[Record]) -> None:
         ]
         size = summary([record["bytes"] / 1e6 for record in some]).mean
         seconds = summary([record["seconds"]["learning"] for record in some]).mean
-        means = (f"{one.mean:.2f} ± {one.std:.2f}" if one.n > 1 else f"{one.mean:.2f}" for one in scores)
+        means = (
+            f"{one.mean:.2f} ± {one.std:.2f}" if one.n > 1 else f"{one.mean:.2f}" for one in scores
+        )
         rows.append((name, *means, f"{size:.3g}", f"{seconds:.3g}", len(some)))
-    screen.table(["learner", "average", "last", "last, mean of classes", "MB", "s learning", "orders"], rows)
+    screen.table(
+        ["learner", "average", "last", "last, mean of classes", "MB", "s learning", "orders"], rows
+    )

@@ -14,7 +14,16 @@ from click.shell_completion import get_completion_class
 from cbcl import __version__
 from cbcl.cli.backbones import backbones
 from cbcl.cli.bench import bench
-from cbcl.cli.options import BACKBONE, FOLDERS, MEMORY, NO_CACHE, PHOTOS, QUIET, STRICT, PathArgument
+from cbcl.cli.options import (
+    BACKBONE,
+    FOLDERS,
+    MEMORY,
+    NO_CACHE,
+    PHOTOS,
+    QUIET,
+    STRICT,
+    PathArgument,
+)
 from cbcl.cli.output import Output, as_csv_lines, as_json_lines, as_table, told
 from cbcl.errors import CBCLError, MemoryFileError
 
@@ -36,10 +45,15 @@ class CommandGroup(click.Group):
         except (CBCLError, ValueError, OSError) as error:
             raise click.ClickException(str(error)) from error
         except KeyboardInterrupt:
-            raise click.ClickException("stopped. The memory is as it was after the last step that was done.") from None
+            raise click.ClickException(
+                "stopped. The memory is as it was after the last step that was done."
+            ) from None
 
 
-@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=CommandGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, message="%(version)s")
 def main() -> None:
     """Teach a machine new things from a few photos each, one after another, without forgetting.
@@ -49,7 +63,9 @@ def main() -> None:
     cbcl recognize things.cbcl new.jpg      # cup, 97 %
     cbcl learn things.cbcl --label key new.jpg   # no, that was a key
     """
-    warnings.filterwarnings("ignore", module="PIL")  # of odd metadata and large pictures, which are dealt with
+    warnings.filterwarnings(
+        "ignore", module="PIL"
+    )  # of odd metadata and large pictures, which are dealt with
 
 
 @main.command()
@@ -57,12 +73,22 @@ def main() -> None:
 @PHOTOS
 @click.option("--label", help="What all the photos show, whatever folders they are in.")
 @BACKBONE
-@click.option("--private", is_flag=True, help="A new memory keeps no thumbnails, and nothing of its photos elsewhere.")
 @click.option(
-    "--max-centroids", type=click.IntRange(1), metavar="K", help="Keep no more centroids than this, from now on."
+    "--private",
+    is_flag=True,
+    help="A new memory keeps no thumbnails, and nothing of its photos elsewhere.",
 )
 @click.option(
-    "--radius", type=click.FloatRange(0), metavar="D", help="Join photos closer than this; else it is chosen."
+    "--max-centroids",
+    type=click.IntRange(1),
+    metavar="K",
+    help="Keep no more centroids than this, from now on.",
+)
+@click.option(
+    "--radius",
+    type=click.FloatRange(0),
+    metavar="D",
+    help="Join photos closer than this; else it is chosen.",
 )
 @STRICT
 @NO_CACHE
@@ -93,15 +119,22 @@ def learn(
     screen = Output(quiet=quiet)
     begun = perf_counter()
     things = {label: [*photos]} if label is not None else _by_label(photos, memory)
-    options: dict[str, Any] = {"private": private, "max_centroids": max_centroids, "cache": not no_cache}
+    options: dict[str, Any] = {
+        "private": private,
+        "max_centroids": max_centroids,
+        "cache": not no_cache,
+    }
     with (
-        Recognizer(memory, backbone, radius="auto" if radius is None else radius, **options) as recognizer,
+        Recognizer(
+            memory, backbone, radius="auto" if radius is None else radius, **options
+        ) as recognizer,
         screen.progress("looking") as progress,
     ):
         learned = recognizer.learn_many(things, broken=_broken(strict), progress=progress)
         known = recognizer.labels()
     screen.table(
-        ["learned", "photos", "in all"], [(name, n, known.get(name, 0)) for name, n in learned.pictures.items()]
+        ["learned", "photos", "in all"],
+        [(name, n, known.get(name, 0)) for name, n in learned.pictures.items()],
     )
     seconds = perf_counter() - begun
     photos_learned = _many(sum(learned.pictures.values()), "photo")
@@ -175,13 +208,16 @@ def show(memory: Path, history: bool) -> None:
     with closing(Memory(memory)) as opened:
         if history:
             steps = [
-                (step.time[:19], step.action, told(step), "undone" if step.undone else "") for step in opened.history()
+                (step.time[:19], step.action, told(step), "undone" if step.undone else "")
+                for step in opened.history()
             ]
             screen.table(["time (UTC)", "step", "of", ""], steps)
             return
         view = opened.view()
         classes = opened.load(view)
-    rows = [(label, known.concepts.size, len(known.concepts.counts)) for label, known in classes.items()]
+    rows = [
+        (label, known.concepts.size, len(known.concepts.counts)) for label, known in classes.items()
+    ]
     screen.table(["label", "photos", "centroids"], rows)
     about, settings = view.about, view.settings
     limit = f", at most {settings.max_centroids}" if settings.max_centroids else ""
@@ -211,7 +247,9 @@ def forget(memory: Path, label: str, for_good: bool, quiet: bool) -> None:
     """
     with _open(memory) as recognizer:
         recognizer.forget(label, for_good=for_good)
-    Output(quiet=quiet).say(f"forgot {label}{' for good' if for_good else ' (cbcl undo brings it back)'}.")
+    Output(quiet=quiet).say(
+        f"forgot {label}{' for good' if for_good else ' (cbcl undo brings it back)'}."
+    )
 
 
 @main.command()
@@ -282,10 +320,17 @@ def check(memory: Path, quiet: bool) -> None:
 @main.command()
 @MEMORY
 @click.argument("file", type=PathArgument(), required=False)
-@click.option("--onnx", type=PathArgument(), metavar="FILE", help="Write one ONNX graph instead, backbone included.")
+@click.option(
+    "--onnx",
+    type=PathArgument(),
+    metavar="FILE",
+    help="Write one ONNX graph instead, backbone included.",
+)
 @BACKBONE
 @QUIET
-def export(memory: Path, file: Path | None, onnx: Path | None, backbone: str | None, quiet: bool) -> None:
+def export(
+    memory: Path, file: Path | None, onnx: Path | None, backbone: str | None, quiet: bool
+) -> None:
     """Write what is known for others to read: arrays in FILE.safetensors, words in FILE.json.
 
     Thumbnails and history stay behind. With --onnx, the file has all that it takes to say what a picture shows, without
@@ -296,7 +341,9 @@ def export(memory: Path, file: Path | None, onnx: Path | None, backbone: str | N
     cbcl export things.cbcl --onnx things.onnx
     """
     if (file is None) == (onnx is None) or (backbone and onnx is None):
-        raise click.UsageError("give either FILE or --onnx FILE, and --backbone with the latter alone.")
+        raise click.UsageError(
+            "give either FILE or --onnx FILE, and --backbone with the latter alone."
+        )
     screen = Output(quiet=quiet)
     if onnx is not None:
         from cbcl.recognition.recognizer import Recognizer
@@ -340,18 +387,38 @@ def import_(memory: Path, file: Path, quiet: bool) -> None:
 @main.command()
 @MEMORY
 @click.option(
-    "--host", default="127.0.0.1", show_default=True, help="Where to listen; beyond this machine, with a token."
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Where to listen; beyond this machine, with a token.",
 )
-@click.option("--port", type=click.IntRange(0, 65535), help="The port; else 8737, or the next that is free.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), help="The port; else 8737, or the next that is free."
+)
 @click.option("--no-browser", is_flag=True, help="Do not open the page in a browser.")
 @BACKBONE
-@click.option("--private", is_flag=True, help="A new memory keeps no thumbnails, and nothing of its photos elsewhere.")
 @click.option(
-    "--max-centroids", type=click.IntRange(1), metavar="K", help="Keep no more centroids than this, from now on."
+    "--private",
+    is_flag=True,
+    help="A new memory keeps no thumbnails, and nothing of its photos elsewhere.",
 )
-@click.option("--certificate", type=PathArgument(), metavar="FILE", help="Serve over https: the certificate, as PEM.")
 @click.option(
-    "--key", type=PathArgument(), metavar="FILE", help="The certificate's key, unless it is in the same file."
+    "--max-centroids",
+    type=click.IntRange(1),
+    metavar="K",
+    help="Keep no more centroids than this, from now on.",
+)
+@click.option(
+    "--certificate",
+    type=PathArgument(),
+    metavar="FILE",
+    help="Serve over https: the certificate, as PEM.",
+)
+@click.option(
+    "--key",
+    type=PathArgument(),
+    metavar="FILE",
+    help="The certificate's key, unless it is in the same file.",
 )
 @click.option("--log", is_flag=True, help="Write one JSON object a request to standard error.")
 def teach(
@@ -406,7 +473,12 @@ def teach(
 @NO_CACHE
 @QUIET
 def tune(
-    memory: Path, folders: tuple[Path, ...], backbone: str | None, strict: bool, no_cache: bool, quiet: bool
+    memory: Path,
+    folders: tuple[Path, ...],
+    backbone: str | None,
+    strict: bool,
+    no_cache: bool,
+    quiet: bool,
 ) -> None:
     """Choose the radius and the number of voters by cross-validation on photos, without learning them.
 
@@ -419,8 +491,13 @@ def tune(
     from cbcl.recognition.recognizer import Recognizer
 
     screen = Output(quiet=quiet)
-    with Recognizer(memory, backbone, cache=not no_cache) as recognizer, screen.progress("looking") as progress:
-        chosen = recognizer.tune(_by_label(folders, memory), broken=_broken(strict), progress=progress)
+    with (
+        Recognizer(memory, backbone, cache=not no_cache) as recognizer,
+        screen.progress("looking") as progress,
+    ):
+        chosen = recognizer.tune(
+            _by_label(folders, memory), broken=_broken(strict), progress=progress
+        )
     screen.say(f"radius {chosen.radius:g}, {chosen.n_voters} voting.")
 
 

@@ -44,7 +44,9 @@ class Output:
 
         table = Table(*titles, box=None, header_style="dim", pad_edge=False)
         for row in cells:
-            table.add_row(*(Text(cell) for cell in row))  # as text, since a label may look like markup
+            table.add_row(
+                *(Text(cell) for cell in row)
+            )  # as text, since a label may look like markup
         Console().print(table)
 
     def problems(self, problems: Sequence[CBCLError]) -> None:
@@ -55,20 +57,35 @@ class Output:
             raise click.exceptions.Exit(1)
 
     @contextmanager
-    def progress(self, doing: str, *, beside_output: bool = False) -> Iterator[Callable[[int, int], None]]:
+    def progress(
+        self, doing: str, *, beside_output: bool = False
+    ) -> Iterator[Callable[[int, int], None]]:
         """A bar with rate and time left, on a terminal, unless lines of output go there meanwhile."""
         if self.quiet or not sys.stderr.isatty() or (beside_output and sys.stdout.isatty()):
             yield _nothing
             return
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TimeRemainingColumn
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            ProgressColumn,
+            Task,
+            TimeRemainingColumn,
+        )
         from rich.text import Text
 
         class Rate(ProgressColumn):
             def render(self, task: Task) -> Text:
                 return Text(f"{task.speed:.0f}/s" if task.speed else "")
 
-        columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), Rate(), TimeRemainingColumn())
+        columns = (
+            "{task.description}",
+            BarColumn(),
+            MofNCompleteColumn(),
+            Rate(),
+            TimeRemainingColumn(),
+        )
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task(doing, total=None)
             yield lambda done, total: bar.update(task, completed=done, total=total or None)
@@ -86,10 +103,17 @@ def as_table(*, why: bool) -> Iterator[Write]:
     def write(answers: Sequence[Answer]) -> None:
         for answer in answers:
             also = ", ".join(
-                f"{guess.label} {guess.confidence:.0%}" for guess in answer.ranking[answer.label is not None :][:2]
+                f"{guess.label} {guess.confidence:.0%}"
+                for guess in answer.ranking[answer.label is not None :][:2]
             )
             rows.append(
-                (answer.picture, answer.label or "unknown", f"{answer.confidence:.0%}", also, *_reasons(answer, why))
+                (
+                    answer.picture,
+                    answer.label or "unknown",
+                    f"{answer.confidence:.0%}",
+                    also,
+                    *_reasons(answer, why),
+                )
             )
 
     yield write
@@ -116,7 +140,12 @@ def as_json_lines(*, why: bool) -> Iterator[Write]:
             told = answer.as_dict()
             if why:
                 told["evidence"] = [
-                    {"label": one.label, "distance": one.distance, "weight": one.weight, "photos": one.pictures}
+                    {
+                        "label": one.label,
+                        "distance": one.distance,
+                        "weight": one.weight,
+                        "photos": one.pictures,
+                    }
                     for one in answer.evidence
                 ]
             click.echo(json.dumps(told, ensure_ascii=False))
@@ -133,7 +162,9 @@ def as_csv_lines() -> Iterator[Write]:
     def write(answers: Sequence[Answer]) -> None:
         for answer in answers:
             told = answer.as_dict()
-            ranking = "; ".join(f"{guess['label']} {guess['confidence']}" for guess in told.pop("ranking"))
+            ranking = "; ".join(
+                f"{guess['label']} {guess['confidence']}" for guess in told.pop("ranking")
+            )
             writer.writerow([*("" if value is None else value for value in told.values()), ranking])
         sys.stdout.flush()
 
@@ -145,7 +176,11 @@ def told(step: Step) -> str:
     about = step.about
     taken_back = f"{about['action']} " if "action" in about else ""
     if "pictures" in about:
-        return taken_back + ", ".join(f"{label} ({count})" for label, count in about["pictures"].items())
+        return taken_back + ", ".join(
+            f"{label} ({count})" for label, count in about["pictures"].items()
+        )
     if "labels" in about:
         return taken_back + ", ".join(about["labels"])
-    return taken_back + " → ".join(str(about[key]) for key in ("label", "new", "into") if key in about)
+    return taken_back + " → ".join(
+        str(about[key]) for key in ("label", "new", "into") if key in about
+    )

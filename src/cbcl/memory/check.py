@@ -35,7 +35,12 @@ def check(path: Path) -> list[Finding]:
             with closing(opened.connection):
                 return [*_pages(opened.connection, path), *_rows(opened.connection, path)]
     except MemoryFileError as error:
-        return [Finding(str(error), "if nothing else helps, restore a copy of the file, or learn anew into another.")]
+        return [
+            Finding(
+                str(error),
+                "if nothing else helps, restore a copy of the file, or learn anew into another.",
+            )
+        ]
 
 
 def _pages(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
@@ -44,7 +49,10 @@ def _pages(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
         yield Finding("the file is cut off in the middle of a page", "restore a copy of the file.")
     for (said,) in connection.execute("PRAGMA integrity_check(10)"):
         if said != "ok":
-            yield Finding(f"the file's structure is damaged: {said}", "`cbcl export` what can be read, then import it.")
+            yield Finding(
+                f"the file's structure is damaged: {said}",
+                "`cbcl export` what can be read, then import it.",
+            )
 
 
 def _rows(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
@@ -57,9 +65,15 @@ def _rows(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
 
 
 def _classes(connection: sqlite3.Connection, about: MemoryInfo) -> Iterator[Finding]:
-    rows = connection.execute("SELECT label, until, centroids, counts, spread, checksum FROM classes ORDER BY class")
+    rows = connection.execute(
+        "SELECT label, until, centroids, counts, spread, checksum FROM classes ORDER BY class"
+    )
     for label, until, *row in rows:
-        known = f"what is known of {label!r}" if until is None else f"what was known of {label!r} before step {until}"
+        known = (
+            f"what is known of {label!r}"
+            if until is None
+            else f"what was known of {label!r} before step {until}"
+        )
         try:
             read_stored(tuple(row), label, about, known)
         except MemoryFileError as error:
@@ -81,4 +95,7 @@ def _thumbnails(connection: sqlite3.Connection, about: MemoryInfo) -> Iterator[F
         except MemoryFileError:
             sound = False
         if not sound:
-            yield Finding(f"a thumbnail of {label!r} is damaged", f"`cbcl forget` {label!r} and learn it again.")
+            yield Finding(
+                f"a thumbnail of {label!r} is damaged",
+                f"`cbcl forget` {label!r} and learn it again.",
+            )

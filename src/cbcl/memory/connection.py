@@ -44,7 +44,9 @@ def connect(path: Path, *, write: bool = False, create: bool = False) -> FileHan
         raise MemoryFileError(f"{path.parent} does not exist: make that folder first.")
     file = path.resolve()
     try:
-        connection = _checked(_connection(file, "mode=rwc" if create else "mode=rw"), path, create=create)
+        connection = _checked(
+            _connection(file, "mode=rwc" if create else "mode=rw"), path, create=create
+        )
         frozen = None
     except sqlite3.OperationalError:
         if create or os.access(file.parent, os.W_OK) or wal_size(path):
@@ -77,9 +79,13 @@ def _status(path: Path) -> os.stat_result | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise MemoryFileError(f"{path} cannot be opened: {getattr(error, 'strerror', None) or error}.") from error
+        raise MemoryFileError(
+            f"{path} cannot be opened: {getattr(error, 'strerror', None) or error}."
+        ) from error
     if stat.S_ISDIR(status.st_mode):
-        raise MemoryFileError(f"{path} is a folder: a memory is a file, such as {path / 'things.cbcl'}.")
+        raise MemoryFileError(
+            f"{path} is a folder: a memory is a file, such as {path / 'things.cbcl'}."
+        )
     if not stat.S_ISREG(status.st_mode):
         raise MemoryFileError(f"{path} is not a file that can be a memory.")
     return status
@@ -134,7 +140,11 @@ def into_wal(path: Path) -> None:
 
 def _connection(file: Path, how: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        f"{file.as_uri()}?{how}", uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False
+        f"{file.as_uri()}?{how}",
+        uri=True,
+        timeout=PATIENCE,
+        isolation_level=None,
+        check_same_thread=False,
     )
     try:
         for pragma in (
@@ -152,7 +162,9 @@ def _connection(file: Path, how: str) -> sqlite3.Connection:
     return connection
 
 
-def _checked(connection: sqlite3.Connection, path: Path, *, create: bool) -> sqlite3.Connection | None:
+def _checked(
+    connection: sqlite3.Connection, path: Path, *, create: bool
+) -> sqlite3.Connection | None:
     try:
         connection.execute("BEGIN")  # all from one moment: another process may be making it
         kind = connection.execute("PRAGMA application_id").fetchone()[0]
@@ -164,13 +176,17 @@ def _checked(connection: sqlite3.Connection, path: Path, *, create: bool) -> sql
                 connection.close()
             return connection if create else None
         if kind != APPLICATION_ID:
-            raise MemoryFileError(f"{path} is not a memory of cbcl, but another program's database.")
+            raise MemoryFileError(
+                f"{path} is not a memory of cbcl, but another program's database."
+            )
         if version > VERSION:
             raise MemoryFileError(
                 f"{path} was written by a newer cbcl (format {version}, and this one knows {VERSION}): update cbcl."
             )
         if schema != _expected(version):
-            raise MemoryFileError(f"{path} has tables that cbcl did not make: it is damaged, or not to be trusted.")
+            raise MemoryFileError(
+                f"{path} has tables that cbcl did not make: it is damaged, or not to be trusted."
+            )
     except BaseException:
         connection.close()
         raise
@@ -196,7 +212,11 @@ def explained(path: Path) -> Iterator[None]:
     """What SQLite and the system say, as one of our errors."""
     try:
         yield
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:  # text that cbcl did not write
+    except (
+        UnicodeDecodeError,
+        json.JSONDecodeError,
+        RecursionError,
+    ) as error:  # text that cbcl did not write
         raise MemoryFileError(_MEANINGS["malformed"].format(path=path)) from error
     except sqlite3.Error as error:
         said = str(error)
@@ -205,7 +225,9 @@ def explained(path: Path) -> Iterator[None]:
                 raise MemoryFileError(meaning.format(path=path)) from error
         raise MemoryFileError(f"{path} cannot be used: {said}.") from error
     except OSError as error:
-        raise MemoryFileError(f"{path} cannot be opened: {getattr(error, 'strerror', None) or error}.") from error
+        raise MemoryFileError(
+            f"{path} cannot be opened: {getattr(error, 'strerror', None) or error}."
+        ) from error
 
 
 _MEANINGS = {

@@ -15,7 +15,15 @@ import numpy as np
 
 from cbcl.errors import MemoryFileError
 from cbcl.files import write_whole
-from cbcl.memory.rows import MemoryInfo, Settings, StoredClass, as_label, as_settings, as_spread, read_about
+from cbcl.memory.rows import (
+    MemoryInfo,
+    Settings,
+    StoredClass,
+    as_label,
+    as_settings,
+    as_spread,
+    read_about,
+)
 from cbcl.memory.store import Memory
 from cbcl.method.concepts import Concepts, checked
 
@@ -57,9 +65,13 @@ def export(memory: Memory, path: Path) -> ExportResult:
         "labels": list(classes),
         "spreads": [asdict(stored.spread) for stored in classes.values()],
         "about": asdict(view.about),
-        "settings": view.settings._asdict() | {"radius": "inf" if radius == inf else radius},  # JSON has no infinity
+        "settings": view.settings._asdict()
+        | {"radius": "inf" if radius == inf else radius},  # JSON has no infinity
     }
-    files = {path: save(tensors), _words(path): json.dumps(words, indent=1, ensure_ascii=False).encode()}
+    files = {
+        path: save(tensors),
+        _words(path): json.dumps(words, indent=1, ensure_ascii=False).encode(),
+    }
     for file in files:
         if file.exists():
             raise MemoryFileError(f"{file} is there already: give another name.")
@@ -67,7 +79,9 @@ def export(memory: Memory, path: Path) -> ExportResult:
         try:
             write_whole(file, data)
         except OSError as error:
-            raise MemoryFileError(f"{file} cannot be written: {error.strerror or error}.") from error
+            raise MemoryFileError(
+                f"{file} cannot be written: {error.strerror or error}."
+            ) from error
     return ExportResult([*files], left_out)
 
 
@@ -82,7 +96,9 @@ def import_(path: Path, memory: Memory) -> None:
     try:
         about, settings, classes, state = _read(path)
     except OSError as error:
-        raise MemoryFileError(f"{error.filename} cannot be read: {error.strerror or error}.") from error
+        raise MemoryFileError(
+            f"{error.filename} cannot be read: {error.strerror or error}."
+        ) from error
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise MemoryFileError(
             f"{path} and {path.with_suffix('.json').name} are no exported memory: {error}."
@@ -111,12 +127,16 @@ def _read(path: Path) -> tuple[MemoryInfo, Settings, dict[str, StoredClass], byt
     labels = [as_label(label) for label in words["labels"]]
     owners = tensors["classes"]
     if tensors["centroids"].ndim != 2 or tensors["centroids"].shape[1] != about.dimension:
-        raise ValueError(f"centroids of shape {tensors['centroids'].shape} do not have {about.dimension} features")
+        raise ValueError(
+            f"centroids of shape {tensors['centroids'].shape} do not have {about.dimension} features"
+        )
     if len({*labels}) != len(labels) or {*owners.tolist()} != {*range(len(labels))}:
         raise ValueError("the labels and the centroids do not belong together")
     classes = {}
     for number, (label, spread) in enumerate(zip(labels, words["spreads"], strict=True)):
-        concepts = checked(Concepts(tensors["centroids"][owners == number], tensors["counts"][owners == number]))
+        concepts = checked(
+            Concepts(tensors["centroids"][owners == number], tensors["counts"][owners == number])
+        )
         sums = as_spread(spread["n"], float(spread["total"]), float(spread["squares"]), what)
         classes[label] = StoredClass(concepts, sums)
     return about, settings, classes, tensors["backbone"].tobytes()

@@ -27,7 +27,9 @@ INT64 = np.dtype("<i8")
 MAX_LETTERS = 200  # of a label
 MOST = 1 << 31  # of anything that is counted
 MAX_JPEG = 1_000_000  # bytes of a small picture
-TURNS = {*"\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"}  # of the direction of writing
+TURNS = {
+    *"\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+}  # of the direction of writing
 ENDS = " \t\r\n\u00a0" + "".join(sorted(TURNS))  # that are not part of a label
 
 
@@ -60,15 +62,22 @@ def as_settings(radius: object, n_voters: object, max_centroids: object, what: s
         or not radius >= 0.0
         or type(n_voters) is not int
         or not 0 < n_voters < MOST
-        or (max_centroids is not None and (type(max_centroids) is not int or not 0 < max_centroids < MOST))
+        or (
+            max_centroids is not None
+            and (type(max_centroids) is not int or not 0 < max_centroids < MOST)
+        )
     ):
-        raise MemoryFileError(f"{what} goes on with impossible numbers: this was not written by cbcl.")
+        raise MemoryFileError(
+            f"{what} goes on with impossible numbers: this was not written by cbcl."
+        )
     return Settings(radius, n_voters, max_centroids)
 
 
 def as_spread(n: object, total: object, squares: object, what: str) -> Spread:
     """A spread that somebody else may have made."""
-    numbers = [number for number in (total, squares) if isinstance(number, float) and 0.0 <= number < inf]
+    numbers = [
+        number for number in (total, squares) if isinstance(number, float) and 0.0 <= number < inf
+    ]
     if type(n) is not int or not 0 <= n < MOST or len(numbers) < 2:
         raise MemoryFileError(f"{what} has impossible distances: this was not written by cbcl.")
     return Spread(n, *numbers)
@@ -128,12 +137,18 @@ def read_about(value: bytes, path: Path) -> MemoryInfo:
     try:
         about = MemoryInfo(**json.loads(value))
         texts = (about.backbone, about.fingerprint, about.made)
-        if type(about.dimension) is not int or not 0 < about.dimension < 1 << 24 or type(about.private) is not bool:
+        if (
+            type(about.dimension) is not int
+            or not 0 < about.dimension < 1 << 24
+            or type(about.private) is not bool
+        ):
             raise ValueError
         if not all(isinstance(text, str) for text in texts):
             raise ValueError
     except (TypeError, ValueError, RecursionError):
-        raise MemoryFileError(f"{path} is damaged: what it says about itself makes no sense.") from None
+        raise MemoryFileError(
+            f"{path} is damaged: what it says about itself makes no sense."
+        ) from None
     return about
 
 
@@ -150,23 +165,33 @@ def write_stored(label: str, stored: StoredClass) -> tuple[bytes, bytes, bytes, 
 def read_stored(row: tuple[Any, ...], label: str, about: MemoryInfo, what: str) -> StoredClass:
     centroids, counts, spread, found = row
     if checksum(label, centroids, counts, spread) != found:
-        raise MemoryFileError(f"{what} is damaged: forget it and learn it again, or restore a copy of the file.")
+        raise MemoryFileError(
+            f"{what} is damaged: forget it and learn it again, or restore a copy of the file."
+        )
     m = len(counts) // INT64.itemsize
     sizes = (m * about.dimension * FLOAT32.itemsize, m * INT64.itemsize, 24)
     if m < 1 or (len(centroids), len(counts), len(spread)) != sizes:
         raise MemoryFileError(f"{what} has the wrong size: this file was not written by cbcl.")
     concepts = Concepts(
-        read_only(np.frombuffer(centroids, FLOAT32).astype(np.float32, copy=False).reshape(m, about.dimension)),
+        read_only(
+            np.frombuffer(centroids, FLOAT32)
+            .astype(np.float32, copy=False)
+            .reshape(m, about.dimension)
+        ),
         read_only(np.frombuffer(counts, INT64).astype(np.int64, copy=False)),
     )
     counted = int(concepts.counts.min()) > 0 and float(concepts.counts.sum(dtype=np.float64)) < MOST
     if not counted or not np.isfinite(concepts.centroids).all():
-        raise MemoryFileError(f"{what} holds impossible numbers: this file was not written by cbcl.")
+        raise MemoryFileError(
+            f"{what} holds impossible numbers: this file was not written by cbcl."
+        )
     n, total, squares = unpack("<qdd", spread)
     return StoredClass(concepts, as_spread(n, total, squares, what))
 
 
-def write_step(time: str, action: str, about: Mapping[str, object], settings: Settings) -> tuple[Any, ...]:
+def write_step(
+    time: str, action: str, about: Mapping[str, object], settings: Settings
+) -> tuple[Any, ...]:
     """Time, action, about, the settings, checksum."""
     text = json.dumps(about)
     return time, action, text, *settings, _step_checksum(time, action, text, settings)
@@ -177,7 +202,9 @@ def read_step(row: Sequence[Any], what: str) -> tuple[str, str, dict[str, Any], 
     settings = as_settings(radius, n_voters, max_centroids, what)
     about = json.loads(text)
     if _step_checksum(time, action, text, settings) != found or not isinstance(about, dict):
-        raise MemoryFileError(f"{what} is damaged: its history is not what was written. Restore a copy of the file.")
+        raise MemoryFileError(
+            f"{what} is damaged: its history is not what was written. Restore a copy of the file."
+        )
     return time, action, about, settings
 
 
@@ -196,7 +223,9 @@ def read_thumbnail(row: tuple[Any, ...], about: MemoryInfo, what: str) -> Stored
     """Of picture, centroid, rank, JPEG, vector, checksum."""
     number, centroid, rank, jpeg, blob, found = row
     if checksum(jpeg, blob) != found or len(blob) != about.dimension * FLOAT32.itemsize:
-        raise MemoryFileError(f"{what} is damaged: forget the class and learn it again, or restore a copy of the file.")
+        raise MemoryFileError(
+            f"{what} is damaged: forget the class and learn it again, or restore a copy of the file."
+        )
     vector = read_only(np.frombuffer(blob, FLOAT32).astype(np.float32, copy=False))
     if not np.isfinite(vector).all() or centroid < 0 or rank < 0 or len(jpeg) > MAX_JPEG:
         raise MemoryFileError(f"{what} is impossible: this file was not written by cbcl.")

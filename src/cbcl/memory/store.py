@@ -39,7 +39,7 @@ from cbcl.memory.rows import (
     read_stored,
     read_thumbnail,
 )
-from cbcl.memory.transaction import STEP, Step, MemoryState, Transaction, step_of
+from cbcl.memory.transaction import STEP, MemoryState, Step, Transaction, step_of
 
 SHORT_PATIENCE = 5000  # milliseconds to wait for readers, when something is to be gone for good
 
@@ -52,7 +52,9 @@ class GoneError(MemoryFileError):
     """The file that was opened is no longer there."""
 
 
-_ABANDONED: list[object] = []  # connections that must not even be closed: their file's name is another's by now
+_ABANDONED: list[
+    object
+] = []  # connections that must not even be closed: their file's name is another's by now
 _MEMORIES: WeakSet[Memory] = WeakSet()  # all of this process
 
 
@@ -112,10 +114,14 @@ class Memory:
                     self._seen = version, self._look(connection)
             return self._seen[1]
 
-    def load(self, view: MemoryState, labels: Iterable[str] | None = None) -> dict[str, StoredClass]:
+    def load(
+        self, view: MemoryState, labels: Iterable[str] | None = None
+    ) -> dict[str, StoredClass]:
         """What is known of some labels (None: all) in a view."""
         with self._access(self._reading):
-            wanted = view.classes if labels is None else {label: view.classes[label] for label in labels}
+            wanted = (
+                view.classes if labels is None else {label: view.classes[label] for label in labels}
+            )
             for label, row in wanted.items():
                 if row not in self._rows:
                     self._rows[row] = self._stored(row, label, view.about)
@@ -166,7 +172,9 @@ class Memory:
                 opened = connect(self.path)
                 if opened is None:
                     raise self._missing()
-                with closing(opened.connection):  # one of its own, since others want to read meanwhile
+                with closing(
+                    opened.connection
+                ):  # one of its own, since others want to read meanwhile
                     opened.connection.execute("VACUUM INTO ?", (str(making),))
             with explained(path), closing(Memory(making)) as made:
                 with made.writing() as writing:
@@ -188,18 +196,25 @@ class Memory:
         """The examples that are kept of a label, in the order they were learned."""
         return self._examples(view, label, "", "examples.rowid")
 
-    def nearest(self, view: MemoryState, label: str, centroid: int, most: int) -> list[StoredExample]:
+    def nearest(
+        self, view: MemoryState, label: str, centroid: int, most: int
+    ) -> list[StoredExample]:
         """Those of the examples kept of a label that are nearest to one of its centroids, the nearest first."""
         return self._examples(view, label, "AND centroid = ? AND rank < ?", "rank", centroid, most)
 
-    def _examples(self, view: MemoryState, label: str, which: str, order: str, *more: int) -> list[StoredExample]:
+    def _examples(
+        self, view: MemoryState, label: str, which: str, order: str, *more: int
+    ) -> list[StoredExample]:
         with self._access(self._reading):
             rows = self._there().execute(
                 "SELECT picture, centroid, rank, jpeg, vector, checksum FROM examples JOIN pictures USING (picture)"
                 f" WHERE class = ? {which} ORDER BY {order}",
                 (view.classes[label], *more),
             )
-            return [read_thumbnail(row, view.about, f"{self.path}: a thumbnail of {label!r}") for row in rows]
+            return [
+                read_thumbnail(row, view.about, f"{self.path}: a thumbnail of {label!r}")
+                for row in rows
+            ]
 
     def example(self, number: int) -> tuple[str, StoredExample] | None:
         """An example that is kept of a label, and that label; None: there is none of that number, or no longer."""
@@ -214,24 +229,37 @@ class Memory:
                 )
                 .fetchone()
             )
-            return row and (row[0], read_thumbnail(row[1:], about, f"{self.path}: a thumbnail of {row[0]!r}"))
+            return row and (
+                row[0],
+                read_thumbnail(row[1:], about, f"{self.path}: a thumbnail of {row[0]!r}"),
+            )
 
     def albums(self, view: MemoryState, most: int) -> dict[str, ExampleSummary]:
         """How many examples are kept of each label, and the numbers of some to show."""
         with self._access(self._reading):
-            kept = dict(self._there().execute("SELECT class, count(*) FROM examples GROUP BY class"))
+            kept = dict(
+                self._there().execute("SELECT class, count(*) FROM examples GROUP BY class")
+            )
             some: dict[int, list[int]] = {}
             for row, number in self._there().execute(
-                "SELECT class, picture FROM examples WHERE rank < ? ORDER BY rank, centroid", (most,)
+                "SELECT class, picture FROM examples WHERE rank < ? ORDER BY rank, centroid",
+                (most,),
             ):
                 if len(numbers := some.setdefault(row, [])) < most:
                     numbers.append(number)
-        return {label: ExampleSummary(kept.get(row, 0), some.get(row, [])) for label, row in view.classes.items()}
+        return {
+            label: ExampleSummary(kept.get(row, 0), some.get(row, []))
+            for label, row in view.classes.items()
+        }
 
     def history(self) -> list[Step]:
         """What was done, the latest first."""
         with self._access(self._reading):
-            rows = self._there().execute(f"SELECT step, undone, {STEP} FROM steps ORDER BY step DESC").fetchall()
+            rows = (
+                self._there()
+                .execute(f"SELECT step, undone, {STEP} FROM steps ORDER BY step DESC")
+                .fetchall()
+            )
             return [step_of(step, undone, row, self.path) for step, undone, *row in rows]
 
     @contextmanager
@@ -249,7 +277,10 @@ class Memory:
             with _transaction(connection, "IMMEDIATE"):
                 if prepare(connection) and new is not None:
                     for name, value in (("about", new.as_json()), ("backbone", state)):
-                        connection.execute("INSERT INTO memory VALUES (?, ?, ?)", (name, value, checksum(name, value)))
+                        connection.execute(
+                            "INSERT INTO memory VALUES (?, ?, ?)",
+                            (name, value, checksum(name, value)),
+                        )
                 writing = Transaction(connection, self._look(connection), self.path)
                 yield writing
                 writing.sweep()
@@ -271,14 +302,21 @@ class Memory:
             found = (0, 0)
         if found == opened.file:
             return
-        if found == (0, 0):  # moved away or deleted, and nothing else has its name: all can be put into it
+        if found == (
+            0,
+            0,
+        ):  # moved away or deleted, and nothing else has its name: all can be put into it
             with suppress(sqlite3.Error):
                 opened.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._let_go(lock)
-            raise GoneError(f"{self.path} was moved or deleted while it was open. What was learned is in the file.")
+            raise GoneError(
+                f"{self.path} was moved or deleted while it was open. What was learned is in the file."
+            )
         _ABANDONED.append(opened)
         self._lose(lock)
-        raise GoneError(f"{self.path} was replaced while it was open: what was learned last may be lost.")
+        raise GoneError(
+            f"{self.path} was replaced while it was open: what was learned last may be lost."
+        )
 
     def _opened(self) -> sqlite3.Connection | None:
         if self._reader is not None and self._reader.frozen not in (None, state_of(self.path)):
@@ -309,7 +347,9 @@ class Memory:
     def _stored(self, row: int, label: str, about: MemoryInfo) -> StoredClass:
         found = (
             self._there()
-            .execute("SELECT centroids, counts, spread, checksum FROM classes WHERE class = ?", (row,))
+            .execute(
+                "SELECT centroids, counts, spread, checksum FROM classes WHERE class = ?", (row,)
+            )
             .fetchone()
         )
         if found is None:
@@ -318,9 +358,13 @@ class Memory:
 
 
 def read_value(connection: sqlite3.Connection, name: str, path: Path) -> bytes:
-    row = connection.execute("SELECT value, checksum FROM memory WHERE name = ?", (name,)).fetchone()
+    row = connection.execute(
+        "SELECT value, checksum FROM memory WHERE name = ?", (name,)
+    ).fetchone()
     if row is None or checksum(name, row[0]) != row[1]:
-        raise MemoryFileError(f"{path} is damaged: its {name} entry is not what was written. Restore a copy of it.")
+        raise MemoryFileError(
+            f"{path} is damaged: its {name} entry is not what was written. Restore a copy of it."
+        )
     value: bytes = row[0]
     return value
 
@@ -345,7 +389,9 @@ def _before_fork() -> None:
     for memory in _HELD:
         for lock in (memory._writing, memory._reading):
             lock.acquire()
-        if memory._writer is None or not memory._writer.connection.in_transaction:  # else it is this thread's own step
+        if (
+            memory._writer is None or not memory._writer.connection.in_transaction
+        ):  # else it is this thread's own step
             memory._let_go(memory._writing)
             memory._let_go(memory._reading)
 
@@ -364,4 +410,8 @@ def _after_fork_in_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )

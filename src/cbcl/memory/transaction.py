@@ -59,21 +59,29 @@ class Transaction:
         """Say what is being done, before it is done."""
         time = datetime.now(UTC).isoformat(timespec="milliseconds")
         added = self._connection.execute(
-            f"INSERT INTO steps ({STEP}) VALUES (?, ?, ?, ?, ?, ?, ?)", write_step(time, action, about, settings)
+            f"INSERT INTO steps ({STEP}) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            write_step(time, action, about, settings),
         )
         self.step = added.lastrowid or 0
 
     def remembers(self, label: str) -> bool:
         """Whether a label was known in what can still be undone to."""
-        return self._connection.execute("SELECT 1 FROM classes WHERE label = ?", (label,)).fetchone() is not None
+        return (
+            self._connection.execute("SELECT 1 FROM classes WHERE label = ?", (label,)).fetchone()
+            is not None
+        )
 
     def end(self, label: str) -> None:
-        self._connection.execute("UPDATE classes SET until = ? WHERE class = ?", (self.step, self.view.classes[label]))
+        self._connection.execute(
+            "UPDATE classes SET until = ? WHERE class = ?", (self.step, self.view.classes[label])
+        )
 
     def put(self, label: str, stored: StoredClass, thumbnails: Iterable[StoredExample]) -> None:
         """A class as it is from now on, in place of what it was; its examples in the order they were learned."""
         if stored.concepts.centroids.shape[1] != self.view.about.dimension:
-            raise ValueError(f"{label!r} has vectors of another length than {self.view.about.dimension}.")
+            raise ValueError(
+                f"{label!r} has vectors of another length than {self.view.about.dimension}."
+            )
         if label in self.view.classes:
             self.end(label)
         added = self._connection.execute(
@@ -82,7 +90,10 @@ class Transaction:
         )
         self._connection.executemany(
             "INSERT INTO examples VALUES (?, ?, ?, ?)",
-            [(added.lastrowid, one.number or self._add(one), one.centroid, one.rank) for one in thumbnails],
+            [
+                (added.lastrowid, one.number or self._add(one), one.centroid, one.rank)
+                for one in thumbnails
+            ],
         )
 
     def _add(self, picture: StoredExample) -> int | None:
@@ -100,7 +111,9 @@ class Transaction:
         number, undone, *row = found
         step = step_of(number, undone, row, self._path)
         columns = "label, centroids, counts, spread, checksum"
-        for label, *back in self._connection.execute(f"SELECT {columns} FROM classes WHERE until = ?", (step.step,)):
+        for label, *back in self._connection.execute(
+            f"SELECT {columns} FROM classes WHERE until = ?", (step.step,)
+        ):
             try:
                 read_stored(tuple(back), label, self.view.about, label)
             except MemoryFileError as error:
@@ -111,7 +124,9 @@ class Transaction:
         self.begin("undo", {"action": step.action, **step.about}, self.view.settings)
         self._drop("since = ?", step.step)
         self._connection.execute("UPDATE classes SET until = NULL WHERE until = ?", (step.step,))
-        self._connection.execute("UPDATE steps SET undone = ? WHERE step = ?", (self.step, step.step))
+        self._connection.execute(
+            "UPDATE steps SET undone = ? WHERE step = ?", (self.step, step.step)
+        )
         return step
 
     def seal(self) -> None:
@@ -135,7 +150,9 @@ class Transaction:
         ).fetchone()
         if oldest is not None:
             self._drop("until < ?", oldest[0])
-            self._connection.execute("UPDATE steps SET undone = -1 WHERE undone = 0 AND step < ?", oldest)
+            self._connection.execute(
+                "UPDATE steps SET undone = -1 WHERE undone = 0 AND step < ?", oldest
+            )
         self._connection.execute(  # but what learning goes on with must stay
             "DELETE FROM steps WHERE step <= ? AND (undone != 0 OR action = 'undo') AND step !="
             " (SELECT max(step) FROM steps WHERE undone <= 0 AND action != 'undo')",
@@ -144,9 +161,13 @@ class Transaction:
 
     def _drop(self, which: str, step: int) -> None:
         """Delete rows of classes, and the pictures that no other row has."""
-        rows = self._connection.execute(f"SELECT class FROM classes WHERE {which}", (step,)).fetchall()
+        rows = self._connection.execute(
+            f"SELECT class FROM classes WHERE {which}", (step,)
+        ).fetchall()
         for row in rows:
-            pictures = self._connection.execute("SELECT picture FROM examples WHERE class = ?", row).fetchall()
+            pictures = self._connection.execute(
+                "SELECT picture FROM examples WHERE class = ?", row
+            ).fetchall()
             self._connection.execute("DELETE FROM examples WHERE class = ?", row)
             self._connection.executemany(
                 "DELETE FROM pictures WHERE picture = ?1 AND NOT EXISTS (SELECT 1 FROM examples WHERE picture = ?1)",

@@ -65,7 +65,9 @@ def learn(
         with np.errstate(all="ignore"):
             products[:, :m] = block @ centroids[:m].T
             gram = block @ block.T
-        m = absorb(block, products, gram, centroids, counts, squares, len(block), d, m, capacity, radius)
+        m = absorb(
+            block, products, gram, centroids, counts, squares, len(block), d, m, capacity, radius
+        )
         done += len(block)
     return done, m
 
@@ -80,19 +82,23 @@ def absorb(
     b: int,
     d: int,
     m: int,
-    capacity: int,  # noqa: ARG001 (the compiled pass needs it)
+    capacity: int,
     radius: float,
 ) -> int:
     lengths = norms_squared(vectors)
     if not np.isfinite(lengths).all():
         return -1
-    slack = np.empty(m + b)  # a product with x is off by at most |x| slack; infinite where no bound holds
+    slack = np.empty(
+        m + b
+    )  # a product with x is off by at most |x| slack; infinite where no bound holds
     slack[:m] = _slack(squares[:m], d)
     with np.errstate(all="ignore"):  # overflown products are never believed
         for k in range(b):
             x, length = vectors[k], float(lengths[k])
             j, exact = _nearest(x, length, products[k, :m], centroids, squares, slack)
-            if j >= 0 and _is_within(x, length, products[k, j], centroids[j], squares[j], slack[j], exact, radius):
+            if j >= 0 and _is_within(
+                x, length, products[k, j], centroids[j], squares[j], slack[j], exact, radius
+            ):
                 w = float(counts[j])
                 reach = math.sqrt(max(squares[j], length))
                 centroids[j] = (w * centroids[j].astype(np.float64) + x) / (w + 1.0)  # equation 1
@@ -100,7 +106,9 @@ def absorb(
                 squares[j] = norms_squared(centroids[j : j + 1])[0]
                 moved = max(slack[j], float(_slack(lengths[k], d))) + 16.0 * UNIT * reach
                 slack[j] = moved if is_safe(squares[j]) else math.inf
-                products[k + 1 :, j] += (gram[k, k + 1 :] - products[k + 1 :, j]) * np.float32(1.0 / (w + 1.0))
+                products[k + 1 :, j] += (gram[k, k + 1 :] - products[k + 1 :, j]) * np.float32(
+                    1.0 / (w + 1.0)
+                )
             else:
                 centroids[m], counts[m], squares[m] = x, 1, length
                 slack[m] = _slack(lengths[k], d)
@@ -113,14 +121,21 @@ def _slack(squares: Float64s, d: int) -> Float64s:
     return np.where(is_safe(squares), (d + 32) * UNIT * 1.0001 * np.sqrt(squares), math.inf)
 
 
-def _doubt(d: int, length: float, squares: Float64s | np.float64, slack: Float64s | np.float64) -> Float64s:
+def _doubt(
+    d: int, length: float, squares: Float64s | np.float64, slack: Float64s | np.float64
+) -> Float64s:
     """How far |c|^2 / 2 - x.c, in float32, may be from the truth."""
     doubt = math.sqrt(length) * slack + 8.0 * UNIT * squares + rounded_away(d, length)
     return np.where(np.isfinite(slack) & is_safe(np.float64(length)), doubt, math.inf)
 
 
 def _nearest(
-    x: Float32s, length: float, products: Float32s, centroids: Float32s, squares: Float64s, slack: Float64s
+    x: Float32s,
+    length: float,
+    products: Float32s,
+    centroids: Float32s,
+    squares: Float64s,
+    slack: Float64s,
 ) -> tuple[int, float]:
     """The nearest centroid, the first among equals, and its distance where that had to be asked (else -1)."""
     m = len(products)
@@ -149,7 +164,9 @@ def _is_within(
 ) -> bool:
     if exact < 0.0:
         half = 0.5 * (square + length) - float(product)
-        doubt = float(_doubt(len(x), length, np.float64(square), np.float64(slack))) + 1e-9 * (square + length)
+        doubt = float(_doubt(len(x), length, np.float64(square), np.float64(slack))) + 1e-9 * (
+            square + length
+        )
         limit = 0.5 * radius * radius
         if half + doubt < limit * (1.0 - 1e-9):
             return True
@@ -169,12 +186,12 @@ def search(
     found: tuple[Float64s, Int64s, *tuple[object, ...]],
     b: int,
     d: int,
-    every: int,  # noqa: ARG001 (the compiled pass needs it)
+    every: int,
     first: int,
-    m: int,  # noqa: ARG001
+    m: int,
     n: int,
-    room: int,  # noqa: ARG001
-    last: bool,  # noqa: ARG001
+    room: int,
+    last: bool,
 ) -> bool:
     distances, indices = found[0], found[1]
     lengths = norms_squared(vectors)
@@ -182,8 +199,12 @@ def search(
         return False
     near, doubt = scores(products, lengths, d, halves, doubts, blurs)
     with np.errstate(invalid="ignore"):
-        before = 0.5 * (distances**2 - lengths[:, np.newaxis])  # what was measured so far, on the same scale
-        uppers = np.concatenate([before + 1e-6 * (np.abs(before) + lengths[:, np.newaxis]), near + doubt], axis=1)
+        before = 0.5 * (
+            distances**2 - lengths[:, np.newaxis]
+        )  # what was measured so far, on the same scale
+        uppers = np.concatenate(
+            [before + 1e-6 * (np.abs(before) + lengths[:, np.newaxis]), near + doubt], axis=1
+        )
         limits = np.partition(np.where(np.isnan(uppers), math.inf, uppers), n - 1, axis=1)[:, n - 1]
         may_be_near = ~(near - doubt > limits[:, np.newaxis])
     for k in range(b):
@@ -195,11 +216,20 @@ def search(
 
 
 def scores(
-    products: Float32s, lengths: Float64s, d: int, halves: Float32s, doubts: Float32s, blurs: Float32s
+    products: Float32s,
+    lengths: Float64s,
+    d: int,
+    halves: Float32s,
+    doubts: Float32s,
+    blurs: Float32s,
 ) -> tuple[Float64s, Float64s]:
     """|c|^2 / 2 - x.c for each vector and centroid, and how far it may be from the truth: two of (b, m)."""
     spans, rounded = np.arange(len(halves)) // SPAN, rounded_away(d, lengths)
     with np.errstate(all="ignore"):
-        doubt = 1.0001 * np.sqrt(lengths)[:, np.newaxis] * doubts[spans] + blurs[spans] + rounded[:, np.newaxis]
+        doubt = (
+            1.0001 * np.sqrt(lengths)[:, np.newaxis] * doubts[spans]
+            + blurs[spans]
+            + rounded[:, np.newaxis]
+        )
         doubt[~is_safe(lengths)] = math.inf
         return halves.astype(np.float64) - products, doubt

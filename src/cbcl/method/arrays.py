@@ -23,13 +23,17 @@ def as_matrix(vectors: ArrayLike, name: str = "vectors") -> Matrix:
     if array.dtype not in (np.float32, np.float64):
         array = array.astype(np.float64)
     if array.ndim != 2 or 0 in array.shape:
-        raise ValueError(f"{name} must be a matrix, one row a vector: got an array of shape {array.shape}.")
+        raise ValueError(
+            f"{name} must be a matrix, one row a vector: got an array of shape {array.shape}."
+        )
     return array
 
 
 def as_float32(block: Matrix) -> Float32s:
     """A block of vectors as they are learned and compared: float32, one after another in memory."""
-    with np.errstate(over="ignore"):  # too large for float32 is infinite, and the kernels report that
+    with np.errstate(
+        over="ignore"
+    ):  # too large for float32 is infinite, and the kernels report that
         return np.require(block, np.float32, ["C", "A"])
 
 
@@ -40,12 +44,16 @@ def read_only(array: NDArray[Number]) -> NDArray[Number]:
 
 
 def not_finite(name: str) -> ValueError:
-    return ValueError(f"{name} hold NaN, infinity or a number too large for float32: remove or scale such rows.")
+    return ValueError(
+        f"{name} hold NaN, infinity or a number too large for float32: remove or scale such rows."
+    )
 
 
 def as_radius(radius: object) -> float:
     if not isinstance(radius, Real) or isinstance(radius, bool) or not float(radius) >= 0.0:
-        raise ValueError(f"radius={radius!r} is no distance: give a number of at least 0, or math.inf.")
+        raise ValueError(
+            f"radius={radius!r} is no distance: give a number of at least 0, or math.inf."
+        )
     return float(radius)
 
 

@@ -52,14 +52,16 @@ def _merged(concepts: Concepts, n: int, seed: int, weights: Int64s) -> Concepts:
     with one_thread():  # with more, the order of the sums, and so their last bits, would depend on how many there are
         groups = k_means(concepts.centroids, weights, n, seed)
     firsts, order = np.unique(groups, return_index=True)
-    members = [np.flatnonzero(groups == group) for group in firsts[np.argsort(order)]]  # by the first centroid of each
+    members = [
+        np.flatnonzero(groups == group) for group in firsts[np.argsort(order)]
+    ]  # by the first centroid of each
     points = concepts.centroids.astype(np.float64)
     centroids = [np.average(points[some], axis=0, weights=weights[some]) for some in members]
     counts = np.array([concepts.counts[some].sum() for some in members])
     return Concepts(read_only(np.array(centroids, dtype=np.float32)), read_only(counts))
 
 
-def remove(concepts: Concepts, n: int, seed: int) -> Concepts:  # noqa: ARG001 (nothing is drawn)
+def remove(concepts: Concepts, n: int, seed: int) -> Concepts:
     """The first n concepts, the others removed: the paper's ablation "Remove-Centroids", for comparison only.
 
     The vectors behind a removed centroid are counted with the nearest that stays, so that N_y of equation 3 remains.
@@ -112,8 +114,17 @@ def reduce(
     limits = dict(enumerate(sizes))
     limits.update(zip(old, shares([sizes[y] for y in old], max(left, len(old))), strict=True))
     if left < len(old):
-        limits.update(zip(newcomers, shares([sizes[y] for y in newcomers], max_centroids - len(old)), strict=True))
-    return [known if sizes[y] <= limits[y] else shrink(known, limits[y], seed) for y, known in enumerate(concepts)]
+        limits.update(
+            zip(
+                newcomers,
+                shares([sizes[y] for y in newcomers], max_centroids - len(old)),
+                strict=True,
+            )
+        )
+    return [
+        known if sizes[y] <= limits[y] else shrink(known, limits[y], seed)
+        for y, known in enumerate(concepts)
+    ]
 
 
 def shares(sizes: Sequence[int], limit: int) -> list[int]:

@@ -82,7 +82,12 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
 
     @classmethod
     def from_concepts(
-        cls, concepts: Mapping[Any, Concepts], *, radius: float = math.inf, n_voters: int = 1, **params: Any
+        cls,
+        concepts: Mapping[Any, Concepts],
+        *,
+        radius: float = math.inf,
+        n_voters: int = 1,
+        **params: Any,
     ) -> Self:
         """A classifier that knows these concepts, label by label, and goes on learning from there.
 
@@ -104,7 +109,7 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
         with self._unchanged_on_error():
             return self._learn(X, y, afresh=True)
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: object = None) -> Self:  # noqa: ARG002
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: object = None) -> Self:
         """Learn more: labels never seen before, more vectors of known ones, or both; one vector or a million.
 
         `classes` is there because scikit-learn's own incremental learners want it; it is not needed and not used.
@@ -126,7 +131,9 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
     def decision_function(self, X: ArrayLike) -> Float64s:
         """Each label's votes, Pred'(y) of equation 3; with two labels, the second's share of them less the first's."""
         votes = self._votes(X)
-        if votes.shape[1] == 2:  # one number, above 0 for the second label, in the order of its share
+        if (
+            votes.shape[1] == 2
+        ):  # one number, above 0 for the second label, in the order of its share
             lead: Float64s = (votes[:, 1] - votes[:, 0]) / votes.sum(axis=1)
             return lead
         return votes
@@ -187,7 +194,9 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
         options = Options(
             radius=None if _is_auto(self.radius) else as_radius(self.radius),
             n_voters=None if _is_auto(self.n_voters) else as_count(self.n_voters, "n_voters"),
-            max_centroids=None if self.max_centroids is None else as_count(self.max_centroids, "max_centroids"),
+            max_centroids=None
+            if self.max_centroids is None
+            else as_count(self.max_centroids, "max_centroids"),
             seed=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)),
         )
         matrix, targets = validate_data(self, X, y, reset=afresh, dtype=(np.float64, np.float32))
@@ -206,10 +215,21 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
 
     def _checked(self, X: ArrayLike) -> tuple[Matrix, Knowledge]:
         knowledge = self._learned()
-        if type(X) is np.ndarray and X.dtype in (np.float32, np.float64) and not hasattr(self, "feature_names_in_"):
+        if (
+            type(X) is np.ndarray
+            and X.dtype in (np.float32, np.float64)
+            and not hasattr(self, "feature_names_in_")
+        ):
             matrix: Matrix = X
-            if matrix.ndim == 2 and len(matrix) and matrix.shape[1] == knowledge.index.centroids.shape[1]:
-                return matrix, knowledge  # whether its numbers are finite, the search sees without another pass
+            if (
+                matrix.ndim == 2
+                and len(matrix)
+                and matrix.shape[1] == knowledge.index.centroids.shape[1]
+            ):
+                return (
+                    matrix,
+                    knowledge,
+                )  # whether its numbers are finite, the search sees without another pass
         return validate_data(self, X, reset=False, dtype=(np.float64, np.float32)), knowledge
 
     def _votes(self, X: ArrayLike) -> Float64s:

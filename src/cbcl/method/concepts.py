@@ -91,7 +91,8 @@ def join(these: Concepts, those: Concepts, radius: float) -> Concepts:
         if distances[nearest] < radius:
             total = counts[nearest] + count
             mean = (
-                centroids[nearest].astype(np.float64) * counts[nearest] + centroid.astype(np.float64) * count
+                centroids[nearest].astype(np.float64) * counts[nearest]
+                + centroid.astype(np.float64) * count
             ) / total
             centroids[nearest], counts[nearest] = mean.astype(np.float32), total
         else:
@@ -105,7 +106,9 @@ def checked(concepts: Concepts) -> Concepts:
     centroids = as_float32(as_matrix(concepts.centroids, "centroids"))
     counts = np.asarray(concepts.counts, dtype=np.int64)
     if counts.shape != centroids.shape[:1] or counts.min() < 1:
-        raise ValueError(f"there must be a count of at least 1 for each of {len(centroids)} centroids: got {counts}.")
+        raise ValueError(
+            f"there must be a count of at least 1 for each of {len(centroids)} centroids: got {counts}."
+        )
     if not np.isfinite(centroids).all():
         raise not_finite("centroids")
     same = centroids is concepts.centroids and counts is concepts.counts
@@ -148,7 +151,11 @@ class _Growing:
         done = 0
         while done < len(vectors):
             rest = vectors[done:]
-            learned = self._learn_few(rest) if self.m < self.few else self._absorb(rest[: self.plan.blas_rows])
+            learned = (
+                self._learn_few(rest)
+                if self.m < self.few
+                else self._absorb(rest[: self.plan.blas_rows])
+            )
             if self.m < 0:
                 raise not_finite("vectors")
             done += learned
@@ -157,7 +164,9 @@ class _Growing:
         self._make_room(min(len(vectors), self.few))
         b, d = vectors.shape
         state = (self.centroids, self.counts, self.squares)
-        learned, self.m = self.plan.kernel.learn(vectors, *state, b, d, self.m, len(self.counts), self.few, self.radius)
+        learned, self.m = self.plan.kernel.learn(
+            vectors, *state, b, d, self.m, len(self.counts), self.few, self.radius
+        )
         return learned
 
     def _absorb(self, block: Float32s) -> int:
@@ -171,7 +180,9 @@ class _Growing:
             np.matmul(block, self.centroids[: self.m].T, out=products[:, : self.m])
             gram = block @ block.T  # (b, b)
         state = (self.centroids, self.counts, self.squares)
-        self.m = self.plan.kernel.absorb(block, products, gram, *state, b, d, self.m, len(self.counts), self.radius)
+        self.m = self.plan.kernel.absorb(
+            block, products, gram, *state, b, d, self.m, len(self.counts), self.radius
+        )
         return b
 
     def _make_room(self, more: int) -> None:
@@ -183,7 +194,9 @@ class _Growing:
             self.squares = _grown(self.squares, self.m, capacity)
 
     def concepts(self) -> Concepts:
-        return Concepts(read_only(self.centroids[: self.m].copy()), read_only(self.counts[: self.m].copy()))
+        return Concepts(
+            read_only(self.centroids[: self.m].copy()), read_only(self.counts[: self.m].copy())
+        )
 
 
 def _grown(array: NDArray[Number], used: int, capacity: int) -> NDArray[Number]:

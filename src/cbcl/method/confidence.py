@@ -40,7 +40,9 @@ class Spread:
 NOTHING = Spread()
 
 
-def spread_of(vectors: Float32s, radius: float, known: Concepts | None = None, spread: Spread = NOTHING) -> Spread:
+def spread_of(
+    vectors: Float32s, radius: float, known: Concepts | None = None, spread: Spread = NOTHING
+) -> Spread:
     """How far each of these vectors is from what was known of its class before it came, one after another.
 
     A mean of w vectors is itself off by a w-th part of their variance: the distance is divided by sqrt(1 + 1 / w).
@@ -102,7 +104,9 @@ def half_way(index: Index) -> float:
         search = Search(index, n)
         found = search.nearest(index.centroids[some[left]], search.n)
         others = index.owners[found.indices] != index.owners[some[left]][:, np.newaxis]
-        nearest = np.take_along_axis(found.distances, others.argmax(axis=1)[:, np.newaxis], axis=1)[:, 0]
+        nearest = np.take_along_axis(found.distances, others.argmax(axis=1)[:, np.newaxis], axis=1)[
+            :, 0
+        ]
         apart[left] = np.where(others.any(axis=1), nearest, np.nan)
     lengths = np.sqrt(norms_squared(index.centroids[some]))
     seen = ~np.isnan(apart) & (lengths > 0.0)  # some have too many of their own class around them
@@ -138,7 +142,11 @@ def confidences(distances: Float64s, length: float, scale: Scale) -> Float64s:
     >>> confidences(np.array([1.0, 1.1, 2.0]), 2.0, Scale(usual=0.5, limit=1.0)).round(3).tolist()
     [0.953, 0.047, 0.0]
     """
-    behind = (distances - distances[0]) / (length * scale.usual) if length > 0.0 else distances - distances[0]
+    behind = (
+        (distances - distances[0]) / (length * scale.usual)
+        if length > 0.0
+        else distances - distances[0]
+    )
     shares: Float64s = np.exp(-SHARPNESS * behind)
     shares /= shares.sum()
     return shares

@@ -42,7 +42,9 @@ def k_means(points: Float32s, weights: Int64s, n: int, seed: int) -> Int64s:
         if (groups == before).all():
             break
     present = len(np.unique(groups))
-    if present < n and present < len(np.unique(points, axis=0)):  # points that float32 takes for one, beside a far one
+    if present < n and present < len(
+        np.unique(points, axis=0)
+    ):  # points that float32 takes for one, beside a far one
         return _by_library(points, weights, n, seed)
     return groups
 
@@ -76,7 +78,9 @@ def _step(products: Float32s, shares: Float64s, groups: Int64s, n: int) -> Int64
 
 
 def _by_library(points: Float32s, weights: Int64s, n: int, seed: int) -> Int64s:
-    from sklearn.cluster import KMeans  # loading scikit-learn takes most of a second, so only where it is needed
+    from sklearn.cluster import (
+        KMeans,
+    )  # loading scikit-learn takes most of a second, so only where it is needed
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings():

@@ -21,8 +21,12 @@ from cbcl.method.search import Index, Search, in_blocks
 from cbcl.method.tuning import MANY, ClassRows, Tuning, are_many, choose, widened
 from cbcl.method.voting import block_votes, inverse
 
-Choose: TypeAlias = Callable[[Matrix, Sequence[ClassRows], Tuning | None, int], Tuning]  # the tuning before, and a seed
-Cluster: TypeAlias = Callable[[Matrix, Int64s, float, Concepts | None], Concepts]  # rows, radius, what is known
+Choose: TypeAlias = Callable[
+    [Matrix, Sequence[ClassRows], Tuning | None, int], Tuning
+]  # the tuning before, and a seed
+Cluster: TypeAlias = Callable[
+    [Matrix, Int64s, float, Concepts | None], Concepts
+]  # rows, radius, what is known
 Widen: TypeAlias = Callable[
     [Matrix, Sequence[ClassRows], float, int], float
 ]  # the radius, and how many centroids at most
@@ -46,7 +50,9 @@ class Options(NamedTuple):
     max_centroids: int | None = None
     seed: int = 0
 
-    def choose(self, matrix: Matrix, lessons: Sequence[ClassRows], before: Tuning | None, seed: int) -> Tuning:
+    def choose(
+        self, matrix: Matrix, lessons: Sequence[ClassRows], before: Tuning | None, seed: int
+    ) -> Tuning:
         """The radius and the number of voters: what is given, and the rest chosen for these lessons."""
         n_voters = self.n_voters
         if n_voters is None and self.max_centroids is not None:
@@ -87,14 +93,18 @@ class Knowledge:
     def without(self, label: Hashable) -> Knowledge | None:
         """What would be known had that label never been learned (unless room was made for it); None: nothing."""
         if label not in self.concepts:
-            raise ValueError(f"{label!r} cannot be forgotten: the known labels are {list(self.concepts)}.")
+            raise ValueError(
+                f"{label!r} cannot be forgotten: the known labels are {list(self.concepts)}."
+            )
         rest = {known: concepts for known, concepts in self.concepts.items() if known != label}
         return Knowledge(rest, self.radius, self.n_voters) if rest else None
 
     def winners(self, matrix: Matrix, vote: Vote = block_votes) -> Int64s:
         """The number of each vector's class: (q,)."""
         winners = np.empty(len(matrix), dtype=np.int64)
-        for rows, found in in_blocks(matrix, self.index, self.n_voters, partial(_block_winners, vote)):
+        for rows, found in in_blocks(
+            matrix, self.index, self.n_voters, partial(_block_winners, vote)
+        ):
             winners[rows] = found
         return winners
 
@@ -115,10 +125,14 @@ class Knowledge:
         return Evidence(self.classes[owners], distances, weights, indices)
 
 
-def learn(before: Knowledge | None, matrix: Matrix, targets: NDArray[Any], options: Options) -> Knowledge:
+def learn(
+    before: Knowledge | None, matrix: Matrix, targets: NDArray[Any], options: Options
+) -> Knowledge:
     """What is known after these vectors and their labels, on top of what was known before."""
     parts = Parts(options.choose, widened if options.radius is None else as_given, cluster, merge)
-    return learn_by(parts, before, matrix, targets, max_centroids=options.max_centroids, seed=options.seed)
+    return learn_by(
+        parts, before, matrix, targets, max_centroids=options.max_centroids, seed=options.seed
+    )
 
 
 def learn_by(
@@ -133,23 +147,34 @@ def learn_by(
     """`learn`, made of these parts."""
     known = {} if before is None else before.concepts
     lessons = _lessons(targets, known)
-    tuning = None if before is None or _is_open(before, lessons) else Tuning(before.radius, before.n_voters)
+    tuning = (
+        None
+        if before is None or _is_open(before, lessons)
+        else Tuning(before.radius, before.n_voters)
+    )
     radius, n_voters = parts.choose(matrix, [*lessons.values()], tuning, seed)
     within = radius
     if max_centroids is not None:
         others = [len(concepts.counts) for label, concepts in known.items() if label not in lessons]
         share = max_centroids * len(lessons) // (len(lessons) + len(others))
-        within = parts.widen(matrix, [*lessons.values()], radius, max(share, max_centroids - sum(others)))
-    learned = {label: parts.cluster(matrix, lesson.rows, within, lesson.known) for label, lesson in lessons.items()}
+        within = parts.widen(
+            matrix, [*lessons.values()], radius, max(share, max_centroids - sum(others))
+        )
+    learned = {
+        label: parts.cluster(matrix, lesson.rows, within, lesson.known)
+        for label, lesson in lessons.items()
+    }
     everything = dict(sorted({**known, **learned}.items()))
     if max_centroids is not None:
         new = {number for number, label in enumerate(everything) if label in learned}
-        fewer = reduce([*everything.values()], max_centroids, new=new, seed=seed, shrink=parts.shrink)
+        fewer = reduce(
+            [*everything.values()], max_centroids, new=new, seed=seed, shrink=parts.shrink
+        )
         everything = dict(zip(everything, fewer, strict=True))
     return Knowledge(everything, radius, n_voters)
 
 
-def as_given(matrix: Matrix, lessons: Sequence[ClassRows], radius: float, most: int) -> float:  # noqa: ARG001
+def as_given(matrix: Matrix, lessons: Sequence[ClassRows], radius: float, most: int) -> float:
     """The radius as it was given, however many centroids that makes."""
     return radius
 
@@ -170,10 +195,17 @@ def _lessons(targets: NDArray[Any], known: dict[Any, Concepts]) -> dict[Any, Cla
     """The rows to learn, label by label, each in the order given; with what is known of that label."""
     if targets.dtype.kind == "f" and (fractions := targets[targets != np.floor(targets)]).size:
         # scikit-learn's own check also warns of many classes with few examples each, which is what this is for.
-        raise ValueError(f"Unknown label type: labels are names or whole numbers, but {fractions[0]} is neither.")
+        raise ValueError(
+            f"Unknown label type: labels are names or whole numbers, but {fractions[0]} is neither."
+        )
     kinds = {isinstance(label, str): label for label in [*known, *dict.fromkeys(targets.tolist())]}
     if len(kinds) > 1:
-        raise ValueError(f"labels must be of one kind, but {kinds[True]!r} is a string and {kinds[False]!r} is not.")
+        raise ValueError(
+            f"labels must be of one kind, but {kinds[True]!r} is a string and {kinds[False]!r} is not."
+        )
     labels, codes = np.unique(targets, return_inverse=True)
     rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
-    return {label: ClassRows(some, known.get(label)) for label, some in zip(labels.tolist(), rows, strict=True)}
+    return {
+        label: ClassRows(some, known.get(label))
+        for label, some in zip(labels.tolist(), rows, strict=True)
+    }

@@ -19,7 +19,7 @@ from cbcl.machine import blas_threads, one_thread
 from cbcl.method import _numpy_kernel
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix, as_float32, not_finite, read_only
 from cbcl.method.concepts import Concepts
-from cbcl.method.kernel import KERNEL, NUMPY, SearchState, Kernel
+from cbcl.method.kernel import KERNEL, NUMPY, Kernel, SearchState
 
 Result = TypeVar("Result")
 
@@ -37,7 +37,9 @@ class Index:
             raise ValueError("there is nothing to vote: give the concepts of at least one class.")
         widths = {known.centroids.shape[1] for known in concepts}
         if len(widths) > 1:
-            raise ValueError(f"the classes have centroids of {sorted(widths)} features: all must have as many.")
+            raise ValueError(
+                f"the classes have centroids of {sorted(widths)} features: all must have as many."
+            )
         self.concepts = tuple(concepts)
 
     def __reduce__(self) -> tuple[type[Index], tuple[tuple[Concepts, ...]]]:
@@ -53,7 +55,9 @@ class Index:
 
     @cached_property
     def owners(self) -> Int64s:  # (m,), the number of each centroid's class
-        return np.repeat(np.arange(len(self.concepts)), [len(known.counts) for known in self.concepts])
+        return np.repeat(
+            np.arange(len(self.concepts)), [len(known.counts) for known in self.concepts]
+        )
 
     @cached_property
     def sizes(self) -> Int64s:  # (t,), N_y
@@ -135,7 +139,9 @@ class Search:
         for first, products, bounds in self._tiles(block):
             m = products.shape[1]
             sizes = (b, self.d, self.m, first, m, n, room)
-            if not kernel.search(block, products, self.index.centroids, *bounds, found, *sizes, first + m == self.m):
+            if not kernel.search(
+                block, products, self.index.centroids, *bounds, found, *sizes, first + m == self.m
+            ):
                 raise not_finite("vectors")
         return Voters(found.indices, found.distances)
 
@@ -150,7 +156,9 @@ class Search:
                 may_be_far = ~(scores + doubt < limits[:, np.newaxis])
             for k, far in enumerate(may_be_far):
                 centroids = self.index.centroids[first + np.flatnonzero(far)]
-                farthest[k] = max(farthest[k], _numpy_kernel.distances_between(block[k], centroids).max())
+                farthest[k] = max(
+                    farthest[k], _numpy_kernel.distances_between(block[k], centroids).max()
+                )
         return farthest
 
     def _tiles(self, block: Float32s) -> Iterator[tuple[int, Float32s, Bounds]]:
@@ -173,7 +181,9 @@ def nearest(search: Search, block: Float32s) -> Voters:
 
 
 def _digest(vector: Float32s) -> bytes:
-    return blake2b((vector + np.float32(0.0)).tobytes(), digest_size=16).digest()  # -0 and 0 are the same number
+    return blake2b(
+        (vector + np.float32(0.0)).tobytes(), digest_size=16
+    ).digest()  # -0 and 0 are the same number
 
 
 def in_blocks(

@@ -29,7 +29,9 @@ MAX_VOTERS = 10
 FOLDS = 5
 MAX_ROWS = 10_000  # vectors to validate with, at most: the work grows with their square
 MAX_CLASSES = 100  # to validate with, at most
-MAX_ASKED = 2000  # vectors to ask about, as long as there is a whole fold: the rest is learned from only
+MAX_ASKED = (
+    2000  # vectors to ask about, as long as there is a whole fold: the rest is learned from only
+)
 
 Hits: TypeAlias = NDArray[np.bool_]  # (q,), which of the vectors were labelled rightly
 
@@ -68,9 +70,14 @@ def tune(classes: Sequence[ArrayLike], *, seed: int = 0) -> Tuning:
         raise ValueError("there is nothing to tune: give the vectors of at least one class.")
     matrices = [as_matrix(vectors) for vectors in classes]
     if len(widths := {matrix.shape[1] for matrix in matrices}) > 1:
-        raise ValueError(f"the classes have vectors of {sorted(widths)} features: all must have as many.")
+        raise ValueError(
+            f"the classes have vectors of {sorted(widths)} features: all must have as many."
+        )
     ends = np.cumsum([len(matrix) for matrix in matrices])
-    lessons = [ClassRows(np.arange(end - len(matrix), end)) for end, matrix in zip(ends, matrices, strict=True)]
+    lessons = [
+        ClassRows(np.arange(end - len(matrix), end))
+        for end, matrix in zip(ends, matrices, strict=True)
+    ]
     return choose(np.concatenate(matrices), lessons, None, seed)
 
 
@@ -98,12 +105,16 @@ def choose(
         kept = kept._replace(radius=_usual_radius(matrix, lessons, unit))
     if len(lessons) < 2:
         return kept  # there is nothing to confuse it with
-    radii = {kept.radius} if radius is not None else {kept.radius, *(s and s * unit for s in SCALES)}
+    radii = (
+        {kept.radius} if radius is not None else {kept.radius, *(s and s * unit for s in SCALES)}
+    )
     counts = [*range(1, MAX_VOTERS + 1)] if n_voters is None else [n_voters]
     if len(radii) == len(counts) == 1:
         return kept
     hits = _cross_validate(matrix, lessons, sorted(radii, reverse=True), counts, seed)
-    best = max(hits, key=lambda tuning: hits[tuning].mean())  # the largest radius and fewest voters among equals
+    best = max(
+        hits, key=lambda tuning: hits[tuning].mean()
+    )  # the largest radius and fewest voters among equals
     return best if _is_better(hits[best], hits[kept]) else kept
 
 
@@ -124,10 +135,14 @@ def widened(matrix: Matrix, lessons: Sequence[ClassRows], radius: float, most: i
     """The radius, or the smallest larger one with which the lessons make no more centroids than that, or about."""
     if _centroids(matrix, lessons, radius) <= most:
         return radius
-    return _smallest(matrix, lessons, radius, max(2.0 * radius, 2.0 * spread(matrix, lessons)), most)
+    return _smallest(
+        matrix, lessons, radius, max(2.0 * radius, 2.0 * spread(matrix, lessons)), most
+    )
 
 
-def _smallest(matrix: Matrix, lessons: Sequence[ClassRows], low: float, high: float, most: int) -> float:
+def _smallest(
+    matrix: Matrix, lessons: Sequence[ClassRows], low: float, high: float, most: int
+) -> float:
     """The smallest radius above `low` that makes no more centroids than that; `high` is taken to be large enough."""
     for _ in range(STEPS):
         middle = (low + high) / 2.0
@@ -155,7 +170,9 @@ def _sampled(lessons: Sequence[ClassRows], seed: int) -> Sequence[ClassRows]:
 def _is_better(these: Hits, those: Hits) -> bool:
     """Whether these hits are more than those, beyond doubt."""
     better, worse = int(np.sum(these & ~those)), int(np.sum(those & ~these))
-    return better - worse > SURE * math.sqrt(better + worse + 1)  # one more: that nothing differs is no certainty
+    return better - worse > SURE * math.sqrt(
+        better + worse + 1
+    )  # one more: that nothing differs is no certainty
 
 
 def spread(matrix: Matrix, lessons: Sequence[ClassRows]) -> float:
@@ -163,8 +180,12 @@ def spread(matrix: Matrix, lessons: Sequence[ClassRows]) -> float:
     total, count = 0.0, 0
     for rows, _ in lessons:
         if len(rows) > 1:
-            mean = sum(matrix[some].sum(axis=0, dtype=np.float64) for some in _chunks(rows)) / len(rows)
-            distances = sum(np.linalg.norm(matrix[some] - mean, axis=1).sum() for some in _chunks(rows))
+            mean = sum(matrix[some].sum(axis=0, dtype=np.float64) for some in _chunks(rows)) / len(
+                rows
+            )
+            distances = sum(
+                np.linalg.norm(matrix[some] - mean, axis=1).sum() for some in _chunks(rows)
+            )
             # k vectors are closer to their own mean than to the true one, by this factor.
             total += distances * math.sqrt(len(rows) / (len(rows) - 1))
             count += len(rows)
@@ -186,11 +207,16 @@ def _cross_validate(
     for fold in range(last):
         pairs = [*zip(lessons, folds, strict=True)]
         asked = np.concatenate([lesson.rows[numbers == fold] for lesson, numbers in pairs])
-        truth = np.repeat(np.arange(len(lessons)), [int(np.sum(numbers == fold)) for numbers in folds])
+        truth = np.repeat(
+            np.arange(len(lessons)), [int(np.sum(numbers == fold)) for numbers in folds]
+        )
         saturated = False  # every vector is its own centroid already: smaller radii change nothing
         for radius in radii:
             if not saturated:
-                learned = [cluster(matrix, lesson.rows[numbers != fold], radius, None) for lesson, numbers in pairs]
+                learned = [
+                    cluster(matrix, lesson.rows[numbers != fold], radius, None)
+                    for lesson, numbers in pairs
+                ]
                 saturated = all(len(known.counts) == known.size for known in learned)
                 winners = _winners(matrix, asked, Index(learned), sizes, counts)
             for n in counts:
@@ -198,14 +224,18 @@ def _cross_validate(
     return {tuning: np.concatenate(found) for tuning, found in hits.items()}
 
 
-def _winners(matrix: Matrix, rows: Int64s, index: Index, sizes: Int64s, counts: Sequence[int]) -> dict[int, Int64s]:
+def _winners(
+    matrix: Matrix, rows: Int64s, index: Index, sizes: Int64s, counts: Sequence[int]
+) -> dict[int, Int64s]:
     """For each number of voters, the class that each of the rows is given."""
     search = Search(index, max(counts))
     winners: dict[int, list[Int64s]] = {n: [] for n in counts}
     for some in _chunks(rows):
         voters = search.nearest(as_float32(matrix[some]), search.n)
         for n in counts:
-            votes = tally(Voters(voters.indices[:, :n], voters.distances[:, :n]), index.owners, sizes)
+            votes = tally(
+                Voters(voters.indices[:, :n], voters.distances[:, :n]), index.owners, sizes
+            )
             winners[n].append(votes.argmax(axis=1))
     return {n: np.concatenate(parts) for n, parts in winners.items()}
 

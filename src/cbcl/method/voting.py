@@ -59,7 +59,9 @@ def _all_votes(
     matrix, index = as_matrix(vectors), Index([checked(known) for known in concepts])
     n = as_count(n_voters, "n_voters")
     if matrix.shape[1] != index.centroids.shape[1]:
-        raise ValueError(f"vectors have {matrix.shape[1]} features, but the concepts have {index.centroids.shape[1]}.")
+        raise ValueError(
+            f"vectors have {matrix.shape[1]} features, but the concepts have {index.centroids.shape[1]}."
+        )
     votes = np.empty((len(matrix), len(concepts)))
     for rows, found in in_blocks(matrix, index, n, block_vote):
         votes[rows] = found
@@ -76,7 +78,9 @@ def tally(voters: Voters, owners: Int64s, sizes: Int64s) -> Float64s:
     votes = _add_up(voters, inverse(voters.distances), owners, sizes)
     rows, columns = np.nonzero(voters.distances == 0.0)
     coincident = owners[voters.indices[rows, columns]]
-    votes[rows, coincident] = COINCIDENT * (1.0 / sizes[coincident])  # once a class, however many coincide
+    votes[rows, coincident] = COINCIDENT * (
+        1.0 / sizes[coincident]
+    )  # once a class, however many coincide
     return votes
 
 

@@ -64,7 +64,11 @@ class Answer(NamedTuple):
     def as_dict(self) -> dict[str, Any]:
         """For JSON: photo, label (None: unknown), confidence, strangeness and ranking."""
         ranking = [
-            {"label": guess.label, "confidence": _short(guess.confidence), "distance": _short(guess.distance)}
+            {
+                "label": guess.label,
+                "confidence": _short(guess.confidence),
+                "distance": _short(guess.distance),
+            }
             for guess in self.ranking
         ]
         return {
@@ -96,10 +100,19 @@ def answers(matrix: Float32s, knowledge: Knowledge, scale: Scale) -> list[Answer
         behind = int(knowledge.index.counts[indices[row, 0]])
         strangeness = float(distances[row, 0]) / (length or 1.0) * shrinkage(behind) / scale.limit
         known = familiarity(strangeness)
-        ranking = _ranking(indices[row], distances[row], votes[row], knowledge, scale, length, known)
-        voters = zip(evidence.centroids[row], evidence.distances[row], evidence.weights[row], strict=True)
-        reasons = tuple(_reason(knowledge, int(voter), float(apart), float(weight)) for voter, apart, weight in voters)
-        label, sure = (None, 1.0 - known) if strangeness > 1.0 else (ranking[0].label, ranking[0].confidence)
+        ranking = _ranking(
+            indices[row], distances[row], votes[row], knowledge, scale, length, known
+        )
+        voters = zip(
+            evidence.centroids[row], evidence.distances[row], evidence.weights[row], strict=True
+        )
+        reasons = tuple(
+            _reason(knowledge, int(voter), float(apart), float(weight))
+            for voter, apart, weight in voters
+        )
+        label, sure = (
+            (None, 1.0 - known) if strangeness > 1.0 else (ranking[0].label, ranking[0].confidence)
+        )
         made.append(Answer(label, sure, ranking[:MAX_GUESSES], reasons, strangeness))
     return made
 
@@ -118,10 +131,13 @@ def _ranking(
     numbers, apart = owners[firsts], distances[firsts]  # the classes near, the nearest first
     shares = known * confidences(apart, length, scale)
     winner = votes.argmax()  # the first among equals, as for the estimator
-    order = sorted(range(len(numbers)), key=lambda i: (numbers[i] != winner, -votes[numbers[i]], apart[i]))
+    order = sorted(
+        range(len(numbers)), key=lambda i: (numbers[i] != winner, -votes[numbers[i]], apart[i])
+    )
     labels = [*knowledge.concepts]
     return tuple(
-        Guess(labels[numbers[i]], float(share), float(apart[i])) for i, share in zip(order, shares, strict=True)
+        Guess(labels[numbers[i]], float(share), float(apart[i]))
+        for i, share in zip(order, shares, strict=True)
     )
 
 
@@ -129,7 +145,9 @@ def _reason(knowledge: Knowledge, centroid: int, distance: float, weight: float)
     owner = int(knowledge.index.owners[centroid])
     first = int(np.searchsorted(knowledge.index.owners, owner))
     label = [*knowledge.concepts][owner]
-    return Reason(label, distance, weight, int(knowledge.index.counts[centroid]), (), centroid - first)
+    return Reason(
+        label, distance, weight, int(knowledge.index.counts[centroid]), (), centroid - first
+    )
 
 
 def _short(number: float) -> float:

@@ -70,7 +70,9 @@ def merge(memory: Memory, label: str, into: str) -> None:
         writing.begin("merge", {"label": label, "into": into}, writing.view.settings)
         both = memory.load(writing.view, [label, into])
         stored = _joined(both[into], both[label], writing.view.settings.radius)
-        pictures = [picture for one in (into, label) for picture in shown(memory, writing.view, one)]
+        pictures = [
+            picture for one in (into, label) for picture in shown(memory, writing.view, one)
+        ]
         writing.put(into, stored, select(pictures, stored.concepts))
         writing.end(label)
 
@@ -98,15 +100,21 @@ def read(path: Path) -> ForeignMemory:
             classes, state = other.load(view), other.backbone_state()
             thumbnails = {label: other.thumbnails(view, label) for label in classes}
             if any(as_label(label) != label for label in classes):
-                raise MemoryFileError(f"{path} has labels that cannot be: it was not written by cbcl.")
+                raise MemoryFileError(
+                    f"{path} has labels that cannot be: it was not written by cbcl."
+                )
         except (TypeError, OverflowError, LabelError) as error:
-            raise MemoryFileError(f"{path} holds what cannot be: it was not written by cbcl.") from error
+            raise MemoryFileError(
+                f"{path} holds what cannot be: it was not written by cbcl."
+            ) from error
     if not classes:
         raise MemoryFileError(f"{path} knows nothing: there is nothing to take over.")
     return ForeignMemory(view, classes, thumbnails, state)
 
 
-def adopt(memory: Memory, theirs: ForeignMemory, *, private: bool, max_centroids: int | None) -> ImportResult:
+def adopt(
+    memory: Memory, theirs: ForeignMemory, *, private: bool, max_centroids: int | None
+) -> ImportResult:
     """All of that, beside what is known; where nothing is, a memory like that one."""
     about = replace(theirs.view.about, private=theirs.view.about.private or private)
     with memory.writing(about, theirs.state) as writing:
@@ -120,7 +128,8 @@ def adopt(memory: Memory, theirs: ForeignMemory, *, private: bool, max_centroids
             pictures = shown(memory, ours, label) if label in known else []
             if not ours.about.private:
                 pictures += [
-                    ExampleCandidate(one._replace(number=0), one.vector) for one in theirs.thumbnails.get(label, [])
+                    ExampleCandidate(one._replace(number=0), one.vector)
+                    for one in theirs.thumbnails.get(label, [])
                 ]
             writing.put(label, stored, select(pictures, stored.concepts))
     added = [label for label in theirs.classes if label not in known]
@@ -139,13 +148,19 @@ def _joined(these: StoredClass, those: StoredClass, radius: float) -> StoredClas
     return StoredClass(join(these.concepts, those.concepts, radius), these.spread + those.spread)
 
 
-def _together(known: dict[str, StoredClass], new: dict[str, StoredClass], settings: Settings) -> dict[str, StoredClass]:
+def _together(
+    known: dict[str, StoredClass], new: dict[str, StoredClass], settings: Settings
+) -> dict[str, StoredClass]:
     """The classes that change when others join them, as they are then."""
-    joined = {label: _joined(known[label], new[label], settings.radius) for label in new if label in known}
+    joined = {
+        label: _joined(known[label], new[label], settings.radius) for label in new if label in known
+    }
     everything = dict(sorted({**known, **new, **joined}.items()))
     if settings.max_centroids is not None:
         numbers = {number for number, label in enumerate(everything) if label in new}
-        fewer = reduce([one.concepts for one in everything.values()], settings.max_centroids, new=numbers)
+        fewer = reduce(
+            [one.concepts for one in everything.values()], settings.max_centroids, new=numbers
+        )
         everything = {
             label: stored._replace(concepts=concepts)
             for (label, stored), concepts in zip(everything.items(), fewer, strict=True)

@@ -29,7 +29,9 @@ from cbcl.vision.decoding import Identity, find, load, name_of
 from cbcl.vision.extraction import Progress, cores, extract
 from cbcl.vision.vector_cache import VectorCache
 
-BackboneSpec: TypeAlias = str | os.PathLike[str] | Callable[[Sequence[Any]], ArrayLike] | Backbone | Fittable
+BackboneSpec: TypeAlias = (
+    str | os.PathLike[str] | Callable[[Sequence[Any]], ArrayLike] | Backbone | Fittable
+)
 OnBroken: TypeAlias = Literal["raise", "report"]  # what to do about a picture that cannot be read
 
 MAX_FITTED = 500  # pictures that a backbone is shown which must see some first
@@ -41,7 +43,9 @@ _DECODING = BoundedSemaphore(cores())  # pictures at a time, whoever looks
 class Embedder:
     """The backbone of a memory, chosen when it is first needed."""
 
-    def __init__(self, memory: Memory, given: BackboneSpec | None, *, private: bool, cache: bool) -> None:
+    def __init__(
+        self, memory: Memory, given: BackboneSpec | None, *, private: bool, cache: bool
+    ) -> None:
         self._memory, self._private, self._cached = memory, private, cache
         self._given = None if given is None else load_backbone(given)
         self._backbone: Backbone | None = None
@@ -56,7 +60,9 @@ class Embedder:
     def sources(self, things: Any) -> list[Any]:
         """What is meant by a file, a folder, a pattern, bytes, an array, or a list of these, one by one."""
         takes_pictures = (self._given or self.backbone()).at_least is not None
-        return pictures_in(things, self._memory.own_files()) if takes_pictures else _things_in(things)
+        return (
+            pictures_in(things, self._memory.own_files()) if takes_pictures else _things_in(things)
+        )
 
     def backbone(self, sources: Sequence[Any] = ()) -> Backbone:
         """The backbone; one that must see pictures first is shown these."""
@@ -66,13 +72,19 @@ class Embedder:
             return self._backbone
 
     def see(
-        self, sources: Sequence[Any], *, broken: OnBroken = "raise", progress: Progress | None = None
+        self,
+        sources: Sequence[Any],
+        *,
+        broken: OnBroken = "raise",
+        progress: Progress | None = None,
     ) -> list[Float32s | PictureError]:
         """The vector of each source, in their order, or what is wrong with it."""
         backbone = self.backbone(sources)
         for source in sources:
             if isinstance(source, EmbeddedPicture) and source.fingerprint != backbone.fingerprint:
-                raise PictureError(f"a picture was looked at through another backbone than {backbone.name}.")
+                raise PictureError(
+                    f"a picture was looked at through another backbone than {backbone.name}."
+                )
         about = self._memory.view().about if self._memory.exists() else None
         if about is not None:
             self.check(about)
@@ -82,8 +94,13 @@ class Embedder:
             self._cache = VectorCache(backbone.fingerprint)
         with one_thread() if backbone.threads else nullcontext():  # a picture a thread is enough
             new = [source for source in sources if not isinstance(source, EmbeddedPicture)]
-            extracted = iter(extract(backbone, new, cache=self._cache if cached else None, progress=progress))
-        found = [source.vector if isinstance(source, EmbeddedPicture) else next(extracted) for source in sources]
+            extracted = iter(
+                extract(backbone, new, cache=self._cache if cached else None, progress=progress)
+            )
+        found = [
+            source.vector if isinstance(source, EmbeddedPicture) else next(extracted)
+            for source in sources
+        ]
         for result in found:
             if isinstance(result, PictureError):
                 if broken == "raise":
@@ -93,7 +110,11 @@ class Embedder:
         return found
 
     def look(
-        self, sources: Sequence[Any], *, broken: OnBroken = "raise", progress: Progress | None = None
+        self,
+        sources: Sequence[Any],
+        *,
+        broken: OnBroken = "raise",
+        progress: Progress | None = None,
     ) -> list[EmbeddedPicture | PictureError]:
         """Each source, decoded once: its vector and a small picture, or what is wrong with it."""
         if not self._memory.exists() and isinstance(self._given, Fittable):
@@ -106,14 +127,20 @@ class Embedder:
             seeing = backbone.on_all_cores if isinstance(backbone, Network) else backbone
             return self._gathered(iter([self._seen(seeing, sources[0], 0)]), 1, broken, progress)
         with ThreadPoolExecutor(cores() if backbone.threads else 1) as executor:
-            looking = executor.map(lambda number: self._seen(backbone, sources[number], number), range(len(sources)))
+            looking = executor.map(
+                lambda number: self._seen(backbone, sources[number], number), range(len(sources))
+            )
             try:
                 return self._gathered(looking, len(sources), broken, progress)
             finally:
                 executor.shutdown(cancel_futures=True)
 
     def _gathered(
-        self, looking: Iterator[EmbeddedPicture | PictureError], count: int, broken: OnBroken, progress: Progress | None
+        self,
+        looking: Iterator[EmbeddedPicture | PictureError],
+        count: int,
+        broken: OnBroken,
+        progress: Progress | None,
     ) -> list[EmbeddedPicture | PictureError]:
         found = []
         for one in looking:
@@ -131,7 +158,11 @@ class Embedder:
         try:
             with _DECODING, one_thread():  # a whole picture may be hundreds of megabytes
                 pictures = backbone.at_least is not None
-                picture = load(source, name_of(source, number), backbone.at_least or 1) if pictures else source
+                picture = (
+                    load(source, name_of(source, number), backbone.at_least or 1)
+                    if pictures
+                    else source
+                )
                 (vector,) = backbone.vectors([picture])
                 jpeg = thumbnail_of(picture) if pictures and not private else b""
         except PictureError as error:
@@ -173,7 +204,9 @@ class Embedder:
     def _chosen(self, sources: Sequence[Any]) -> Backbone:
         if self._memory.exists():
             about = self._memory.view().about
-            if self._given is None or (isinstance(self._given, Fittable) and self._given.name == about.backbone):
+            if self._given is None or (
+                isinstance(self._given, Fittable) and self._given.name == about.backbone
+            ):
                 if about.backbone.endswith(".onnx") or about.backbone.startswith("timm/"):
                     # What a file says may not decide what else is opened or downloaded.
                     raise BackboneError(
@@ -183,9 +216,15 @@ class Embedder:
                 try:
                     return restore(about.backbone, self._memory.backbone_state())
                 except WeightsError as error:
-                    raise BackboneError(f"{self._memory.path} was learned through {about.backbone}; {error}") from error
+                    raise BackboneError(
+                        f"{self._memory.path} was learned through {about.backbone}; {error}"
+                    ) from error
         chosen = load_backbone(DEFAULT) if self._given is None else self._given
-        return chosen.fit(_loaded(sources, chosen.at_least)) if isinstance(chosen, Fittable) else chosen
+        return (
+            chosen.fit(_loaded(sources, chosen.at_least))
+            if isinstance(chosen, Fittable)
+            else chosen
+        )
 
 
 def limit_at_first(backbone: str) -> float:

@@ -61,14 +61,18 @@ def basis(lesson: LabelledBatch, view: MemoryState, options: Options) -> tuple[o
     return view.settings, bool(view.classes), view.about.private, classes
 
 
-def plan(lesson: LabelledBatch, view: MemoryState, memory: Memory, options: Options) -> PendingWrite:
+def plan(
+    lesson: LabelledBatch, view: MemoryState, memory: Memory, options: Options
+) -> PendingWrite:
     """The classes as they are after the lesson, those that it changes."""
     most = limit(view, options)
     touched = [label for label in lesson.learned.pictures if label in view.classes]
     # Mostly no other class matters, and none is read: a memory of many is as fast as one of few.
     known = memory.load(view, None if depends_on_all(lesson, view, options) else touched)
     concepts = {label: stored.concepts for label, stored in known.items()}
-    before = Knowledge(concepts, view.settings.radius, view.settings.n_voters) if view.classes else None
+    before = (
+        Knowledge(concepts, view.settings.radius, view.settings.n_voters) if view.classes else None
+    )
     after = learn(before, lesson.matrix, lesson.targets, options._replace(max_centroids=most))
     changed = []
     for label, learned in after.concepts.items():
@@ -79,14 +83,21 @@ def plan(lesson: LabelledBatch, view: MemoryState, memory: Memory, options: Opti
         pictures = shown(memory, view, label) if label in known else []
         if lesson.sources is not None and not view.about.private:
             pictures += [ExampleCandidate(lesson.sources[row], lesson.matrix[row]) for row in rows]
-        stored = StoredClass(learned, spread_of(lesson.matrix[rows], after.radius, concepts.get(label), spread))
+        stored = StoredClass(
+            learned, spread_of(lesson.matrix[rows], after.radius, concepts.get(label), spread)
+        )
         changed.append((label, stored, select(pictures, learned)))
-    return PendingWrite(basis(lesson, view, options), Settings(after.radius, after.n_voters, most), changed)
+    return PendingWrite(
+        basis(lesson, view, options), Settings(after.radius, after.n_voters, most), changed
+    )
 
 
 def shown(memory: Memory, view: MemoryState, label: str) -> list[ExampleCandidate]:
     """The pictures that are kept of a label."""
-    return [ExampleCandidate(thumbnail, thumbnail.vector) for thumbnail in memory.thumbnails(view, label)]
+    return [
+        ExampleCandidate(thumbnail, thumbnail.vector)
+        for thumbnail in memory.thumbnails(view, label)
+    ]
 
 
 def without(
@@ -106,7 +117,9 @@ def without(
         if settings.max_centroids is None or len(anew.counts) <= len(stored.concepts.counts):
             made = StoredClass(anew, spread_of(vectors, settings.radius))
     made = made or StoredClass(_less(stored.concepts, one), stored.spread)
-    return made, select([ExampleCandidate(thumbnail, thumbnail.vector) for thumbnail in rest], made.concepts)
+    return made, select(
+        [ExampleCandidate(thumbnail, thumbnail.vector) for thumbnail in rest], made.concepts
+    )
 
 
 def _less(concepts: Concepts, one: StoredExample) -> Concepts:

@@ -79,11 +79,15 @@ class _Near(NamedTuple):
     n: int
 
 
-def answer(graph: Nodes, vector: str, knowledge: Knowledge, scale: Scale) -> dict[str, tuple[int, list[int]]]:
+def answer(
+    graph: Nodes, vector: str, knowledge: Knowledge, scale: Scale
+) -> dict[str, tuple[int, list[int]]]:
     """`answers`: what is given by name, of which kind, and how much of it a picture."""
     t, d = len(knowledge.concepts), knowledge.index.centroids.shape[1]
     wide = graph.double(vector)
-    length = graph("Sqrt", graph.total(graph("Mul", wide, wide)))  # (b, 1), as all below that is of a picture
+    length = graph(
+        "Sqrt", graph.total(graph("Mul", wide, wide))
+    )  # (b, 1), as all below that is of a picture
     near = _nearest(graph, wide, knowledge)
     votes = _votes(graph, vector, near, knowledge)
     strangeness = _strangeness(graph, near, length, knowledge.index, scale)
@@ -120,10 +124,14 @@ def _nearest(graph: Nodes, wide: str, knowledge: Knowledge) -> _Near:
     m, n = len(index.owners), min(max(MANY_VOTERS, knowledge.n_voters), len(index.owners))
     centroids = graph.constant(index.centroids)
     if m <= n + SPARE:
-        distances, indices = graph.smallest(_distances(graph, wide, centroids, *index.centroids.shape), n)
+        distances, indices = graph.smallest(
+            _distances(graph, wide, centroids, *index.centroids.shape), n
+        )
     else:
         squares = norms_squared(index.centroids)
-        scores = graph("Gemm", wide, graph.double(centroids), squares, alpha=-2.0, transB=1)  # |c|^2 - 2 x.c
+        scores = graph(
+            "Gemm", wide, graph.double(centroids), squares, alpha=-2.0, transB=1
+        )  # |c|^2 - 2 x.c
         if index.twins:  # whose scores may differ by rounding
             firsts = np.arange(m)
             for alike in index.twins.values():
@@ -132,7 +140,9 @@ def _nearest(graph: Nodes, wide: str, knowledge: Knowledge) -> _Near:
         _, some = graph.smallest(scores, n + SPARE)
         some, _ = graph.smallest(some, n + SPARE)  # in the order of the index
         theirs = graph("Gather", centroids, some)
-        distances, places = graph.smallest(_distances(graph, wide, theirs, n + SPARE, index.centroids.shape[1]), n)
+        distances, places = graph.smallest(
+            _distances(graph, wide, theirs, n + SPARE, index.centroids.shape[1]), n
+        )
         indices = graph("GatherElements", some, places, axis=1)
     return _Near(indices, graph("Gather", index.owners, indices), distances, n)
 
@@ -171,7 +181,9 @@ def _voters(graph: Nodes, near: _Near, index: Index, n: int) -> str:
     groups = [alike for alike in index.twins.values() if len(alike) > n]
     if not groups:
         return voters
-    numbers = np.zeros(len(index.owners), dtype=np.int64)  # of the group that a centroid is of; 0: of none
+    numbers = np.zeros(
+        len(index.owners), dtype=np.int64
+    )  # of the group that a centroid is of; 0: of none
     for number, alike in enumerate(groups, start=1):
         numbers[alike] = number
     group = graph("Gather", numbers, graph.column(near.indices))
@@ -214,7 +226,9 @@ def _confidences(graph: Nodes, near: _Near, firsts: str, length: str, scale: Sca
     return graph("Div", shares, graph.total(shares))
 
 
-def _ranking(graph: Nodes, near: _Near, firsts: str, shares: str, votes: str, t: int) -> tuple[str, str]:
+def _ranking(
+    graph: Nodes, near: _Near, firsts: str, shares: str, votes: str, t: int
+) -> tuple[str, str]:
     """The numbers of the likeliest classes and their confidences; t + 1 and 0 where there are no more."""
     few = min(MAX_GUESSES, t)
     winner = graph("ArgMax", votes, axis=1, keepdims=1)  # the first among equals

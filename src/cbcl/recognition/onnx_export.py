@@ -57,15 +57,24 @@ def as_onnx(knowledge: Knowledge, scale: Scale, backbone: Network) -> bytes:
         )
     model, graph = _network(backbone), Nodes()
     source, target = model.graph.input[0], model.graph.output[0]
-    batch = source.type.tensor_type.shape.dim[0].dim_value or "batch"  # some take one picture at a time
+    batch = (
+        source.type.tensor_type.shape.dim[0].dim_value or "batch"
+    )  # some take one picture at a time
     _prepare(graph, backbone.preprocessing, source.name)
     before = len(graph.nodes)
     kinds = answer(graph, _vector(graph, target.name, d), knowledge, scale)
     nodes = [*graph.nodes[:before], *model.graph.node, *graph.nodes[before:]]
     side = backbone.preprocessing.size
     inputs = [helper.make_tensor_value_info("pictures", TensorProto.UINT8, [batch, side, side, 3])]
-    outputs = [helper.make_tensor_value_info(name, kind, [batch, *more]) for name, (kind, more) in kinds.items()]
-    for there, wanted in ((model.graph.node, nodes), (model.graph.input, inputs), (model.graph.output, outputs)):
+    outputs = [
+        helper.make_tensor_value_info(name, kind, [batch, *more])
+        for name, (kind, more) in kinds.items()
+    ]
+    for there, wanted in (
+        (model.graph.node, nodes),
+        (model.graph.input, inputs),
+        (model.graph.output, outputs),
+    ):
         del there[:]
         there.extend(wanted)
     model.graph.initializer.extend(graph.tensors)
@@ -78,7 +87,12 @@ def as_onnx(knowledge: Knowledge, scale: Scale, backbone: Network) -> bytes:
 def _words(knowledge: Knowledge, backbone: Network) -> dict[str, str]:
     """What the file says of itself; `preprocessing` is what is left to do before it is asked."""
     how = backbone.preprocessing
-    outside = {"size": how.size, "square": how.square, "filter": how.filter, "at_least": how.at_least}
+    outside = {
+        "size": how.size,
+        "square": how.square,
+        "filter": how.filter,
+        "at_least": how.at_least,
+    }
     return {
         "cbcl": version("cbcl"),
         "backbone": PurePath(backbone.name).name,  # not where it is on this machine
@@ -93,7 +107,9 @@ def _words(knowledge: Knowledge, backbone: Network) -> dict[str, str]:
 def _network(backbone: Network) -> onnx.ModelProto:
     """The network, in an opset that has all that is needed here, and its names out of the way."""
     model = onnx.load_from_string(backbone.model)
-    opset = max((one.version for one in model.opset_import if one.domain in ("", "ai.onnx")), default=0)
+    opset = max(
+        (one.version for one in model.opset_import if one.domain in ("", "ai.onnx")), default=0
+    )
     if opset < OPSET:
         try:
             model = version_converter.convert_version(model, OPSET)
@@ -114,7 +130,10 @@ def _prepare(graph: Nodes, how: Preprocessing, name: str) -> None:
     planes = graph("Transpose", "pictures", perm=[0, 3, 1, 2])
     if how.channels == "BGR":
         planes = graph("Gather", planes, np.array([2, 1, 0]), axis=1)
-    mean, scale = (np.array(three, dtype=np.float32)[:, np.newaxis, np.newaxis] for three in (how.mean, how.scale))
+    mean, scale = (
+        np.array(three, dtype=np.float32)[:, np.newaxis, np.newaxis]
+        for three in (how.mean, how.scale)
+    )
     centred = graph("Sub", graph("Cast", planes, to=TensorProto.FLOAT), mean)
     graph("Mul", centred, np.float32(1.0) / scale, name=name)
 
@@ -128,7 +147,9 @@ def _vector(graph: Nodes, features: str, d: int) -> str:
 def _try_out(model: bytes, knowledge: Knowledge, scale: Scale, backbone: Network) -> None:
     """Ask about a made-up picture, here and there."""
     how = backbone.preprocessing
-    pixels = np.random.default_rng(0).integers(0, 256, (how.at_least, how.at_least, 3), dtype=np.uint8)
+    pixels = np.random.default_rng(0).integers(
+        0, 256, (how.at_least, how.at_least, 3), dtype=np.uint8
+    )
     picture = Image.fromarray(pixels)
     wanted = backbone.vectors([picture])
     import onnxruntime  # not before the backbone has told it to report nothing
@@ -140,7 +161,9 @@ def _try_out(model: bytes, knowledge: Knowledge, scale: Scale, backbone: Network
         asked = {"pictures": how.pixels(picture)[np.newaxis]}
         vector, (guess,), (strangeness,) = session.run(["vector", "guess", "strangeness"], asked)
     except Exception as error:  # its errors have no common class but this
-        raise BackboneError(f"{backbone.name} cannot be part of a larger graph: {first_line(error)}.") from error
+        raise BackboneError(
+            f"{backbone.name} cannot be part of a larger graph: {first_line(error)}."
+        ) from error
     (here,) = answers(vector, knowledge, scale)
     same = guess == here.ranking[0].label and isclose(strangeness, here.strangeness, rel_tol=1e-9)
     if not (same and np.linalg.norm(vector - wanted) <= CLOSE * np.linalg.norm(wanted)):

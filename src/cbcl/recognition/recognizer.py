@@ -15,7 +15,7 @@ import numpy as np
 from cbcl.errors import MemoryFileError, PictureError
 from cbcl.memory.rows import MemoryInfo, Settings, StoredExample, as_label
 from cbcl.memory.store import ChangedError, Memory
-from cbcl.memory.transaction import Step, MemoryState, Transaction
+from cbcl.memory.transaction import MemoryState, Step, Transaction
 from cbcl.method.arrays import Float32s, as_count, as_radius
 from cbcl.method.concepts import Concepts
 from cbcl.method.knowledge import Options
@@ -24,11 +24,11 @@ from cbcl.recognition import editing
 from cbcl.recognition.answer import Answer, Example
 from cbcl.recognition.answer import answers as answers_to
 from cbcl.recognition.editing import ImportResult, must_be_kept, must_be_known
-from cbcl.recognition.embedder import OnBroken, BackboneSpec, Embedder, limit_at_first
+from cbcl.recognition.embedder import BackboneSpec, Embedder, OnBroken, limit_at_first
 from cbcl.recognition.examples import PER_CENTROID, EmbeddedPicture
-from cbcl.recognition.learning import LearningResult, LabelledBatch, basis, plan
+from cbcl.recognition.learning import LabelledBatch, LearningResult, basis, plan
 from cbcl.recognition.self_test import SelfTestResult, examine
-from cbcl.recognition.snapshot import Snapshot, LabelSummary, latest
+from cbcl.recognition.snapshot import LabelSummary, Snapshot, latest
 from cbcl.recognition.suggestions import MAX_WANTED, Suggestions, look_alikes, wanting, worth_asking
 from cbcl.vision.decoding import name_of
 from cbcl.vision.extraction import Progress
@@ -93,7 +93,9 @@ class Recognizer:
         self._options = Options(
             radius=None if radius == "auto" else as_radius(radius),
             n_voters=None if n_voters == "auto" else as_count(n_voters, "n_voters"),
-            max_centroids=None if max_centroids is None else as_count(max_centroids, "max_centroids"),
+            max_centroids=None
+            if max_centroids is None
+            else as_count(max_centroids, "max_centroids"),
         )
         self._memory = Memory(Path(path))
         self._sight = Embedder(self._memory, backbone, private=private, cache=cache)
@@ -102,7 +104,12 @@ class Recognizer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -127,16 +134,27 @@ class Recognizer:
         """The centroids of each label, and how many pictures stand behind each."""
         if not self._memory.exists():
             return {}
-        return {label: stored.concepts for label, stored in self._current(empty=True).classes.items()}
+        return {
+            label: stored.concepts for label, stored in self._current(empty=True).classes.items()
+        }
 
     def learn(
-        self, label: str, pictures: Any, *, broken: OnBroken = "raise", progress: Progress | None = None
+        self,
+        label: str,
+        pictures: Any,
+        *,
+        broken: OnBroken = "raise",
+        progress: Progress | None = None,
     ) -> LearningResult:
         """Learn a label, or more of it, from pictures: a file, folder, pattern, bytes, array, or a list of these."""
         return self.learn_many({label: pictures}, broken=broken, progress=progress)
 
     def learn_many(
-        self, things: Mapping[str, Any], *, broken: OnBroken = "raise", progress: Progress | None = None
+        self,
+        things: Mapping[str, Any],
+        *,
+        broken: OnBroken = "raise",
+        progress: Progress | None = None,
     ) -> LearningResult:
         """Learn several labels in one step: all of it is learned, or nothing.
 
@@ -147,7 +165,9 @@ class Recognizer:
         with suppress(ChangedError):
             made = plan(lesson, self._view(lesson), self._memory, self._options)
         with self._step(lesson) as writing:
-            if made is None or made.basis != basis(lesson, writing.view, self._options):  # others were faster
+            if made is None or made.basis != basis(
+                lesson, writing.view, self._options
+            ):  # others were faster
                 made = plan(lesson, writing.view, self._memory, self._options)
             writing.begin("learn", {"pictures": lesson.learned.pictures}, made.settings)
             for label, stored, thumbnails in made.classes:
@@ -158,7 +178,9 @@ class Recognizer:
         """What a picture shows: a label or "unknown", how sure, what else it might be, and why."""
         answers = self.recognize_many([picture])
         if len(answers) != 1:
-            raise PictureError(f"that is {len(answers)} pictures, not one: ask with recognize_many.")
+            raise PictureError(
+                f"that is {len(answers)} pictures, not one: ask with recognize_many."
+            )
         return answers[0]
 
     @overload
@@ -183,7 +205,9 @@ class Recognizer:
         return [
             result
             if isinstance(result, PictureError)
-            else self._illustrated(next(made), known.view)._replace(picture=name_of(sources[number], number))
+            else self._illustrated(next(made), known.view)._replace(
+                picture=name_of(sources[number], number)
+            )
             for number, result in enumerate(found)
         ]
 
@@ -302,7 +326,9 @@ class Recognizer:
             return examine({}, Settings())
         view = self._memory.view()
         kept = {label: self._memory.thumbnails(view, label) for label in view.classes}
-        examples = {label: [(one.number, one.vector) for one in some] for label, some in kept.items()}
+        examples = {
+            label: [(one.number, one.vector) for one in some] for label, some in kept.items()
+        }
         return examine(examples, view.settings, at_first=limit_at_first(view.about.backbone))
 
     def advise(self) -> Suggestions:
@@ -321,7 +347,11 @@ class Recognizer:
         return worth_asking(np.stack([one.vector for one in seen]), answers) if seen else []
 
     def tune(
-        self, things: Mapping[str, Any], *, broken: OnBroken = "raise", progress: Progress | None = None
+        self,
+        things: Mapping[str, Any],
+        *,
+        broken: OnBroken = "raise",
+        progress: Progress | None = None,
     ) -> Tuning:
         """Choose the radius and the number of voters by cross-validation on these pictures, and go on with them.
 
@@ -330,7 +360,9 @@ class Recognizer:
         lesson = self._see(things, broken, progress)
         chosen = tune([lesson.matrix[lesson.targets == label] for label in lesson.learned.pictures])
         with self._step(lesson) as writing:
-            settings = writing.view.settings._replace(radius=chosen.radius, n_voters=chosen.n_voters)
+            settings = writing.view.settings._replace(
+                radius=chosen.radius, n_voters=chosen.n_voters
+            )
             writing.begin("tune", {"pictures": lesson.learned.pictures}, settings)
         return chosen
 
@@ -353,7 +385,9 @@ class Recognizer:
             raise MemoryFileError(f"{self.path} knows nothing: learn something first.")
         return known
 
-    def _see(self, things: Mapping[str, Any], broken: OnBroken, progress: Progress | None) -> LabelledBatch:
+    def _see(
+        self, things: Mapping[str, Any], broken: OnBroken, progress: Progress | None
+    ) -> LabelledBatch:
         self._memory.check_writable()
         labels: list[str] = []
         sources: list[Any] = []
@@ -365,22 +399,38 @@ class Recognizer:
             raise PictureError("there is nothing to learn: give at least one picture.")
         found = self._sight.see(sources, broken=broken, progress=progress)
         problems = tuple(result for result in found if isinstance(result, PictureError))
-        good = [number for number, result in enumerate(found) if not isinstance(result, PictureError)]
+        good = [
+            number for number, result in enumerate(found) if not isinstance(result, PictureError)
+        ]
         if not good:
             raise problems[0]
         matrix = np.stack([result for result in found if not isinstance(result, PictureError)])
         targets = np.array([labels[number] for number in good], dtype=object)
         counts = {label: int(np.sum(targets == label)) for label in dict.fromkeys(targets)}
-        pictures = None if self._sight.backbone().at_least is None else [sources[number] for number in good]
+        pictures = (
+            None
+            if self._sight.backbone().at_least is None
+            else [sources[number] for number in good]
+        )
         return LabelledBatch(matrix, targets, pictures, LearningResult(counts, problems))
 
     def _about(self, lesson: LabelledBatch) -> MemoryInfo:
         backbone = self._sight.backbone()
-        return MemoryInfo(backbone.name, backbone.fingerprint, lesson.matrix.shape[1], self._private, version("cbcl"))
+        return MemoryInfo(
+            backbone.name,
+            backbone.fingerprint,
+            lesson.matrix.shape[1],
+            self._private,
+            version("cbcl"),
+        )
 
     def _view(self, lesson: LabelledBatch) -> MemoryState:
         """The memory now, or as it would begin."""
-        return self._memory.view() if self._memory.exists() else MemoryState(self._about(lesson), Settings(), {})
+        return (
+            self._memory.view()
+            if self._memory.exists()
+            else MemoryState(self._about(lesson), Settings(), {})
+        )
 
     @contextmanager
     def _step(self, lesson: LabelledBatch) -> Iterator[Transaction]:
@@ -392,7 +442,12 @@ class Recognizer:
     def _illustrated(self, answer: Answer, view: MemoryState) -> Answer:
         reasons = (
             reason._replace(
-                examples=tuple(map(_example, self._memory.nearest(view, reason.label, reason.centroid, PER_CENTROID)))
+                examples=tuple(
+                    map(
+                        _example,
+                        self._memory.nearest(view, reason.label, reason.centroid, PER_CENTROID),
+                    )
+                )
             )
             for reason in answer.evidence
         )

@@ -19,7 +19,9 @@ from cbcl.method.confidence import Scale, Spread, spread_of
 from cbcl.method.knowledge import Knowledge
 from cbcl.recognition.answer import answers
 
-NumberedVectors: TypeAlias = Sequence[tuple[int, Float32s]]  # of one label: numbers and vectors, in the order learned
+NumberedVectors: TypeAlias = Sequence[
+    tuple[int, Float32s]
+]  # of one label: numbers and vectors, in the order learned
 
 FOLDS = 5
 MAX_ASKED = 5000  # examples of all labels together, at most; the rest are learned from only
@@ -39,7 +41,9 @@ class SelfTestResult(NamedTuple):
     """What became of the examples: for each label, what they were taken for."""
 
     labels: tuple[str, ...]
-    matrix: Int64s  # (t, t + 1): a row for each label, a column for each answer, the last for "unknown"
+    matrix: (
+        Int64s  # (t, t + 1): a row for each label, a column for each answer, the last for "unknown"
+    )
     wrong: tuple[Misclassified, ...]
     problem: str | None = None  # why there was nothing to ask about
 
@@ -58,7 +62,11 @@ class SelfTestResult(NamedTuple):
 
 
 def examine(
-    examples: Mapping[str, NumberedVectors], settings: Settings, *, at_first: float = math.inf, seed: int = 0
+    examples: Mapping[str, NumberedVectors],
+    settings: Settings,
+    *,
+    at_first: float = math.inf,
+    seed: int = 0,
 ) -> SelfTestResult:
     """Ask about each example, by what is learned from others: each label's numbered vectors, in the order learned.
 
@@ -79,7 +87,10 @@ def examine(
         return SelfTestResult(labels, matrix, (), problem)
     kept = [examples[label] for label in labels]
     folds = _folds([len(some) for some in kept], seed)
-    columns: dict[str | None, int] = {None: len(labels), **{label: number for number, label in enumerate(labels)}}
+    columns: dict[str | None, int] = {
+        None: len(labels),
+        **{label: number for number, label in enumerate(labels)},
+    }
     wrong = []
     for fold in range(FOLDS):
         knowledge, spreads = _learned(labels, kept, folds, fold, settings)
@@ -88,7 +99,9 @@ def examine(
             matrix[row, columns[answer]] += 1
             if answer != labels[row]:
                 wrong.append(Misclassified(number, labels[row], answer))
-    return SelfTestResult(labels, matrix, tuple(sorted(wrong, key=lambda missed: (missed.label, missed.example))))
+    return SelfTestResult(
+        labels, matrix, tuple(sorted(wrong, key=lambda missed: (missed.label, missed.example)))
+    )
 
 
 def _problem(counts: Sequence[int]) -> str | None:
@@ -108,29 +121,43 @@ def _folds(counts: Sequence[int], seed: int) -> list[Int64s]:
     for some in folds:
         if len(some) > 1:
             asked = rng.permutation(len(some))[:most]
-            some[asked] = (dealt + np.arange(len(asked))) % FOLDS  # as cards are dealt: all parts get as many
+            some[asked] = (
+                dealt + np.arange(len(asked))
+            ) % FOLDS  # as cards are dealt: all parts get as many
             dealt += len(asked)
     return folds
 
 
 def _learned(
-    labels: Sequence[str], kept: Sequence[NumberedVectors], folds: Sequence[Int64s], fold: int, settings: Settings
+    labels: Sequence[str],
+    kept: Sequence[NumberedVectors],
+    folds: Sequence[Int64s],
+    fold: int,
+    settings: Settings,
 ) -> tuple[Knowledge, list[Spread]]:
     """What is known without the examples of a fold, and the spreads of its labels; of many labels, those of some."""
     step = -(-sum(len(some) for some in kept) // MAX_MEASURED)
     concepts, spreads = [], []
     for row, (some, parts) in enumerate(zip(kept, folds, strict=True)):
-        vectors = np.stack([vector for (_, vector), part in zip(some, parts, strict=True) if part != fold])
+        vectors = np.stack(
+            [vector for (_, vector), part in zip(some, parts, strict=True) if part != fold]
+        )
         concepts.append(cluster(vectors, None, settings.radius))
         if row % step == 0:
             spreads.append(spread_of(vectors, settings.radius))
     if settings.max_centroids is not None:
         concepts = reduce(concepts, settings.max_centroids)
-    return Knowledge(dict(zip(labels, concepts, strict=True)), settings.radius, settings.n_voters), spreads
+    return Knowledge(
+        dict(zip(labels, concepts, strict=True)), settings.radius, settings.n_voters
+    ), spreads
 
 
 def _asked(
-    kept: Sequence[NumberedVectors], folds: Sequence[Int64s], fold: int, knowledge: Knowledge, scale: Scale
+    kept: Sequence[NumberedVectors],
+    folds: Sequence[Int64s],
+    fold: int,
+    knowledge: Knowledge,
+    scale: Scale,
 ) -> Iterator[tuple[int, int, str | None]]:
     """The examples of a fold: the number of its label, its own, and the answer."""
     held = [

@@ -65,4 +65,6 @@ def latest(memory: Memory, before: Snapshot | None) -> Snapshot:
             return Snapshot(memory, view, memory.load(view))
         except ChangedError:  # another process was faster: look again
             continue
-    raise MemoryFileError(f"{memory.path} is being changed all the time by another process: try again.")
+    raise MemoryFileError(
+        f"{memory.path} is being changed all the time by another process: try again."
+    )

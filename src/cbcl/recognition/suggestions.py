@@ -82,12 +82,16 @@ def look_alikes(knowledge: Knowledge, scale: Scale) -> tuple[SimilarLabels, ...]
     found = [
         SimilarLabels(labels[one], labels[nearby[one, 0]], min(float(closeness[one]), 1.0))
         for one in np.argsort(-closeness, kind="stable")
-        if closeness[one] > CLOSE and one < nearby[one, 0] and nearby[nearby[one, 0], 0] == one  # each other's nearest
+        if closeness[one] > CLOSE
+        and one < nearby[one, 0]
+        and nearby[nearby[one, 0], 0] == one  # each other's nearest
     ]
     return tuple(found[:MAX_ALIKE])
 
 
-def wanting(examples: Mapping[str, int], examined: SelfTestResult | None = None) -> tuple[ExamplesWanted, ...]:
+def wanting(
+    examples: Mapping[str, int], examined: SelfTestResult | None = None
+) -> tuple[ExamplesWanted, ...]:
     """Labels of which more examples would help most, three at most, by how many there are of each.
 
     Those with one or two come first, then those of which an examination missed most, a third or more.
@@ -95,7 +99,10 @@ def wanting(examples: Mapping[str, int], examined: SelfTestResult | None = None)
     >>> [wanted.reason for wanted in wanting({"cup": 1, "key": 9, "mug": 2})]
     ['one photo is little to go by', 'two photos are little to go by']
     """
-    few = sorted((label for label, count in examples.items() if count < FEW), key=lambda label: examples[label])
+    few = sorted(
+        (label for label, count in examples.items() if count < FEW),
+        key=lambda label: examples[label],
+    )
     found = [ExamplesWanted(label, examples[label], _few(examples[label])) for label in few]
     if examined is not None:
         found += [
@@ -118,7 +125,9 @@ def worth_asking(matrix: Float32s, answers: Sequence[Answer]) -> list[int]:
         return []
     lengths = np.sqrt(norms_squared(matrix))
     lengths[lengths == 0.0] = 1.0
-    between = _distances(matrix) / lengths[:, np.newaxis]  # (n, n), from each to each, relative to the first
+    between = (
+        _distances(matrix) / lengths[:, np.newaxis]
+    )  # (n, n), from each to each, relative to the first
     known = [one.evidence[0].distance if one.evidence else math.inf for one in answers]
     away = np.minimum(np.array(known) / lengths, between.max())  # (n,), from anything known
     gains = np.maximum(away[:, np.newaxis] - between, 0.0).sum(axis=0)
@@ -138,12 +147,16 @@ def _differences(knowledge: Knowledge, scale: Scale) -> tuple[Int64s, Float64s, 
     """The labels next to each, the nearest first: (t, n); how different they are: (t, n); and chance's share: (t,)."""
     classes = [*knowledge.concepts.values()]
     sizes = knowledge.index.sizes
-    measured = sizes.sum() - len(sizes) >= ENOUGH  # each example but the first of a label, while it was learned
+    measured = (
+        sizes.sum() - len(sizes) >= ENOUGH
+    )  # each example but the first of a label, while it was learned
     spread = min(scale.usual if measured else SPREAD, MAX_SPREAD) ** 2
     means = np.stack([_mean(known) for known in classes])  # (t, d)
     concepts = np.array([len(known.counts) for known in classes])
     squares = np.array([known.counts @ norms_squared(known.centroids) for known in classes]) / sizes
-    lengths = np.sqrt(squares / (1.0 - spread * (1.0 - concepts / sizes)))  # of the vectors: a mean is shorter
+    lengths = np.sqrt(
+        squares / (1.0 - spread * (1.0 - concepts / sizes))
+    )  # of the vectors: a mean is shorter
     lengths[lengths == 0.0] = 1.0
 
     index = Index([Concepts(mean[np.newaxis], np.ones(1, dtype=np.int64)) for mean in means])
@@ -155,13 +168,17 @@ def _differences(knowledge: Knowledge, scale: Scale) -> tuple[Int64s, Float64s, 
     apart = distances**2 / (lengths[:, np.newaxis] * lengths[indices]) - chance
     apart[indices == np.arange(len(classes))[:, np.newaxis]] = math.inf  # itself
     order = np.argsort(apart, axis=1, kind="stable")
-    indices, apart, chance = (np.take_along_axis(some, order, axis=1) for some in (indices, apart, chance))
+    indices, apart, chance = (
+        np.take_along_axis(some, order, axis=1) for some in (indices, apart, chance)
+    )
     return indices, apart, chance[:, 0]
 
 
 def _mean(known: Concepts) -> Float32s:
     """The mean of all vectors that were learned of a class."""
-    mean: Float32s = (known.counts @ known.centroids.astype(np.float64) / known.size).astype(np.float32)
+    mean: Float32s = (known.counts @ known.centroids.astype(np.float64) / known.size).astype(
+        np.float32
+    )
     return mean
 
 
@@ -169,13 +186,19 @@ def _distances(matrix: Float32s) -> Float64s:
     """From each vector to each: (n, n)."""
     vectors = matrix.astype(np.float64)
     squares = np.einsum("nd,nd->n", vectors, vectors)
-    distances: Float64s = np.sqrt(np.maximum(squares[:, np.newaxis] + squares - 2.0 * (vectors @ vectors.T), 0.0))
+    distances: Float64s = np.sqrt(
+        np.maximum(squares[:, np.newaxis] + squares - 2.0 * (vectors @ vectors.T), 0.0)
+    )
     np.fill_diagonal(distances, 0.0)
     return distances
 
 
 def _few(examples: int) -> str:
-    return "one photo is little to go by" if examples == 1 else f"{_count(examples)} photos are little to go by"
+    return (
+        "one photo is little to go by"
+        if examples == 1
+        else f"{_count(examples)} photos are little to go by"
+    )
 
 
 def _missed(examined: SelfTestResult) -> list[tuple[str, str]]:
@@ -191,7 +214,13 @@ def _missed(examined: SelfTestResult) -> list[tuple[str, str]]:
 
 def _how(wrong: int, unknown: int, asked: int) -> str:
     missed = wrong + unknown
-    what = "something else" if not unknown else "something else or nothing known" if wrong else "nothing known"
+    what = (
+        "something else"
+        if not unknown
+        else "something else or nothing known"
+        if wrong
+        else "nothing known"
+    )
     return f"{_count(missed)} of its {_count(asked)} photos {'was' if missed == 1 else 'were'} taken for {what}"
 
 

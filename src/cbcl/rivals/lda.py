@@ -13,7 +13,14 @@ from scipy.linalg import cho_factor, cho_solve
 
 from cbcl.machine import one_thread
 from cbcl.method.arrays import Float32s, Float64s, Int64s
-from cbcl.rivals.linear import LinearLayer, as_vectors, check_width, examples, nothing_learned, numbered
+from cbcl.rivals.linear import (
+    LinearLayer,
+    as_vectors,
+    check_width,
+    examples,
+    nothing_learned,
+    numbered,
+)
 
 LEAST = 1e-6  # of the mean variance, to shrink by
 
@@ -45,7 +52,10 @@ class StreamingLDA:
         check_width(vectors, len(self.scatter) or None)
         vectors = powered(vectors, self.power)
         classes, numbers = numbered(self.classes, labels)
-        counts, means = np.zeros(len(classes), dtype=np.int64), np.zeros((len(classes), vectors.shape[1]))
+        counts, means = (
+            np.zeros(len(classes), dtype=np.int64),
+            np.zeros((len(classes), vectors.shape[1])),
+        )
         if t := len(self.classes):
             counts[:t], means[:t] = self.counts, self.means
         deviations = _update(vectors, numbers, counts, means)
@@ -62,7 +72,12 @@ class StreamingLDA:
     def state(self) -> dict[str, NDArray[Any]]:
         """All that is needed to go on."""
         self._solved()
-        return {"classes": self.classes, "counts": self.counts, "means": self.means, "scatter": self.scatter}
+        return {
+            "classes": self.classes,
+            "counts": self.counts,
+            "means": self.means,
+            "scatter": self.scatter,
+        }
 
     def _solved(self) -> LinearLayer:
         if not len(self.classes):

@@ -20,7 +20,15 @@ from cbcl.method.arrays import Float32s, Int64s, Matrix, as_float32, as_matrix, 
 # L2 penalties to try, the strongest first, for vectors of mean squared length 1 and the sum of their losses.
 PENALTIES = (0.3, 0.1, 0.03, 0.01)
 USUAL = 0.1  # where there is nothing to validate on
-SHARPER = (0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6)  # what scores are multiplied by to see them at their best
+SHARPER = (
+    0.7,
+    1.0,
+    1.4,
+    2.0,
+    2.8,
+    4.0,
+    5.6,
+)  # what scores are multiplied by to see them at their best
 MAX_TRIED = 2_500  # vectors to try them on, at most
 HELD = 0.2  # of each class, to validate on
 MAX_CURVED = 10_000  # vectors to measure the curvature on, at most
@@ -42,7 +50,9 @@ class LinearLayer(NamedTuple):
         return numbers
 
 
-Train: TypeAlias = Callable[[Float32s, Int64s, int], LinearLayer]  # vectors, the numbers of their classes, t
+Train: TypeAlias = Callable[
+    [Float32s, Int64s, int], LinearLayer
+]  # vectors, the numbers of their classes, t
 
 
 class Retrained:
@@ -72,7 +82,12 @@ class Retrained:
     def state(self) -> dict[str, NDArray[Any]]:
         """All that is needed to go on."""
         layer = self._trained()
-        return {"classes": self.classes, "vectors": self.blocks[0], "numbers": self.numbers, **layer._asdict()}
+        return {
+            "classes": self.classes,
+            "vectors": self.blocks[0],
+            "numbers": self.numbers,
+            **layer._asdict(),
+        }
 
     def _trained(self) -> LinearLayer:
         if not self.blocks:
@@ -92,7 +107,9 @@ class FewShotBaseline(Retrained):
     ['cup', 'key']
     """
 
-    def __init__(self, *, epochs: int = 25, rate: float = 0.001, batch: int = 8, seed: int = 0) -> None:
+    def __init__(
+        self, *, epochs: int = 25, rate: float = 0.001, batch: int = 8, seed: int = 0
+    ) -> None:
         super().__init__(partial(descend, epochs=epochs, rate=rate, batch=batch, seed=seed))
 
 
@@ -124,19 +141,25 @@ def examples(X: ArrayLike, y: ArrayLike) -> tuple[Float32s, NDArray[Any]]:
 
 def check_labels(vectors: Matrix, labels: NDArray[Any]) -> None:
     if labels.shape != vectors.shape[:1]:
-        raise ValueError(f"{len(vectors)} vectors need as many labels: got labels of shape {labels.shape}.")
+        raise ValueError(
+            f"{len(vectors)} vectors need as many labels: got labels of shape {labels.shape}."
+        )
 
 
 def check_width(vectors: Matrix, d: int | None) -> None:
     """Vectors of as many features as those learned before, if any were."""
     if d is not None and vectors.shape[1] != d:
-        raise ValueError(f"vectors have {vectors.shape[1]} features, but those learned before have {d}.")
+        raise ValueError(
+            f"vectors have {vectors.shape[1]} features, but those learned before have {d}."
+        )
 
 
 def numbered(classes: NDArray[Any], labels: NDArray[Any]) -> tuple[NDArray[Any], Int64s]:
     """The classes and those among the labels that are new, in the order in which they came; each label's number."""
     numbers = {label: number for number, label in enumerate(classes.tolist())}
-    found = np.array([numbers.setdefault(label, len(numbers)) for label in labels.tolist()], dtype=np.int64)
+    found = np.array(
+        [numbers.setdefault(label, len(numbers)) for label in labels.tolist()], dtype=np.int64
+    )
     return np.array([*numbers]), found
 
 
@@ -151,7 +174,10 @@ def descend(
     rng = np.random.default_rng(seed)
     n, d = vectors.shape
     limit = math.sqrt(6.0 / (d + t))
-    weights, biases = rng.uniform(-limit, limit, size=(d, t)).astype(np.float32), np.zeros(t, dtype=np.float32)
+    weights, biases = (
+        rng.uniform(-limit, limit, size=(d, t)).astype(np.float32),
+        np.zeros(t, dtype=np.float32),
+    )
     some, scores = np.empty((batch, d), dtype=np.float32), np.empty((batch, t), dtype=np.float32)
     step = np.empty_like(weights)
     for _ in range(epochs):
@@ -191,13 +217,18 @@ def probe(vectors: Float32s, numbers: Int64s, t: int, *, seed: int) -> LinearLay
     mean = vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
     points = np.ones((n, d + 1), dtype=np.float32)  # the bias is one more feature
     np.subtract(vectors, mean, out=points[:, :d])
-    length = math.sqrt(float(np.einsum("nd,nd->", points[:, :d], points[:, :d], dtype=np.float64)) / n) or 1.0
+    length = (
+        math.sqrt(float(np.einsum("nd,nd->", points[:, :d], points[:, :d], dtype=np.float64)) / n)
+        or 1.0
+    )
     points[:, :d] /= length
     basis = None
     if n < d:
         # The best weights are a mixture of the n vectors, so those may be turned into n features: X = F Q, Q Q' = I.
         gram = points @ points.T
-        gram[np.diag_indices(n)] += 1e-4 * gram.trace() / n  # more than what float32 rounds off, where rows are equal
+        gram[np.diag_indices(n)] += (
+            1e-4 * gram.trace() / n
+        )  # more than what float32 rounds off, where rows are equal
         factor = cholesky(gram, lower=True, check_finite=False)
         basis, points = solve_triangular(factor, points, lower=True, check_finite=False), factor
     tried, held = split(numbers, seed)
@@ -215,7 +246,9 @@ def split(numbers: Int64s, seed: int) -> tuple[Int64s, Int64s]:
     classes = np.unique(numbers)
     tried, held = [], []
     for number in classes:
-        rows = rng.permutation(np.flatnonzero(numbers == number))[: max(2, MAX_TRIED // len(classes))]
+        rows = rng.permutation(np.flatnonzero(numbers == number))[
+            : max(2, MAX_TRIED // len(classes))
+        ]
         cut = max(1, round(HELD * len(rows))) if len(rows) > 1 else 0
         held.append(rows[:cut])
         tried.append(rows[cut:])
@@ -236,7 +269,9 @@ def choose_penalty(
     for penalty in PENALTIES:
         weights = minimise(x, truth, penalty, weights)
         scores = points[held] @ weights
-        losses = [softmax_errors(scores * np.float32(factor), numbers[held]).mean() for factor in SHARPER]
+        losses = [
+            softmax_errors(scores * np.float32(factor), numbers[held]).mean() for factor in SHARPER
+        ]
         if min(losses) < least:
             least, best = float(min(losses)), (penalty, weights)
     return best
@@ -260,14 +295,18 @@ def minimise(points: Float32s, numbers: Int64s, penalty: float, weights: Float32
     some = points[:: -(-n // MAX_CURVED)]
     hessian = some.T @ some
     hessian *= CURVATURE / len(some)
-    hessian[np.diag_indices(len(hessian))] += max(penalty / n, 3e-6 * float(hessian.trace()))  # the same there
+    hessian[np.diag_indices(len(hessian))] += max(
+        penalty / n, 3e-6 * float(hessian.trace())
+    )  # the same there
     factor = cho_factor(hessian, lower=True, overwrite_a=True, check_finite=False)
     value, gradient = objective(weights)
     pairs: list[tuple[Float32s, Float32s, float]] = []
     for _ in range(STEPS):
         way = _direction(gradient, pairs, lambda g: cho_solve(factor, g, check_finite=False))
         slope, size = _inner(gradient, way), 1.0
-        while (found := objective(weights - np.float32(size) * way))[0] > value - 1e-4 * size * slope:
+        while (found := objective(weights - np.float32(size) * way))[
+            0
+        ] > value - 1e-4 * size * slope:
             size *= 0.4
             if size < 1e-3:
                 return weights  # as low as float32 can tell
@@ -280,7 +319,9 @@ def minimise(points: Float32s, numbers: Int64s, penalty: float, weights: Float32
 
 
 def _direction(
-    gradient: Float32s, pairs: list[tuple[Float32s, Float32s, float]], solve: Callable[[Float32s], Float32s]
+    gradient: Float32s,
+    pairs: list[tuple[Float32s, Float32s, float]],
+    solve: Callable[[Float32s], Float32s],
 ) -> Float32s:
     """The two loops of L-BFGS: the inverse Hessian that the last steps tell of, times the gradient."""
     way, shares = gradient.copy(), []

@@ -14,7 +14,14 @@ from scipy.linalg import cho_factor, cho_solve, eigh
 
 from cbcl.machine import one_thread
 from cbcl.method.arrays import Float32s, Float64s, Int64s, as_count
-from cbcl.rivals.linear import LinearLayer, as_vectors, check_width, examples, nothing_learned, numbered
+from cbcl.rivals.linear import (
+    LinearLayer,
+    as_vectors,
+    check_width,
+    examples,
+    nothing_learned,
+    numbered,
+)
 
 RIDGES = 10.0 ** np.arange(-8, 9)
 MAX_TRIED = 1_000  # vectors of an increment to choose among them with, at most
@@ -54,7 +61,9 @@ class RandomProjectionRidge:
             sums[:, :t] = self.sums
         else:
             gram = np.zeros((m, m), dtype=np.float32)
-            self.projection = np.random.default_rng(self.seed).standard_normal((vectors.shape[1], m), dtype=np.float32)
+            self.projection = np.random.default_rng(self.seed).standard_normal(
+                (vectors.shape[1], m), dtype=np.float32
+            )
         with one_thread():
             for rows, features in self._projected(vectors):
                 product = features.T @ features
@@ -68,13 +77,20 @@ class RandomProjectionRidge:
         """The label of each vector."""
         layer, vectors = self._solved(), as_vectors(X)
         check_width(vectors, len(self.projection))
-        numbers = np.concatenate([layer.answers(features) for _, features in self._projected(vectors)])
+        numbers = np.concatenate(
+            [layer.answers(features) for _, features in self._projected(vectors)]
+        )
         return np.take(self.classes, numbers)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """All that is needed to go on; the projection is drawn again from the seed."""
         self._solved()
-        known = {"classes": self.classes, "gram": self.gram, "sums": self.sums, "ridge": np.array(self.ridge)}
+        known = {
+            "classes": self.classes,
+            "gram": self.gram,
+            "sums": self.sums,
+            "ridge": np.array(self.ridge),
+        }
         return known | {"drawn": np.array([self.seed, *self.projection.shape])}
 
     def _projected(self, vectors: Float32s) -> Iterator[tuple[slice, Float32s]]:
@@ -89,7 +105,9 @@ class RandomProjectionRidge:
         cut = round(HELD * len(order))
         if not cut:
             return None
-        features = np.concatenate([some for _, some in self._projected(vectors[order])]).astype(np.float64)
+        features = np.concatenate([some for _, some in self._projected(vectors[order])]).astype(
+            np.float64
+        )
         truth = one_hot(np.unique(numbers[order], return_inverse=True)[1]).astype(np.float64)
         return best_ridge(features[cut:], truth[cut:], features[:cut], truth[:cut])
 
@@ -98,11 +116,15 @@ class RandomProjectionRidge:
             raise nothing_learned()
         if self.layer is None:
             matrix = self.gram.astype(np.float64)
-            matrix[np.diag_indices(len(matrix))] += max(self.ridge, ROUNDING * float(matrix.trace()))
+            matrix[np.diag_indices(len(matrix))] += max(
+                self.ridge, ROUNDING * float(matrix.trace())
+            )
             with one_thread():
                 factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
                 weights = cho_solve(factor, self.sums.astype(np.float64), check_finite=False)
-            self.layer = LinearLayer(weights.astype(np.float32), np.zeros(len(self.classes), dtype=np.float32))
+            self.layer = LinearLayer(
+                weights.astype(np.float32), np.zeros(len(self.classes), dtype=np.float32)
+            )
         return self.layer
 
 
@@ -117,5 +139,8 @@ def best_ridge(features: Float64s, truth: Float64s, held: Float64s, held_truth: 
     left, right = held @ features.T @ vectors, vectors.T @ truth
     values = np.maximum(values, 0.0)[:, np.newaxis]
     floor = np.finfo(np.float64).eps * values.sum()  # below that, eigenvalues are rounding
-    errors = [float(np.mean((left @ (right / (values + max(ridge, floor))) - held_truth) ** 2)) for ridge in RIDGES]
+    errors = [
+        float(np.mean((left @ (right / (values + max(ridge, floor))) - held_truth) ** 2))
+        for ridge in RIDGES
+    ]
     return float(RIDGES[int(np.argmin(errors))])

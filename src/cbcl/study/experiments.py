@@ -24,8 +24,15 @@ PEERS = ("knn", "slda", "ranpac", "probe")
 
 def paper(orders: int = ORDERS) -> list[Run]:
     """Every experiment of the paper, each in so many orders, then what goes beyond it in fewer; none twice."""
-    first = (run for seed in range(orders) for experiment in EXPERIMENTS for run in experiment(seed))
-    then = (run for seed in range(min(orders, FEWER)) for experiment in BEYOND for run in experiment(seed))
+    first = (
+        run for seed in range(orders) for experiment in EXPERIMENTS for run in experiment(seed)
+    )
+    then = (
+        run
+        for seed in range(min(orders, FEWER))
+        for experiment in BEYOND
+        for run in experiment(seed)
+    )
     return [*dict.fromkeys([*first, *then])]
 
 
@@ -85,7 +92,9 @@ def ablation(seed: int) -> Iterator[Run]:
     for backbone in (VGG, LITE):
         yield from runs("cifar100", backbone, ("cbcl", "ncm"), seed=seed, max_centroids=limit)
     for limit in MEMORIES:
-        yield from runs("cifar100", RESNET, ("cbcl", "remove-centroids"), seed=seed, max_centroids=limit)
+        yield from runs(
+            "cifar100", RESNET, ("cbcl", "remove-centroids"), seed=seed, max_centroids=limit
+        )
 
 
 def objects(seed: int) -> Iterator[Run]:
@@ -94,19 +103,25 @@ def objects(seed: int) -> Iterator[Run]:
         for backbone in (RESNET, LITE):
             for shots in SHOTS:
                 learners = ("cbcl", "ncm", *(("flb",) if shots else FIXED))
-                yield from runs(data, backbone, learners, seed=seed, shots=shots, max_centroids=BUDGETS[data])
+                yield from runs(
+                    data, backbone, learners, seed=seed, shots=shots, max_centroids=BUDGETS[data]
+                )
 
 
 def words(seed: int) -> Iterator[Run]:
     """Caltech-101 through visual words: table S2."""
-    yield from runs("caltech101", WORDS, ("cbcl", "ncm"), seed=seed, max_centroids=BUDGETS["caltech101"])
+    yield from runs(
+        "caltech101", WORDS, ("cbcl", "ncm"), seed=seed, max_centroids=BUDGETS["caltech101"]
+    )
 
 
 def radii(seed: int) -> Iterator[Run]:
     """D fixed, to hold the tuned one against."""
     yield from _everywhere(FIXED, seed)
     limit = BUDGETS["cifar100"]
-    yield from runs("cifar100", RESNET, (USUAL,), seed=seed, increment=1, base=2, max_centroids=limit)
+    yield from runs(
+        "cifar100", RESNET, (USUAL,), seed=seed, increment=1, base=2, max_centroids=limit
+    )
 
 
 def peers(seed: int) -> Iterator[Run]:
@@ -119,7 +134,9 @@ def _everywhere(learners: Iterable[str], seed: int) -> Iterator[Run]:
     others = [(data, backbone) for data in ("caltech101", "cub200") for backbone in (RESNET, LITE)]
     for data, backbone in [*others, ("cifar100", RESNET)]:
         for shots in SHOTS:
-            yield from runs(data, backbone, learners, seed=seed, shots=shots, max_centroids=BUDGETS[data])
+            yield from runs(
+                data, backbone, learners, seed=seed, shots=shots, max_centroids=BUDGETS[data]
+            )
 
 
 EXPERIMENTS = (increments, fearnet, ablation, objects, words)

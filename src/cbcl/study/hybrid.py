@@ -20,7 +20,16 @@ from sklearn.utils import check_random_state
 
 from cbcl.machine import one_thread
 from cbcl.method import concepts, tuning
-from cbcl.method.arrays import Float64s, Int64s, Matrix, as_count, as_float32, as_matrix, as_radius, read_only
+from cbcl.method.arrays import (
+    Float64s,
+    Int64s,
+    Matrix,
+    as_count,
+    as_float32,
+    as_matrix,
+    as_radius,
+    read_only,
+)
 from cbcl.method.budget import Shrink, merge
 from cbcl.method.concepts import Concepts
 from cbcl.method.knowledge import Choose, Cluster, Knowledge, Options, Parts, Vote, Widen, learn_by
@@ -51,9 +60,15 @@ class Hybrid:
         max_centroids: int | None = None,
         seed: int = 0,
     ) -> None:
-        self.max_centroids = None if max_centroids is None else as_count(max_centroids, "max_centroids")
-        self.seed = int(check_random_state(seed).randint(np.iinfo(np.int32).max))  # as CBCLClassifier draws it
-        self.parts = Parts(choose or Options(max_centroids=self.max_centroids).choose, widen, cluster, shrink)
+        self.max_centroids = (
+            None if max_centroids is None else as_count(max_centroids, "max_centroids")
+        )
+        self.seed = int(
+            check_random_state(seed).randint(np.iinfo(np.int32).max)
+        )  # as CBCLClassifier draws it
+        self.parts = Parts(
+            choose or Options(max_centroids=self.max_centroids).choose, widen, cluster, shrink
+        )
         self.vote = vote
         self.knowledge: Knowledge | None = None
 
@@ -61,9 +76,13 @@ class Hybrid:
         """Learn more: new labels, more vectors of known ones, or both."""
         matrix, targets = as_matrix(X), np.asarray(y)
         check_labels(matrix, targets)
-        check_width(matrix, None if self.knowledge is None else self.knowledge.index.centroids.shape[1])
+        check_width(
+            matrix, None if self.knowledge is None else self.knowledge.index.centroids.shape[1]
+        )
         most, seed = self.max_centroids, self.seed
-        self.knowledge = learn_by(self.parts, self.knowledge, matrix, targets, max_centroids=most, seed=seed)
+        self.knowledge = learn_by(
+            self.parts, self.knowledge, matrix, targets, max_centroids=most, seed=seed
+        )
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -99,7 +118,9 @@ def fixed(scale: float, n_voters: int) -> Choose:
     as_radius(scale)
     as_count(n_voters, "n_voters")
 
-    def chosen(matrix: Matrix, lessons: Sequence[ClassRows], before: Tuning | None, seed: int) -> Tuning:  # noqa: ARG001
+    def chosen(
+        matrix: Matrix, lessons: Sequence[ClassRows], before: Tuning | None, seed: int
+    ) -> Tuning:
         if before is not None and before.radius < math.inf:
             return before
         if scale in (0.0, math.inf):
@@ -109,7 +130,9 @@ def fixed(scale: float, n_voters: int) -> Choose:
     return chosen
 
 
-def single(matrix: Matrix, lessons: Sequence[ClassRows], before: Tuning | None, seed: int) -> Tuning:
+def single(
+    matrix: Matrix, lessons: Sequence[ClassRows], before: Tuning | None, seed: int
+) -> Tuning:
     """One voter, and the radius chosen for one voter: the paper's "Single-Centroid-Pred".
 
     With a budget CBCL chooses that by itself; `cbcl.method.tuning.choose` in its place is what tunes n there too.
@@ -143,11 +166,16 @@ def k_means(seed: int) -> Cluster:
     A known centroid is a point with the weight of the vectors behind it.
     """
 
-    def clustered(matrix: Matrix, rows: Int64s, radius: float, known: Concepts | None = None) -> Concepts:
+    def clustered(
+        matrix: Matrix, rows: Int64s, radius: float, known: Concepts | None = None
+    ) -> Concepts:
         points, counts, m = _points(matrix, rows, radius, known)
         if m == len(points):
             return _grouped(points, counts, np.arange(m))
-        with warnings.catch_warnings(), one_thread():  # with more, the last bits would depend on how many there are
+        with (
+            warnings.catch_warnings(),
+            one_thread(),
+        ):  # with more, the last bits would depend on how many there are
             warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than m
             means = KMeans(m, n_init=1, random_state=seed, algorithm="lloyd")
             return _grouped(points, counts, means.fit_predict(points, sample_weight=counts))
@@ -161,7 +189,10 @@ def _points(
     """What is to be clustered, and into how many: the centroids known, each for its vectors, and the new vectors."""
     points, counts = as_float32(matrix[rows]).astype(np.float64), np.ones(len(rows), dtype=np.int64)
     if known is not None:
-        points, counts = np.concatenate([known.centroids, points]), np.concatenate([known.counts, counts])
+        points, counts = (
+            np.concatenate([known.centroids, points]),
+            np.concatenate([known.counts, counts]),
+        )
     return points, counts, len(concepts.cluster(matrix, rows, radius, known).counts)
 
 

@@ -45,7 +45,9 @@ class Directions:
         self.basis: Float32s | None = None  # (d, p)
         if vectors.shape[1] >= WORTH * DIRECTIONS:
             some = some - self.centre
-            self.basis = np.ascontiguousarray(np.linalg.eigh(some.T @ some)[1][:, : -DIRECTIONS - 1 : -1])
+            self.basis = np.ascontiguousarray(
+                np.linalg.eigh(some.T @ some)[1][:, : -DIRECTIONS - 1 : -1]
+            )
 
     def view(self, vectors: Float32s) -> ProjectedVectors:
         """By the triangle inequality, two vectors are as far apart as their views, at least."""
@@ -74,17 +76,25 @@ class IncrementalSearch:
         self._directions = directions or Directions(vectors)
         self._view = self._directions.view(vectors)
         self._known: dict[Any, Concepts] = {}
-        self._numbers: dict[Any, int] = {}  # of the classes, in the order in which they were first seen
+        self._numbers: dict[
+            Any, int
+        ] = {}  # of the classes, in the order in which they were first seen
         self._nearest = _Nearest(np.empty((0, 1)), np.empty((0, 1), dtype=np.int64))
 
     def winners(self, knowledge: Knowledge, q: int) -> Int64s:
         """The number of the class of each of the first q vectors: (q,)."""
         self._look(knowledge, q)
-        place = np.zeros(len(self._numbers), dtype=np.int64)  # of each class seen, among those known
-        place[[self._numbers[label] for label in knowledge.concepts]] = np.arange(len(knowledge.concepts))
+        place = np.zeros(
+            len(self._numbers), dtype=np.int64
+        )  # of each class seen, among those known
+        place[[self._numbers[label] for label in knowledge.concepts]] = np.arange(
+            len(knowledge.concepts)
+        )
         n = min(knowledge.n_voters, self._nearest.distances.shape[1])
         distances, classes = self._nearest.distances[:q, :n], place[self._nearest.classes[:q, :n]]
-        votes = tally(Voters(classes, distances), np.arange(len(knowledge.concepts)), knowledge.index.sizes)
+        votes = tally(
+            Voters(classes, distances), np.arange(len(knowledge.concepts)), knowledge.index.sizes
+        )
         answers: Int64s = votes.argmax(axis=1)
         doubtful = self._doubtful(votes, distances)
         if len(doubtful):
@@ -98,14 +108,17 @@ class IncrementalSearch:
         best = np.partition(votes, -2, axis=1)[:, -2:]
         ties = best[:, 0] >= best[:, 1] * (1.0 - CLOSE)
         spare = self._nearest.distances[: len(votes), -1]  # one more than there are voters
-        return np.flatnonzero(ties | (spare <= distances[:, -1] * (1.0 + CLOSE)) | (distances[:, 0] == 0.0))
+        return np.flatnonzero(
+            ties | (spare <= distances[:, -1] * (1.0 + CLOSE)) | (distances[:, 0] == 0.0)
+        )
 
     def _look(self, knowledge: Knowledge, q: int) -> None:
         """Make sure that the nearest centroids of the first q vectors are known, and one more than have a vote."""
         n = knowledge.n_voters + 1
         known = knowledge.concepts
         same = all(
-            label in known and known[label].centroids is concepts.centroids for label, concepts in self._known.items()
+            label in known and known[label].centroids is concepts.centroids
+            for label, concepts in self._known.items()
         )
         for label in known:
             self._numbers.setdefault(label, len(self._numbers))
@@ -118,17 +131,22 @@ class IncrementalSearch:
                 self._nearest = _joined(self._nearest, self._search(new, 0, old, n))
             if q > old:
                 more = self._search(known, old, q, n)
-                self._nearest = _Nearest(*(np.concatenate(pair) for pair in zip(self._nearest, more, strict=True)))
+                self._nearest = _Nearest(
+                    *(np.concatenate(pair) for pair in zip(self._nearest, more, strict=True))
+                )
         self._known = dict(known)
 
     def _search(self, some: dict[Any, Concepts], start: int, stop: int, n: int) -> _Nearest:
         """The n nearest centroids of these classes for the vectors from `start` to `stop`."""
         centroids = np.concatenate([concepts.centroids for concepts in some.values()])
         owners = np.repeat(
-            [self._numbers[label] for label in some], [len(concepts.counts) for concepts in some.values()]
+            [self._numbers[label] for label in some],
+            [len(concepts.counts) for concepts in some.values()],
         )
         seen = self._directions.view(centroids)
-        found = _Nearest(np.full((stop - start, n), np.inf), np.zeros((stop - start, n), dtype=np.int64))
+        found = _Nearest(
+            np.full((stop - start, n), np.inf), np.zeros((stop - start, n), dtype=np.int64)
+        )
         for first in range(start, stop, ROWS):
             rows = slice(first, min(first + ROWS, stop))
             view = ProjectedVectors(*(part[rows] for part in self._view))
@@ -144,7 +162,9 @@ def _joined(one: _Nearest, other: _Nearest) -> _Nearest:
     distances = np.concatenate([one.distances, other.distances], axis=1)
     classes = np.concatenate([one.classes, other.classes], axis=1)
     order = np.argsort(distances, axis=1, kind="stable")[:, :n]
-    return _Nearest(np.take_along_axis(distances, order, axis=1), np.take_along_axis(classes, order, axis=1))
+    return _Nearest(
+        np.take_along_axis(distances, order, axis=1), np.take_along_axis(classes, order, axis=1)
+    )
 
 
 def _nearest(
@@ -153,7 +173,9 @@ def _nearest(
     """The n nearest of m centroids for each vector of a block: distances and columns, (b, at most n)."""
     b, m = len(block), len(centroids)
     n = min(n, m)
-    least = view.along @ seen.along.T  # squared distances that are not exceeded by the true ones, in the end
+    least = (
+        view.along @ seen.along.T
+    )  # squared distances that are not exceeded by the true ones, in the end
     least *= -2.0
     least += seen.squares
     least += (1.0 - SLACK) * view.squares[:, np.newaxis]
@@ -164,7 +186,9 @@ def _nearest(
     likely = np.argpartition(least, k - 1, axis=1)[:, :k]
     close = _distances(block, centroids, np.repeat(np.arange(b), k), likely.ravel()).reshape(b, k)
     within = np.partition(close, n - 1, axis=1)[:, n - 1]  # n are as near as that, at least
-    rows, columns = np.nonzero(least <= (within * within * (1.0 + SLACK)).astype(np.float32)[:, np.newaxis])
+    rows, columns = np.nonzero(
+        least <= (within * within * (1.0 + SLACK)).astype(np.float32)[:, np.newaxis]
+    )
     distances = _distances(block, centroids, rows, columns)
     order = np.lexsort((columns, distances, rows))
     starts = np.searchsorted(rows, np.arange(b))  # each row has n at least

@@ -17,7 +17,14 @@ from cbcl.rivals.ranpac import RandomProjectionRidge
 from cbcl.study.hybrid import Hybrid, agglomerative, fixed, k_means, single
 
 NEIGHBOURS = 10
-RADII = (1.5, 1.25, 1.1, 1.0, 0.75, 0.0)  # to hold the tuned one against; infinity is nearest class mean
+RADII = (
+    1.5,
+    1.25,
+    1.1,
+    1.0,
+    0.75,
+    0.0,
+)  # to hold the tuned one against; infinity is nearest class mean
 
 
 class Learner(Protocol):
@@ -53,12 +60,20 @@ def _means(seed: int, limit: int | None) -> Learner:
 
 LEARNERS = {
     "cbcl": _hybrid("CBCL as it comes: D and n chosen by itself"),
-    "cbcl-rank": _hybrid("CBCL with the vote of the authors' published code", vote=block_rank_votes),
-    "single-centroid": _hybrid("CBCL with one voter; with a budget, that is CBCL itself", choose=single),
-    "trad-agg": _hybrid("CBCL with traditional agglomerative clustering, as many centroids", cluster=agglomerative),
+    "cbcl-rank": _hybrid(
+        "CBCL with the vote of the authors' published code", vote=block_rank_votes
+    ),
+    "single-centroid": _hybrid(
+        "CBCL with one voter; with a budget, that is CBCL itself", choose=single
+    ),
+    "trad-agg": _hybrid(
+        "CBCL with traditional agglomerative clustering, as many centroids", cluster=agglomerative
+    ),
     "k-means": LearnerKind("CBCL with k-means, as many centroids", _means),
     "remove-centroids": _hybrid("CBCL that removes centroids to make room", shrink=remove),
-    "merge-evenly": _hybrid("CBCL whose k-means counts each centroid once to make room", shrink=merge_evenly),
+    "merge-evenly": _hybrid(
+        "CBCL whose k-means counts each centroid once to make room", shrink=merge_evenly
+    ),
     "ncm": _other("nearest class mean", lambda seed: Hybrid(choose=fixed(math.inf, 1), seed=seed)),
     "knn": _other(
         f"{NEIGHBOURS} nearest neighbours, by 1 / distance",
@@ -66,7 +81,9 @@ LEARNERS = {
     ),
     **{
         f"radius-{scale:g}": _hybrid(
-            f"CBCL with D at {scale:g} times the vectors' spread", choose=fixed(scale, 1), widen=as_given
+            f"CBCL with D at {scale:g} times the vectors' spread",
+            choose=fixed(scale, 1),
+            widen=as_given,
         )
         for scale in RADII
     },
@@ -74,11 +91,17 @@ LEARNERS = {
         "the paper's few-shot baseline: a linear layer, trained on all data so far",
         lambda seed: FewShotBaseline(seed=seed),
     ),
-    "probe": _other("a well-tuned linear layer, trained on all data so far", lambda seed: LinearProbe(seed=seed)),
+    "probe": _other(
+        "a well-tuned linear layer, trained on all data so far", lambda seed: LinearProbe(seed=seed)
+    ),
     "slda": _other("streaming linear discriminant analysis", lambda _: StreamingLDA()),
-    "ranpac": _other("random projection to 2,000 and ridge regression", lambda seed: RandomProjectionRidge(seed=seed)),
+    "ranpac": _other(
+        "random projection to 2,000 and ridge regression",
+        lambda seed: RandomProjectionRidge(seed=seed),
+    ),
     "ranpac-10000": _other(
-        "random projection to 10,000 and ridge regression", lambda seed: RandomProjectionRidge(10_000, seed=seed)
+        "random projection to 10,000 and ridge regression",
+        lambda seed: RandomProjectionRidge(10_000, seed=seed),
     ),
 }
 

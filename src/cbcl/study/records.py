@@ -22,7 +22,17 @@ Record: TypeAlias = Mapping[str, Any]
 
 PREFIX = "study-"
 TORN = b"\x00"  # ends a line that was left unfinished; no JSON has it
-FIELDS = {"run", "inputs", "classes", "increments", "tested", "right", "confusion", "bytes", "seconds"}
+FIELDS = {
+    "run",
+    "inputs",
+    "classes",
+    "increments",
+    "tested",
+    "right",
+    "confusion",
+    "bytes",
+    "seconds",
+}
 
 
 class Run(NamedTuple):
@@ -57,7 +67,9 @@ def read(folder: Path) -> list[Record]:
             if line and not line.endswith(TORN):
                 record = _parsed(line)
                 if record is None:
-                    raise DataError(f"{path}, line {number}, is no record: repair or remove that line.")
+                    raise DataError(
+                        f"{path}, line {number}, is no record: repair or remove that line."
+                    )
                 found.setdefault(key(record["run"], record["inputs"]), record)
     return [*found.values()]
 
@@ -70,7 +82,10 @@ def append(folder: Path, record: Record) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with path.open("a+b") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
-            unfinished = file.read(1) not in (b"", b"\n")  # by one that was killed, or ran out of room
+            unfinished = file.read(1) not in (
+                b"",
+                b"\n",
+            )  # by one that was killed, or ran out of room
             file.write(TORN + b"\n" + line if unfinished else line)
             file.flush()
             os.fsync(file.fileno())
@@ -95,7 +110,10 @@ def _parsed(line: bytes) -> Record | None:
     if not isinstance(record, dict) or not set(record) >= FIELDS:
         return None
     return (
-        record if set(Run._fields) <= set(record["run"]) and {"vectors", "pictures"} <= set(record["inputs"]) else None
+        record
+        if set(Run._fields) <= set(record["run"])
+        and {"vectors", "pictures"} <= set(record["inputs"])
+        else None
     )
 
 
@@ -107,7 +125,10 @@ def surroundings() -> dict[str, Any]:
         "commit": _commit(Path(cbcl.__file__).parent),
         "version": cbcl.__version__,
         "machine": machine(),
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in names}},
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in names},
+        },
     }
 
 
@@ -116,7 +137,9 @@ def _commit(source: Path) -> str | None:
 
     def git(*arguments: str) -> str | None:
         try:
-            done = subprocess.run(["git", "-C", str(source), *arguments], capture_output=True, text=True, check=True)
+            done = subprocess.run(
+                ["git", "-C", str(source), *arguments], capture_output=True, text=True, check=True
+            )
         except (OSError, subprocess.CalledProcessError):
             return None
         return done.stdout.strip()

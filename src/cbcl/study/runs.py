@@ -39,7 +39,9 @@ from cbcl.study.streams import Stream, stream
 from cbcl.vision.extraction import Progress, cores
 
 
-def perform(run: Run, seen: Features, make: Callable[[int, int | None], Learner] | None = None) -> dict[str, Any]:
+def perform(
+    run: Run, seen: Features, make: Callable[[int, int | None], Learner] | None = None
+) -> dict[str, Any]:
     """One run: everything of its record but when, where and how fast."""
     found = stream(seen.labels, seen.test, run.protocol, run.seed)
     learner = (make or kind(run.learner).make)(run.seed, run.max_centroids)
@@ -87,7 +89,11 @@ class _Examiner:
 
     def answers(self, learner: Learner, q: int) -> NDArray[np.int64]:
         """The number of the class that each of the first q vectors is given."""
-        if isinstance(learner, Hybrid) and learner.vote is block_votes and learner.knowledge is not None:
+        if (
+            isinstance(learner, Hybrid)
+            and learner.vote is block_votes
+            and learner.knowledge is not None
+        ):
             labels = learner.knowledge.classes[self._watch.winners(learner.knowledge, q)]
         else:
             labels = learner.predict(self._vectors[:q].copy()) if q else np.array([], dtype=np.str_)
@@ -121,7 +127,9 @@ def inputs(seen: Features) -> dict[str, Any]:
 def footprint(state: dict[str, NDArray[Any]]) -> int:
     """The bytes of a file that holds these arrays: written, and measured."""
     arrays = {
-        name: np.frombuffer(json.dumps(array.tolist()).encode(), np.uint8) if array.dtype.kind in "UO" else array
+        name: np.frombuffer(json.dumps(array.tolist()).encode(), np.uint8)
+        if array.dtype.kind in "UO"
+        else array
         for name, array in state.items()
     }
     with tempfile.TemporaryDirectory() as folder:
@@ -138,7 +146,12 @@ class Failure(NamedTuple):
 
 
 def execute(
-    runs: Sequence[Run], results: Path, *, home: Path | None = None, workers: int | None = None, progress: Progress
+    runs: Sequence[Run],
+    results: Path,
+    *,
+    home: Path | None = None,
+    workers: int | None = None,
+    progress: Progress,
 ) -> tuple[list[Record], list[Failure]]:
     """Run what has no record yet, on all cores, and record each as it ends.
 
@@ -165,7 +178,9 @@ def execute(
     return [known[keys[run]] for run in runs if keys[run] in known], failures
 
 
-def _performed(runs: Sequence[Run], home: Path | None, workers: int) -> Iterator[dict[str, Any] | Failure]:
+def _performed(
+    runs: Sequence[Run], home: Path | None, workers: int
+) -> Iterator[dict[str, Any] | Failure]:
     if workers <= 1:
         with threadpool_limits(1):
             for run in runs:
@@ -189,7 +204,9 @@ def _processes(workers: int) -> Iterator[ProcessPoolExecutor]:
     executor = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_begin)
     try:
         yield executor
-    except BaseException:  # above all Ctrl-C: what is under way is given up, what was done is recorded
+    except (
+        BaseException
+    ):  # above all Ctrl-C: what is under way is given up, what was done is recorded
         executor.shutdown(wait=False, cancel_futures=True)
         for process in active_children():
             process.terminate()

@@ -45,7 +45,9 @@ class Stream(NamedTuple):
             yield known, rows
 
 
-def stream(labels: NDArray[Any], test: NDArray[np.bool_] | None, protocol: Protocol, seed: int) -> Stream:
+def stream(
+    labels: NDArray[Any], test: NDArray[np.bool_] | None, protocol: Protocol, seed: int
+) -> Stream:
     """A stream of the classes of a data set; without a split of its own, four fifths of each class are learned.
 
     The rows of a class come in a random order, and the first of them are the shots: five are among the ten.
@@ -63,19 +65,30 @@ def stream(labels: NDArray[Any], test: NDArray[np.bool_] | None, protocol: Proto
         rows = np.flatnonzero(labels == label)
         if test is None:
             rows = split.permutation(rows)
-            cut = max(1, min(round(LEARNED * len(rows)), len(rows) - 1))  # one to test on, where there are two
+            cut = max(
+                1, min(round(LEARNED * len(rows)), len(rows) - 1)
+            )  # one to test on, where there are two
             of_class, tested[label] = rows[:cut], np.sort(rows[cut:])
         else:
             of_class, tested[label] = rows[~test[rows]], rows[test[rows]]
         learned[label] = shots.permutation(np.sort(of_class))[: protocol.shots]
     empty = [label for label, rows in learned.items() if not len(rows)]
     if empty:
-        raise ValueError(f"there is nothing to learn {empty[0]!r} from: all its pictures are for testing.")
-    order = tuple(str(label) for label in _generator(seed, ORDER).permutation(everything)[: protocol.classes])
+        raise ValueError(
+            f"there is nothing to learn {empty[0]!r} from: all its pictures are for testing."
+        )
+    order = tuple(
+        str(label) for label in _generator(seed, ORDER).permutation(everything)[: protocol.classes]
+    )
     if not any(len(tested[label]) for label in order):
         raise ValueError("there is nothing to test on: a class needs two pictures, at least.")
     sizes = _sizes(len(order), protocol)
-    return Stream(order, sizes, tuple(learned[label] for label in order), tuple(tested[label] for label in order))
+    return Stream(
+        order,
+        sizes,
+        tuple(learned[label] for label in order),
+        tuple(tested[label] for label in order),
+    )
 
 
 def _sizes(classes: int, protocol: Protocol) -> tuple[int, ...]:

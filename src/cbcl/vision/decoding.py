@@ -41,7 +41,9 @@ class LabelledFile(NamedTuple):
     path: Path
 
 
-def find(sources: Iterable[str | os.PathLike[str]], leave_out: Collection[Identity] = ()) -> list[Path]:
+def find(
+    sources: Iterable[str | os.PathLike[str]], leave_out: Collection[Identity] = ()
+) -> list[Path]:
     """The files meant by paths, folders (all files in them, at any depth, but hidden ones) and patterns, in order.
 
     A path that leads nowhere is among them: who reads it will say so. Files to be left out are, unless they are named.
@@ -76,7 +78,9 @@ def find_labelled(
     found: list[LabelledFile] = []
     for folder in map(Path, folders):
         if not _is_folder(folder):
-            raise PictureError(f"{folder} is no folder: give folders, each with one folder of pictures a class in it.")
+            raise PictureError(
+                f"{folder} is no folder: give folders, each with one folder of pictures a class in it."
+            )
         files = _files_in(folder, leave_out)
         loose = [path for path in files if path.parent == folder]
         if loose and len(loose) < len(files):
@@ -84,7 +88,10 @@ def find_labelled(
                 f"{loose[0]} lies beside folders of pictures, so its label is unclear: move it into one."
             )
         label = folder.absolute().name or folder.resolve().name
-        found += [LabelledFile(label if loose else path.relative_to(folder).parts[0], path) for path in files]
+        found += [
+            LabelledFile(label if loose else path.relative_to(folder).parts[0], path)
+            for path in files
+        ]
     return found
 
 
@@ -116,7 +123,11 @@ def _matches(pattern: Path) -> list[Path]:
 
 
 def _files_in(folder: Path, leave_out: Collection[Identity]) -> list[Path]:
-    files = [path for path in _files_under(folder, ()) if not leave_out or identity(path) not in leave_out]
+    files = [
+        path
+        for path in _files_under(folder, ())
+        if not leave_out or identity(path) not in leave_out
+    ]
     if not files:
         raise PictureError(f"{folder} is an empty folder: put pictures into it.")
     return files
@@ -152,7 +163,9 @@ def read(path: str | os.PathLike[str]) -> bytes:
     except FileNotFoundError:
         raise PictureError(f"{path} does not exist.") from None
     except (OSError, ValueError) as error:
-        raise PictureError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
+        raise PictureError(
+            f"{path} cannot be read: {getattr(error, 'strerror', None) or error}."
+        ) from error
     if len(data) > MAX_BYTES:
         raise PictureError(f"{path} has more than {MAX_BYTES // 1_000_000} MB: make it smaller.")
     return data
@@ -166,13 +179,19 @@ def load(source: Source, name: str, at_least: int) -> Image.Image:
         try:
             source.load()
             return _as_rgb(_upright(source), name)
-        except (OSError, SyntaxError, ValueError) as error:  # what it was opened from is broken, or closed
+        except (
+            OSError,
+            SyntaxError,
+            ValueError,
+        ) as error:  # what it was opened from is broken, or closed
             raise PictureError(f"{name} is broken: {first_line(error)}.") from error
     if isinstance(source, bytes):
         return _decode(source, name, at_least)
     if isinstance(source, str | os.PathLike):
         return _decode(read(source), name, at_least)
-    raise PictureError(f"{name} is of type {type(source).__name__}: give a file, bytes, an array or a PIL picture.")
+    raise PictureError(
+        f"{name} is of type {type(source).__name__}: give a file, bytes, an array or a PIL picture."
+    )
 
 
 class _Timed(io.BytesIO):
@@ -197,7 +216,9 @@ def _decode(data: bytes, name: str, at_least: int) -> Image.Image:
     try:
         image = Image.open(_Timed(data), formats=_formats())
         if image.info.get("progressive") and data.count(b"\xff\xda") > MAX_SCANS:
-            raise PictureError(f"{name} is a JPEG of more than {MAX_SCANS} scans: no camera makes such. Save it anew.")
+            raise PictureError(
+                f"{name} is a JPEG of more than {MAX_SCANS} scans: no camera makes such. Save it anew."
+            )
         image.draft("RGB", (at_least, at_least))
         width, height = image.size
         if width * height > MAX_PIXELS:
@@ -212,7 +233,10 @@ def _decode(data: bytes, name: str, at_least: int) -> Image.Image:
         raise PictureError(
             f"{name} is not a picture, or of a format that cannot be read here: {_kind(data)}."
         ) from None
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning):  # a warning, where those are errors
+    except (
+        Image.DecompressionBombError,
+        Image.DecompressionBombWarning,
+    ):  # a warning, where those are errors
         raise PictureError(f"{name} has far too many pixels: make it smaller.") from None
     except Exception as error:  # whatever a decoder of a broken file may raise
         raise PictureError(f"{name} is broken: {first_line(error)}.") from error
@@ -227,7 +251,11 @@ def _formats() -> list[str]:
 def _kind(data: bytes) -> str:
     if not data:
         return "it is empty"
-    return "it is text" if b"\0" not in data[:1000] and data[:1000].isascii() else f"it begins with {data[:8]!r}"
+    return (
+        "it is text"
+        if b"\0" not in data[:1000] and data[:1000].isascii()
+        else f"it begins with {data[:8]!r}"
+    )
 
 
 def _upright(image: Image.Image) -> Image.Image:
@@ -262,7 +290,11 @@ def _from_array(array: NDArray[Any], name: str) -> Image.Image:
     """An array of (height, width), or of these and 1, 3 (RGB) or 4 (RGBA): bytes, 16 bits, or numbers from 0 to 1."""
     if array.ndim == 3 and array.shape[2] == 1:
         array = array[:, :, 0]
-    if array.ndim not in (2, 3) or 0 in array.shape or (array.ndim == 3 and array.shape[2] not in (3, 4)):
+    if (
+        array.ndim not in (2, 3)
+        or 0 in array.shape
+        or (array.ndim == 3 and array.shape[2] not in (3, 4))
+    ):
         raise PictureError(
             f"{name} is an array of shape {array.shape}: give (height, width), or that and 3 or 4 colours."
         )

@@ -27,7 +27,11 @@ class Result(NamedTuple):
 
 
 def extract(
-    backbone: Backbone, sources: Sequence[Any], *, cache: VectorCache | None = None, progress: Progress | None = None
+    backbone: Backbone,
+    sources: Sequence[Any],
+    *,
+    cache: VectorCache | None = None,
+    progress: Progress | None = None,
 ) -> list[Floats | PictureError]:
     """The vector of each source, in their order; in place of one that cannot be read, what is wrong with it."""
     found: list[Floats | PictureError] = []
@@ -48,9 +52,12 @@ def extract(
     return found
 
 
-def _results(backbone: Backbone, sources: Sequence[Any], cache: VectorCache | None) -> Iterator[Result]:
+def _results(
+    backbone: Backbone, sources: Sequence[Any], cache: VectorCache | None
+) -> Iterator[Result]:
     parts = [
-        range(start, min(start + backbone.batch, len(sources))) for start in range(0, len(sources), backbone.batch)
+        range(start, min(start + backbone.batch, len(sources)))
+        for start in range(0, len(sources), backbone.batch)
     ]
 
     if len(parts) == 1 and isinstance(backbone, Network):
@@ -72,7 +79,9 @@ def _results(backbone: Backbone, sources: Sequence[Any], cache: VectorCache | No
         executor.shutdown(cancel_futures=True)
 
 
-def _part(backbone: Backbone, named: list[tuple[Any, str]], cache: VectorCache | None) -> list[Result]:
+def _part(
+    backbone: Backbone, named: list[tuple[Any, str]], cache: VectorCache | None
+) -> list[Result]:
     if backbone.at_least is None:  # things, not pictures
         return [Result(vector, None) for vector in backbone.vectors([thing for thing, _ in named])]
     results: list[Result | None] = []
@@ -100,7 +109,9 @@ def _identified(source: Any, cache: VectorCache | None) -> tuple[Any, bytes | No
     """A file as its bytes, and what those hash to; a frame or an array is not seen twice."""
     if isinstance(source, str | os.PathLike):
         source = read(source)
-    return source, sha256(source).digest() if cache is not None and isinstance(source, bytes) else None
+    return source, sha256(source).digest() if cache is not None and isinstance(
+        source, bytes
+    ) else None
 
 
 def cores() -> int:

@@ -61,7 +61,9 @@ class Weights:
             raise self._wrong(f"tensor {name!r} holds something else than finite numbers")
         return tensor.astype(np.float64)
 
-    def take_norm(self, gamma: str, beta: str, mean: str, variance: str, channels: int) -> BatchNorm:
+    def take_norm(
+        self, gamma: str, beta: str, mean: str, variance: str, channels: int
+    ) -> BatchNorm:
         norm = BatchNorm(*(self.take(name, channels) for name in (gamma, beta, mean, variance)))
         if (norm.variance < 0.0).any():
             raise self._wrong(f"tensor {variance!r} holds negative variances")
@@ -79,7 +81,9 @@ class Weights:
                 raise self._wrong(f"tensor {name!r} has no place in it")
 
     def _wrong(self, what: str) -> WeightsError:
-        return WeightsError(f"the weights are not those of {self._network}: {what}. Give the file of that network.")
+        return WeightsError(
+            f"the weights are not those of {self._network}: {what}. Give the file of that network."
+        )
 
 
 class Maps(NamedTuple):
@@ -110,14 +114,26 @@ class Graph:
         self._tensors: dict[str, onnx.TensorProto] = {}
 
     def conv(
-        self, x: Maps, filters: Filters, *, stride: int = 1, padding: tuple[int, int] = (0, 0), groups: int = 1
+        self,
+        x: Maps,
+        filters: Filters,
+        *,
+        stride: int = 1,
+        padding: tuple[int, int] = (0, 0),
+        groups: int = 1,
     ) -> Maps:
         out, _, kernel, _ = filters.weight.shape
         name = f"conv{len(self._nodes)}"
-        inputs = [x.name, self._tensor(f"{name}.weight", filters.weight), self._tensor(f"{name}.bias", filters.bias)]
+        inputs = [
+            x.name,
+            self._tensor(f"{name}.weight", filters.weight),
+            self._tensor(f"{name}.bias", filters.bias),
+        ]
         return self._windows("Conv", inputs, x, out, kernel, stride, padding, group=groups)
 
-    def max_pool(self, x: Maps, kernel: int, *, stride: int, padding: tuple[int, int] = (0, 0)) -> Maps:
+    def max_pool(
+        self, x: Maps, kernel: int, *, stride: int, padding: tuple[int, int] = (0, 0)
+    ) -> Maps:
         return self._windows("MaxPool", [x.name], x, x.channels, kernel, stride, padding)
 
     def relu(self, x: Maps) -> Maps:
@@ -136,10 +152,16 @@ class Graph:
         self._nodes.append(helper.make_node("Flatten", [means], [OUTPUT], axis=1))
         shape: list[str | int | None] = ["batch", 3, self.pictures.size, self.pictures.size]
         pictures = helper.make_tensor_value_info(INPUT, onnx.TensorProto.FLOAT, shape)
-        vectors = helper.make_tensor_value_info(OUTPUT, onnx.TensorProto.FLOAT, ["batch", x.channels])
-        graph = helper.make_graph(self._nodes, self.name, [pictures], [vectors], list(self._tensors.values()))
+        vectors = helper.make_tensor_value_info(
+            OUTPUT, onnx.TensorProto.FLOAT, ["batch", x.channels]
+        )
+        graph = helper.make_graph(
+            self._nodes, self.name, [pictures], [vectors], list(self._tensors.values())
+        )
         opsets = [helper.make_opsetid("", OPSET)]
-        model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="cbcl")
+        model = helper.make_model(
+            graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="cbcl"
+        )
         return bytes(model.SerializeToString(deterministic=True))
 
     def _windows(
@@ -155,7 +177,12 @@ class Graph:
     ) -> Maps:
         before, after = padding
         name = self._node(
-            kind, inputs, kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[before] * 2 + [after] * 2, **options
+            kind,
+            inputs,
+            kernel_shape=[kernel] * 2,
+            strides=[stride] * 2,
+            pads=[before] * 2 + [after] * 2,
+            **options,
         )
         return Maps(name, out, (x.size + before + after - kernel) // stride + 1)
 

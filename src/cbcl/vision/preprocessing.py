@@ -41,7 +41,9 @@ class Preprocessing:
         width, height = picture.size
         side = min(width, height) * self.square
         box = ((width - side) / 2, (height - side) / 2, (width + side) / 2, (height + side) / 2)
-        resized = picture.resize((self.size, self.size), Image.Resampling[self.filter.upper()], box=box)
+        resized = picture.resize(
+            (self.size, self.size), Image.Resampling[self.filter.upper()], box=box
+        )
         return np.asarray(resized)
 
     def numbers(self, pixels: Pixels) -> Floats:
@@ -59,16 +61,26 @@ class Preprocessing:
     def described(cls, description: object, name: str) -> Preprocessing:
         """From what a user wrote, such as {"size": 224, "mean": [127, 127, 127], "scale": [128, 128, 128]}."""
         wanted = [field.name for field in fields(cls)]
-        if not isinstance(description, dict) or not {"size", "mean", "scale"} <= set(description) <= set(wanted):
+        if not isinstance(description, dict) or not {"size", "mean", "scale"} <= set(
+            description
+        ) <= set(wanted):
             raise WeightsError(
                 f"{name} must describe {', '.join(wanted[:3])} and may describe {', '.join(wanted[3:])}."
             )
         try:
-            given = {**description, "mean": _triple(description["mean"]), "scale": _triple(description["scale"])}
+            given = {
+                **description,
+                "mean": _triple(description["mean"]),
+                "scale": _triple(description["scale"]),
+            }
             made = cls(**given)
             numbers = (made.size, made.square, *made.scale)
-            reasonable = all(_is_number(number) for number in numbers) and isinstance(made.size, int)
-            if not reasonable or not (8 <= made.size <= 2048 and 0.05 <= made.square <= 1.0 and min(made.scale) > 1e-6):
+            reasonable = all(_is_number(number) for number in numbers) and isinstance(
+                made.size, int
+            )
+            if not reasonable or not (
+                8 <= made.size <= 2048 and 0.05 <= made.square <= 1.0 and min(made.scale) > 1e-6
+            ):
                 raise ValueError
             if made.channels not in ("RGB", "BGR") or made.filter not in get_args(Filter):
                 raise ValueError

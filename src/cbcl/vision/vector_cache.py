@@ -37,13 +37,17 @@ class VectorCache:
             connection = None
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-                connection = sqlite3.connect(self.path, timeout=5.0, isolation_level=None, check_same_thread=False)
+                connection = sqlite3.connect(
+                    self.path, timeout=5.0, isolation_level=None, check_same_thread=False
+                )
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = OFF")
                 connection.execute(
                     "CREATE TABLE IF NOT EXISTS vectors (backbone BLOB, picture BLOB, vector BLOB, sum INTEGER)"
                 )
-                connection.execute("CREATE UNIQUE INDEX IF NOT EXISTS of ON vectors (backbone, picture)")
+                connection.execute(
+                    "CREATE UNIQUE INDEX IF NOT EXISTS of ON vectors (backbone, picture)"
+                )
                 return connection
             except (sqlite3.Error, OSError) as error:
                 if connection is not None:
@@ -68,22 +72,28 @@ class VectorCache:
                 return None
             try:
                 row = self._connection.execute(
-                    "SELECT vector, sum FROM vectors WHERE backbone = ? AND picture = ?", (self.fingerprint, picture)
+                    "SELECT vector, sum FROM vectors WHERE backbone = ? AND picture = ?",
+                    (self.fingerprint, picture),
                 ).fetchone()
             except sqlite3.Error:
                 return None
-        return np.frombuffer(row[0], dtype="<f4").astype(np.float32) if row and _sound(*row) else None
+        return (
+            np.frombuffer(row[0], dtype="<f4").astype(np.float32) if row and _sound(*row) else None
+        )
 
     def put(self, found: Sequence[tuple[bytes, Floats]]) -> None:
         """Keep vectors by their pictures' digests; the oldest make room."""
-        rows = [(self.fingerprint, picture, vector.astype("<f4").tobytes()) for picture, vector in found]
+        rows = [
+            (self.fingerprint, picture, vector.astype("<f4").tobytes()) for picture, vector in found
+        ]
         with self._lock:
             if self._connection is None or not rows:
                 return
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
                 self._connection.executemany(
-                    "INSERT OR REPLACE INTO vectors VALUES (?, ?, ?, ?)", [(*row, crc32(row[2])) for row in rows]
+                    "INSERT OR REPLACE INTO vectors VALUES (?, ?, ?, ?)",
+                    [(*row, crc32(row[2])) for row in rows],
                 )
                 pages, free, size = (
                     self._connection.execute(f"PRAGMA {name}").fetchone()[0]

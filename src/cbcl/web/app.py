@@ -58,7 +58,9 @@ def create_app(
         app.add_exception_handler(kind, _refuse)
     app.include_router(static_files.router)
     app.include_router(routes.router)
-    app.add_middleware(SecurityMiddleware, door=door or AccessPolicy(), metrics=counted, bodies=app.state.bodies)
+    app.add_middleware(
+        SecurityMiddleware, door=door or AccessPolicy(), metrics=counted, bodies=app.state.bodies
+    )
     app.add_middleware(RequestLogMiddleware, log=log or RequestLog(), metrics=counted)
     return app
 

@@ -33,7 +33,9 @@ class ConnectionLimiter(socket.socket):
         """Whether there is room for one more of this address; who is let in has it until the connection is closed."""
         self._open = tuple(one for one in self._open if one[0].fileno() >= 0)
         own = is_loopback(address)
-        if len(self._open) >= self.most or (not own and [a for _, a in self._open].count(address) >= MAX_OF_ONE):
+        if len(self._open) >= self.most or (
+            not own and [a for _, a in self._open].count(address) >= MAX_OF_ONE
+        ):
             return False
         self._open = (*self._open, (connection, address))
         return True

@@ -14,7 +14,14 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from cbcl.errors import BackboneError, CBCLError, LabelError, MemoryFileError, PictureError, WeightsError
+from cbcl.errors import (
+    BackboneError,
+    CBCLError,
+    LabelError,
+    MemoryFileError,
+    PictureError,
+    WeightsError,
+)
 from cbcl.folders import backbones_folder, cache_folder
 
 STATUSES = {
@@ -48,7 +55,12 @@ class RequestRefused(HTTPException):
     """A request that is not done, and why."""
 
     def __init__(
-        self, kind: str, message: str, *, retry_after: int | None = None, seen: Sequence[str] | None = None
+        self,
+        kind: str,
+        message: str,
+        *,
+        retry_after: int | None = None,
+        seen: Sequence[str] | None = None,
     ) -> None:
         headers = {"Retry-After": str(retry_after)} if retry_after is not None else {}
         if kind == "token":
@@ -86,14 +98,22 @@ class PathRedactor:
     """Takes paths out of sentences: who asks over the network need not know where files lie."""
 
     def __init__(self, memory: Path, backbone: str = "") -> None:
-        places = [Path.home(), cache_folder(), backbones_folder(), Path(tempfile.gettempdir()), Path.cwd()]
+        places = [
+            Path.home(),
+            cache_folder(),
+            backbones_folder(),
+            Path(tempfile.gettempdir()),
+            Path.cwd(),
+        ]
         places += [Path(sys.prefix), Path(sys.base_prefix), memory.parent]
-        spellings = {spelling for place in places for spelling in (str(place), str(place.resolve()))}
+        spellings = {
+            spelling for place in places for spelling in (str(place), str(place.resolve()))
+        }
         self._known = {
             spelling: file.name
             for file in [memory, *([Path(backbone)] if backbone else [])]
             for spelling in (str(file), str(file.absolute()), str(file.resolve()))
-            if os.path.basename(spelling) != spelling  # noqa: PTH119 (a mere name may be a word)
+            if os.path.basename(spelling) != spelling
         }
         self._patterns = [
             re.compile(f"{re.escape(place)}(?:{_SPACED})*(?:{_PLAIN})*")
@@ -113,7 +133,7 @@ class PathRedactor:
 
 def _last(path: str) -> str:
     ending = "." if path.endswith(".") else ""  # the sentence's, not the path's
-    return (os.path.basename(path.rstrip("/\\.").replace("\\", "/")) or "a file") + ending  # noqa: PTH119 (of any system)
+    return (os.path.basename(path.rstrip("/\\.").replace("\\", "/")) or "a file") + ending
 
 
 def refusal_of(error: Exception, discretion: PathRedactor) -> RequestRefused:
@@ -145,9 +165,13 @@ def _invalid(error: RequestValidationError) -> str:
 
 def _of_http(error: HTTPException) -> RequestRefused:
     if error.status_code == 404:
-        return RequestRefused("missing", "there is nothing at this address: /api/docs says what there is.")
+        return RequestRefused(
+            "missing", "there is nothing at this address: /api/docs says what there is."
+        )
     if error.status_code == 405:
-        refusal = RequestRefused("method", "that cannot be done at this address: /api/docs says what can.")
+        refusal = RequestRefused(
+            "method", "that cannot be done at this address: /api/docs says what can."
+        )
         refusal.headers = error.headers
         return refusal
     return RequestRefused("argument", "the request cannot be read.")

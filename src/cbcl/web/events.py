@@ -31,7 +31,9 @@ class Events:
     async def subscribe(self) -> AsyncIterator[str]:
         """The text of a stream, if there is room for one more."""
         if self.listeners >= self._most:
-            raise RequestRefused("busy", "too many pages are open already: close some.", retry_after=5)
+            raise RequestRefused(
+                "busy", "too many pages are open already: close some.", retry_after=5
+            )
         await self._look()
         return self._stream()
 
@@ -58,7 +60,9 @@ class Events:
 
     def notice(self, state: MemoryRevision) -> None:
         """Tell of a change that was made here, without waiting for the next look."""
-        if state.file != self._latest.file or state.revision > self._latest.revision:  # a lesser one was slow to arrive
+        if (
+            state.file != self._latest.file or state.revision > self._latest.revision
+        ):  # a lesser one was slow to arrive
             self._tell(state)
 
     def end(self) -> None:
@@ -89,5 +93,7 @@ class Events:
     async def _look(self) -> None:
         before = self._latest
         found = await run_in_threadpool(self._state)
-        if found != before and self._latest == before:  # else it may be older than what was noticed meanwhile
+        if (
+            found != before and self._latest == before
+        ):  # else it may be older than what was noticed meanwhile
             self._tell(found)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from cbcl.web.work_queue import WorkQueue
@@ -21,7 +28,10 @@ class Metrics:
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         self._requests = Counter(
-            "cbcl_requests", "Requests answered.", ["method", "route", "status"], registry=self._registry
+            "cbcl_requests",
+            "Requests answered.",
+            ["method", "route", "status"],
+            registry=self._registry,
         )
         self._seconds = Histogram(
             "cbcl_request_seconds",
@@ -30,14 +40,26 @@ class Metrics:
             registry=self._registry,
             buckets=SECONDS,
         )
-        self._refused = Counter("cbcl_refused", "Requests refused.", ["reason"], registry=self._registry)
-        self._waiting = Gauge("cbcl_jobs_waiting", "Jobs that wait for a thread.", ["desk"], registry=self._registry)
-        self.looked_at = Counter("cbcl_pictures_looked_at", "Pictures looked at.", registry=self._registry)
-        self.learned = Counter("cbcl_examples_learned", "Examples learned.", registry=self._registry)
+        self._refused = Counter(
+            "cbcl_refused", "Requests refused.", ["reason"], registry=self._registry
+        )
+        self._waiting = Gauge(
+            "cbcl_jobs_waiting", "Jobs that wait for a thread.", ["desk"], registry=self._registry
+        )
+        self.looked_at = Counter(
+            "cbcl_pictures_looked_at", "Pictures looked at.", registry=self._registry
+        )
+        self.learned = Counter(
+            "cbcl_examples_learned", "Examples learned.", registry=self._registry
+        )
         self._labels = Gauge("cbcl_labels", "Labels known.", registry=self._registry)
-        self._streams = Gauge("cbcl_event_streams", "Event streams that are open.", registry=self._registry)
+        self._streams = Gauge(
+            "cbcl_event_streams", "Event streams that are open.", registry=self._registry
+        )
 
-    def watch(self, desks: Iterable[WorkQueue], labels: Callable[[], float], streams: Callable[[], float]) -> None:
+    def watch(
+        self, desks: Iterable[WorkQueue], labels: Callable[[], float], streams: Callable[[], float]
+    ) -> None:
         """What is asked for when the figures are."""
         for desk in desks:
             self._waiting.labels(desk.name).set_function(partial(_waiting, desk))

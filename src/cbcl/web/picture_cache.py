@@ -37,7 +37,9 @@ class PictureCache:
         with self._lock:
             lost = [digest for digest in dict.fromkeys(digests) if digest not in self._seen]
             if lost:
-                raise RequestRefused("seen", "some pictures are no longer remembered: send them again.", seen=lost)
+                raise RequestRefused(
+                    "seen", "some pictures are no longer remembered: send them again.", seen=lost
+                )
             for digest in digests:
                 self._seen.move_to_end(digest)
             return [self._seen[digest] for digest in digests]
@@ -64,7 +66,10 @@ class PictureCache:
         return [(digest, futures[digest].result()) for digest in digests]
 
     def _work(
-        self, mine: dict[str, bytes], futures: dict[str, Future[Looked]], seen: OrderedDict[str, EmbeddedPicture]
+        self,
+        mine: dict[str, bytes],
+        futures: dict[str, Future[Looked]],
+        seen: OrderedDict[str, EmbeddedPicture],
     ) -> None:
         if not mine:
             return

@@ -82,7 +82,9 @@ class Bodies:
     @asynccontextmanager
     async def wait(self, seconds: float) -> AsyncIterator[None]:
         """Wait for bytes so long, but not for long once the server stops."""
-        async with asyncio.timeout(min(seconds, LAST_PATIENCE) if self.stopping else seconds) as limit:
+        async with asyncio.timeout(
+            min(seconds, LAST_PATIENCE) if self.stopping else seconds
+        ) as limit:
             self._waits.add(limit)
             try:
                 yield
@@ -106,9 +108,13 @@ class Body:
         self._receive, self._bodies = receive, bodies
         self._limit = BODIES.get(path, WORDS) if scope["method"] == "POST" else WORDS
         self._counts = path not in ON_DISK
-        self._length = int(length) if (length := headers.get(b"content-length", b"")).isdigit() else 0
+        self._length = (
+            int(length) if (length := headers.get(b"content-length", b"")).isdigit() else 0
+        )
         self._whole = not self._length and b"transfer-encoding" not in headers
-        self._waits = b"expect" in headers  # with sending it, until it is asked for; or for no reason
+        self._waits = (
+            b"expect" in headers
+        )  # with sending it, until it is asked for; or for no reason
         self._came = self._held = 0
 
     def check(self) -> None:
@@ -134,7 +140,9 @@ class Body:
             self._held += size
             self._bodies.held += size
             if self._bodies.held > HELD:
-                raise RequestRefused("busy", "too much is being sent at once: try again in 2 s.", retry_after=2)
+                raise RequestRefused(
+                    "busy", "too much is being sent at once: try again in 2 s.", retry_after=2
+                )
         return message
 
     async def hear_out(self) -> None:
@@ -160,10 +168,13 @@ class Body:
 
     def _too_slow(self) -> RequestRefused:
         if self._bodies.stopping:
-            return RequestRefused("slow", "the server stops, and this did not come in time: send it again later.")
+            return RequestRefused(
+                "slow", "the server stops, and this did not come in time: send it again later."
+            )
         return RequestRefused("slow", f"nothing came for {PATIENCE:.0f} s: send it again.")
 
     def _too_large(self) -> RequestRefused:
         return RequestRefused(
-            "size", f"that is more than {self._limit // MB or 0.064:g} MB: send less, or smaller pictures."
+            "size",
+            f"that is more than {self._limit // MB or 0.064:g} MB: send less, or smaller pictures.",
         )

@@ -27,7 +27,11 @@ class RequestLog:
     def write(self, told: dict[str, Any], error: BaseException | None = None) -> None:
         """One line; an error with its trace."""
         if error is not None:
-            told = {**told, "error": repr(error), "trace": "".join(traceback.format_exception(error))}
+            told = {
+                **told,
+                "error": repr(error),
+                "trace": "".join(traceback.format_exception(error)),
+            }
         elif not self._everything:
             return
         (self._file or sys.stderr).write(f"{json.dumps(told, ensure_ascii=False)}\n")
@@ -61,7 +65,9 @@ class RequestLogMiddleware:
             seconds = perf_counter() - begun
             method = scope["method"] if scope["method"] in METHODS else "other"
             route = getattr(scope.get("route"), "path", "none")
-            self._metrics.answered(method, route, status or GONE, None if route == ENDLESS else seconds)
+            self._metrics.answered(
+                method, route, status or GONE, None if route == ENDLESS else seconds
+            )
             told = {
                 "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
                 "method": method,

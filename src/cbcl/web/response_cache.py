@@ -19,7 +19,9 @@ class MemoryRevision(NamedTuple):
 class ResponseCache:
     """Something worked out, and kept until the memory is another."""
 
-    def __init__(self, state: Callable[[], MemoryRevision], work: Callable[[int], BaseModel]) -> None:
+    def __init__(
+        self, state: Callable[[], MemoryRevision], work: Callable[[int], BaseModel]
+    ) -> None:
         self._state, self._work = state, work
         self._lock = Lock()
         self._kept: tuple[MemoryRevision, str] | None = None

@@ -106,8 +106,14 @@ def problem(asked: Asked, discretion: PathRedactor) -> schemas.Problem:
 def advice(given: Suggestions, revision: int) -> schemas.Advice:
     return schemas.Advice(
         revision=revision,
-        alike=[schemas.Alike(label=one.label, other=one.other, closeness=one.closeness) for one in given.alike],
-        more=[schemas.Wanted(label=one.label, examples=one.examples, reason=one.reason) for one in given.more],
+        alike=[
+            schemas.Alike(label=one.label, other=one.other, closeness=one.closeness)
+            for one in given.alike
+        ],
+        more=[
+            schemas.Wanted(label=one.label, examples=one.examples, reason=one.reason)
+            for one in given.more
+        ],
     )
 
 
@@ -119,6 +125,9 @@ def scores(given: SelfTestResult, revision: int) -> schemas.Scores:
         asked=given.asked,
         right=given.right,
         unknown=given.unknown,
-        wrong=[schemas.Missed(example=one.example, label=one.label, answer=one.answer) for one in given.wrong],
+        wrong=[
+            schemas.Missed(example=one.example, label=one.label, answer=one.answer)
+            for one in given.wrong
+        ],
         problem=given.problem,
     )

@@ -58,10 +58,15 @@ def _form(required: list[str], **fields: str) -> dict[str, Any]:
         "file": {"type": "string", "format": "binary"},
         "files": {"type": "array", "items": {"type": "string", "format": "binary"}},
     }
-    shape: dict[str, Any] = {"type": "object", "properties": {name: one[kind] for name, kind in fields.items()}}
+    shape: dict[str, Any] = {
+        "type": "object",
+        "properties": {name: one[kind] for name, kind in fields.items()},
+    }
     if required:
         shape["required"] = required
-    return {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": shape}}}}
+    return {
+        "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": shape}}}
+    }
 
 
 @contextmanager
@@ -69,7 +74,9 @@ def _transfer(request: Request) -> Iterator[Path]:
     """A place for a memory that is sent or received."""
     state = request.app.state
     if state.transfers >= MAX_TRANSFERS:
-        raise RequestRefused("busy", "several memories are being sent already: try again in 5 s.", retry_after=5)
+        raise RequestRefused(
+            "busy", "several memories are being sent already: try again in 5 s.", retry_after=5
+        )
     state.transfers += 1
     try:
         with on_disk():
@@ -97,7 +104,9 @@ class _Download(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-PICTURES = _fails("picture", "argument", "memory", "backbone", "size", "slow", "busy", "rate", "seen")
+PICTURES = _fails(
+    "picture", "argument", "memory", "backbone", "size", "slow", "busy", "rate", "seen"
+)
 CHANGES = _fails("label", "argument", "memory", "busy")
 
 
@@ -153,13 +162,22 @@ def thumbnail(room: Room, number: Number, request: Request) -> Response:
     return Response(jpeg, media_type="image/jpeg", headers=headers)
 
 
-@router.delete("/examples/{number}", tags=["teaching"], responses=_fails("missing", "argument", "memory", "busy"))
+@router.delete(
+    "/examples/{number}",
+    tags=["teaching"],
+    responses=_fails("missing", "argument", "memory", "busy"),
+)
 async def unlearn(room: Room, number: Number) -> schemas.Removed:
     """Take one example back; the last takes its label along."""
     return await room.unlearn(number)
 
 
-@router.post("/recognize", tags=["asking"], responses=PICTURES, openapi_extra=_form([], picture="file", seen="text"))
+@router.post(
+    "/recognize",
+    tags=["asking"],
+    responses=PICTURES,
+    openapi_extra=_form([], picture="file", seen="text"),
+)
 async def recognize(room: Room, request: Request) -> schemas.Answer:
     """What one picture shows: a label or unknown, how sure, what else, and why."""
     form = await read_form(request, files="picture", words=["seen"])
@@ -167,7 +185,10 @@ async def recognize(room: Room, request: Request) -> schemas.Answer:
 
 
 @router.post(
-    "/recognize-many", tags=["asking"], responses=PICTURES, openapi_extra=_form([], pictures="files", seen="texts")
+    "/recognize-many",
+    tags=["asking"],
+    responses=PICTURES,
+    openapi_extra=_form([], pictures="files", seen="texts"),
 )
 async def recognize_many(room: Room, request: Request) -> schemas.Answers:
     """What many pictures show, and which of them a person should be asked about first."""
@@ -205,13 +226,17 @@ def history(room: Room) -> schemas.History:
     return room.history()
 
 
-@router.get("/advice", tags=["asking"], response_model=schemas.Advice, responses=_fails("memory", "busy"))
+@router.get(
+    "/advice", tags=["asking"], response_model=schemas.Advice, responses=_fails("memory", "busy")
+)
 async def advice(room: Room) -> Response:
     """Which labels look alike, and of which more examples would help."""
     return Response(await room.advise(), media_type=JSON)
 
 
-@router.get("/scores", tags=["asking"], response_model=schemas.Scores, responses=_fails("memory", "busy"))
+@router.get(
+    "/scores", tags=["asking"], response_model=schemas.Scores, responses=_fails("memory", "busy")
+)
 async def scores(room: Room) -> Response:
     """Each kept example held out and asked about: who is taken for whom."""
     return Response(await room.examine(), media_type=JSON)
@@ -233,7 +258,9 @@ async def export(room: Room, request: Request) -> Response:
             "Content-Length": str(os.fstat(file.fileno()).st_size),
             "Content-Disposition": f"attachment; filename*=UTF-8''{quote(room.name)}",
         }
-        return _Download(file, needs.pop_all(), media_type="application/vnd.sqlite3", headers=headers)
+        return _Download(
+            file, needs.pop_all(), media_type="application/vnd.sqlite3", headers=headers
+        )
 
 
 @router.post(

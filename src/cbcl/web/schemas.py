@@ -24,7 +24,8 @@ Kind = Literal[
     "internal",
 ]
 Revision = Annotated[
-    int, Field(description="Grows with every change of the memory; 0: there is none yet", examples=[12])
+    int,
+    Field(description="Grows with every change of the memory; 0: there is none yet", examples=[12]),
 ]
 Label = Annotated[str, Field(examples=["mug"])]
 Sentence = Annotated[str, Field(examples=["IMG_1.jpg is broken: image file is truncated."])]
@@ -35,7 +36,9 @@ Digest = Annotated[
         examples=["9f86d081884c7d65…"],
     ),
 ]
-ExampleNumber = Annotated[int, Field(description="An example's own number, for good", examples=[17])]
+ExampleNumber = Annotated[
+    int, Field(description="An example's own number, for good", examples=[17])
+]
 Share = Annotated[float, Field(ge=0.0, le=1.0, examples=[0.97])]
 
 
@@ -44,8 +47,12 @@ class Error(BaseModel):
 
     kind: Kind
     message: Sentence
-    retry_after: Annotated[int | None, Field(description="Seconds; with kind busy or rate only")] = None
-    seen: Annotated[list[str] | None, Field(description="Digests no longer remembered; with kind seen only")] = None
+    retry_after: Annotated[
+        int | None, Field(description="Seconds; with kind busy or rate only")
+    ] = None
+    seen: Annotated[
+        list[str] | None, Field(description="Digests no longer remembered; with kind seen only")
+    ] = None
 
 
 class Failed(BaseModel):
@@ -66,7 +73,9 @@ class Backbone(BaseModel):
 
     name: Annotated[str, Field(examples=["efficientnet-lite0"])]
     ready: Annotated[bool, Field(description="Whether it has looked at something already")]
-    problem: Annotated[str | None, Field(description="Why it cannot be had; null: it can, or was not tried yet")]
+    problem: Annotated[
+        str | None, Field(description="Why it cannot be had; null: it can, or was not tried yet")
+    ]
 
 
 class Health(BaseModel):
@@ -132,7 +141,9 @@ class Problem(BaseModel):
 class Learned(BaseModel):
     """What was learned."""
 
-    learned: Annotated[dict[str, int], Field(description="Pictures by label", examples=[{"mug": 3}])]
+    learned: Annotated[
+        dict[str, int], Field(description="Pictures by label", examples=[{"mug": 3}])
+    ]
     problems: list[Problem]
     revision: Revision
 
@@ -169,7 +180,9 @@ class Answer(BaseModel):
     picture: Annotated[str, Field(description="The file's name; empty where a digest was given")]
     seen: Digest
     label: Annotated[str | None, Field(description="null: unknown", examples=["mug"])]
-    confidence: Annotated[float | None, Field(description="Of that answer; null: nothing is known at all")]
+    confidence: Annotated[
+        float | None, Field(description="Of that answer; null: nothing is known at all")
+    ]
     strangeness: Annotated[float | None, Field(description="Above 1: unknown", examples=[0.45])]
     ranking: Annotated[list[Guess], Field(description="The likeliest first")]
     evidence: Annotated[list[Reason], Field(description="The nearest first")]
@@ -187,7 +200,9 @@ class Answers(BaseModel):
     """An answer for each picture, in their order: files first, then digests."""
 
     answers: list[Answer | Unanswered]
-    order: Annotated[list[int], Field(description="Indices of answers: most worth asking a person about first")]
+    order: Annotated[
+        list[int], Field(description="Indices of answers: most worth asking a person about first")
+    ]
     revision: Revision
 
 
@@ -198,7 +213,8 @@ class _Request(BaseModel):
 class Forget(_Request):
     label: Label
     for_good: Annotated[
-        bool, Field(description="Leave nothing of it in the file; nothing before can be undone then")
+        bool,
+        Field(description="Leave nothing of it in the file; nothing before can be undone then"),
     ] = False
 
 
@@ -274,7 +290,10 @@ class Scores(BaseModel):
 
     revision: Revision
     labels: list[str]
-    matrix: Annotated[list[list[int]], Field(description="A row for each true label: a count a label, then unknown")]
+    matrix: Annotated[
+        list[list[int]],
+        Field(description="A row for each true label: a count a label, then unknown"),
+    ]
     asked: int
     right: int
     unknown: int

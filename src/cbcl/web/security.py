@@ -22,9 +22,9 @@ from cbcl.web.request_body import (
     RATE,
     WRONG_BURST,
     WRONG_RATE,
-    RateLimiter,
     Bodies,
     Body,
+    RateLimiter,
     is_loopback,
 )
 
@@ -118,7 +118,11 @@ class SecurityMiddleware:
             self._check_rate(scope)
         except RequestRefused as refusal:
             self._metrics.refused(refusal.kind)
-            if refusal.kind == "token" and scope["path"] == "/" and "text/html" in headers.get("accept", ""):
+            if (
+                refusal.kind == "token"
+                and scope["path"] == "/"
+                and "text/html" in headers.get("accept", "")
+            ):
                 return HTMLResponse(LOCKED, 401)
             return refusal.response()
         return entered
@@ -126,31 +130,53 @@ class SecurityMiddleware:
     def _check_token(self, scope: Scope, headers: Headers) -> Response | None:
         """Whether who asks has the token; who brings it in the address gets it as a cookie, and a plain address."""
         token = self._door.token
-        asked = parse_qs(scope["query_string"].decode("latin-1")).get("token", []) if scope["path"] == "/" else []
+        asked = (
+            parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
+            if scope["path"] == "/"
+            else []
+        )
         if token is None:
             return RedirectResponse("/", 303) if asked else None
         kind, _, given = headers.get("authorization", "").partition(" ")
         cookie = cookie_parser(headers.get("cookie", "")).get(self._door.cookie)
-        offered = [*asked, *([given.strip()] if kind.lower() == "bearer" else []), *([cookie] if cookie else [])]
+        offered = [
+            *asked,
+            *([given.strip()] if kind.lower() == "bearer" else []),
+            *([cookie] if cookie else []),
+        ]
         if not any(hmac.compare_digest(one.encode(), token.encode()) for one in offered):
             if offered:
                 self._wrong.take(_client(scope), "too many wrong tokens")
             raise RequestRefused(
-                "token", "this server needs its token: open the whole address that `cbcl teach` printed."
+                "token",
+                "this server needs its token: open the whole address that `cbcl teach` printed.",
             )
         if not asked:
             return None
         answer = RedirectResponse("/", 303)
         answer.set_cookie(
-            self._door.cookie, token, httponly=True, samesite="strict", secure=self._door.secure, path="/"
+            self._door.cookie,
+            token,
+            httponly=True,
+            samesite="strict",
+            secure=self._door.secure,
+            path="/",
         )
         return answer
 
     def _check_rate(self, scope: Scope) -> None:
         if self._at_once >= AT_ONCE:
-            raise RequestRefused("busy", "too many are asking at once: try again in 1 s.", retry_after=1)
-        if scope["method"] == "POST" and scope["path"] in PICTURE_REQUESTS and not is_loopback(_client(scope)):
-            self._pictures.take(_client(scope), f"more than {RATE:.0f} requests with pictures a second")
+            raise RequestRefused(
+                "busy", "too many are asking at once: try again in 1 s.", retry_after=1
+            )
+        if (
+            scope["method"] == "POST"
+            and scope["path"] in PICTURE_REQUESTS
+            and not is_loopback(_client(scope))
+        ):
+            self._pictures.take(
+                _client(scope), f"more than {RATE:.0f} requests with pictures a second"
+            )
 
 
 def _client(scope: Scope) -> str:
@@ -159,7 +185,9 @@ def _client(scope: Scope) -> str:
 
 def _stopped() -> RequestRefused:
     return RequestRefused(
-        "busy", "the server stops, and did not finish this in time: ask what came of it.", retry_after=5
+        "busy",
+        "the server stops, and did not finish this in time: ask what came of it.",
+        retry_after=5,
     )
 
 
@@ -168,7 +196,9 @@ def _check_host(headers: Headers, door: AccessPolicy) -> None:
     found = HOST.fullmatch(headers.get("host", ""))
     name = found[1] if found else ""
     if door.token is None and not is_loopback(name) and name.lower() != door.name.lower():
-        raise RequestRefused("origin", "this server answers to this machine's own names only, such as localhost.")
+        raise RequestRefused(
+            "origin", "this server answers to this machine's own names only, such as localhost."
+        )
 
 
 def _check_origin(scope: Scope, headers: Headers) -> None:

@@ -73,19 +73,25 @@ def listen(host: str, port: int | None, *, secure: bool = False) -> Address:
                 host, number, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )[0]
         except (OSError, UnicodeError) as error:
-            raise CBCLError(f"there is no address {host!r} to listen at: {_reason(error)}.") from error
+            raise CBCLError(
+                f"there is no address {host!r} to listen at: {_reason(error)}."
+            ) from error
         listening = ConnectionLimiter(family, kind, protocol)
         listening.most = room()
         try:
             if os.name == "posix":  # elsewhere this would let two servers have one port
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind(address)
-            listening.listen(socket.SOMAXCONN)  # so that nobody else can, and the first who comes can wait
+            listening.listen(
+                socket.SOMAXCONN
+            )  # so that nobody else can, and the first who comes can wait
             return Address(host, listening, secure)
         except OSError as error:
             listening.close()
             problem = _reason(error)
-    tried = f"port {ports[0]} of {host}" if port is not None else f"any port from {PORT} on of {host}"
+    tried = (
+        f"port {ports[0]} of {host}" if port is not None else f"any port from {PORT} on of {host}"
+    )
     raise CBCLError(f"cannot listen at {tried}: {problem}. Give another with --port.")
 
 
@@ -171,7 +177,11 @@ def serve(
     token = None if address.loopback else secrets.token_urlsafe(24)
     door = AccessPolicy(token, f"cbcl-{address.port}", address.secure, host)
     app = create_app(
-        recognizer, door=door, log=RequestLog(everything=log), backbone=backbone or DEFAULT, private=private
+        recognizer,
+        door=door,
+        log=RequestLog(everything=log),
+        backbone=backbone or DEFAULT,
+        private=private,
     )
 
     def started() -> None:
@@ -179,7 +189,10 @@ def serve(
             say(f"port {PORT} is taken: this is {address.port}.")
         say(f"teach {recognizer.path.name} at {address.url(token)}")
         if token is not None:
-            say(as_qr(address.url(token)) + "Whoever has this address can see and change the memory.")
+            say(
+                as_qr(address.url(token))
+                + "Whoever has this address can see and change the memory."
+            )
         say("Ctrl-C stops.")
         if browser and _has_browser():
             Thread(target=webbrowser.open, args=[address.url(token)], daemon=True).start()
@@ -198,7 +211,9 @@ def as_qr(url: str) -> str:
 
 def _has_browser() -> bool:
     """Whether there is a screen for one: else a browser might be opened in this very terminal."""
-    return sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")))
+    return sys.platform in ("darwin", "win32") or any(
+        map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
+    )
 
 
 def _check_memory(recognizer: Recognizer, *, private: bool) -> None:
@@ -219,4 +234,6 @@ def _check_certificate(certificate: Path | None, key: Path | None) -> None:
     try:
         ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key)
     except (OSError, ssl.SSLError) as error:
-        raise CBCLError(f"{certificate} is no certificate that can be used: {_reason(error)}.") from error
+        raise CBCLError(
+            f"{certificate} is no certificate that can be used: {_reason(error)}."
+        ) from error

@@ -10,7 +10,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from cbcl.errors import BackboneError, CBCLError, LabelError, MemoryFileError, PictureError, WeightsError
+from cbcl.errors import (
+    BackboneError,
+    CBCLError,
+    LabelError,
+    MemoryFileError,
+    PictureError,
+    WeightsError,
+)
 from cbcl.memory.connection import which
 from cbcl.memory.rows import as_label
 from cbcl.recognition.answer import Answer
@@ -23,7 +30,7 @@ from cbcl.web.events import Events
 from cbcl.web.metrics import Metrics
 from cbcl.web.picture_cache import PictureCache
 from cbcl.web.request_body import MAX_PICTURES
-from cbcl.web.response_cache import ResponseCache, MemoryRevision
+from cbcl.web.response_cache import MemoryRevision, ResponseCache
 from cbcl.web.responses import Asked
 from cbcl.web.uploads import Upload
 from cbcl.web.work_queue import WorkQueue
@@ -42,7 +49,9 @@ class TeachingService:
     for none of them.
     """
 
-    def __init__(self, recognizer: Recognizer, metrics: Metrics, *, backbone: str, private: bool) -> None:
+    def __init__(
+        self, recognizer: Recognizer, metrics: Metrics, *, backbone: str, private: bool
+    ) -> None:
         self._recognizer, self._metrics = recognizer, metrics
         self._backbone, self._private = backbone, private
         self._ready, self._problem = False, ""
@@ -53,8 +62,12 @@ class TeachingService:
         self.lately = PictureCache(self._look)
         self.events = Events(self._state)
         self.labels = ResponseCache(self._state, self._labels)
-        self._advice = ResponseCache(self._state, lambda at: responses.advice(recognizer.advise(), at))
-        self._scores = ResponseCache(self._state, lambda at: responses.scores(recognizer.examine(), at))
+        self._advice = ResponseCache(
+            self._state, lambda at: responses.advice(recognizer.advise(), at)
+        )
+        self._scores = ResponseCache(
+            self._state, lambda at: responses.scores(recognizer.examine(), at)
+        )
         metrics.watch(self._desks(), self._labels_known, lambda: self.events.listeners)
 
     def _desks(self) -> tuple[WorkQueue, ...]:
@@ -118,23 +131,29 @@ class TeachingService:
             raise RequestRefused("argument", "give one file as 'picture', or one digest as 'seen'.")
         return await self.looking.do(self._answer, files, digests)
 
-    async def recognize_many(self, files: Sequence[Upload], digests: Sequence[str]) -> schemas.Answers:
+    async def recognize_many(
+        self, files: Sequence[Upload], digests: Sequence[str]
+    ) -> schemas.Answers:
         """Answers for all, and the order in which a person should be asked about them."""
         if not files and not digests:
             raise RequestRefused(
-                "argument", "there is no picture in it: give files as 'pictures', or digests as 'seen'."
+                "argument",
+                "there is no picture in it: give files as 'pictures', or digests as 'seen'.",
             )
         asked = await self._asked(files, digests)
         return await self.looking.go_on(self._answers, asked)
 
     # Changing: one after the other.
 
-    async def learn(self, label: str, files: Sequence[Upload], digests: Sequence[str]) -> schemas.Learned:
+    async def learn(
+        self, label: str, files: Sequence[Upload], digests: Sequence[str]
+    ) -> schemas.Learned:
         """Learn pictures; those that cannot be read are left out and told."""
         label = as_label(label)
         if not files and not digests:
             raise RequestRefused(
-                "argument", "there is no picture in it: give files as 'pictures', or digests as 'seen'."
+                "argument",
+                "there is no picture in it: give files as 'pictures', or digests as 'seen'.",
             )
         self.learning.check()
         asked = await self._asked(files, digests)
@@ -158,7 +177,9 @@ class TeachingService:
             try:
                 self._recognizer.forget(label, for_good=for_good)
             finally:  # also where the file could not be cleaned at once
-                for kept in (self.lately, self.labels, self._advice, self._scores) if for_good else ():
+                for kept in (
+                    (self.lately, self.labels, self._advice, self._scores) if for_good else ()
+                ):
                     kept.clear()
 
         _, revision = await self._change(forgotten)
@@ -213,7 +234,9 @@ class TeachingService:
         things = [schemas.Thing(**thing._asdict()) for thing in self._recognizer.things()]
         step = responses.to_undo(self._recognizer.history())
         undo = step and schemas.Deed(action=step.action, text=responses.in_words(step))
-        return schemas.Labels(revision=revision, private=self._is_private(), labels=things, undo=undo)
+        return schemas.Labels(
+            revision=revision, private=self._is_private(), labels=things, undo=undo
+        )
 
     def _labels_known(self) -> float:
         try:
@@ -247,7 +270,9 @@ class TeachingService:
     async def _asked(self, files: Sequence[Upload], digests: Sequence[str]) -> list[Asked]:
         """Pictures, looked at a few at a time: files first, then those that are remembered."""
         if len(files) + len(digests) > MAX_PICTURES:
-            raise RequestRefused("size", f"that is more than {MAX_PICTURES} pictures: send them in several requests.")
+            raise RequestRefused(
+                "size", f"that is more than {MAX_PICTURES} pictures: send them in several requests."
+            )
         self.looking.check()
         remembered = self._remembered(digests)
         new: list[Asked] = []
@@ -260,22 +285,33 @@ class TeachingService:
 
     def _new(self, files: Sequence[Upload]) -> list[Asked]:
         looked = zip(files, self.lately.look([file.data for file in files]), strict=True)
-        return [Asked(file.name, digest, responses.named(one, file.name)) for file, (digest, one) in looked]
+        return [
+            Asked(file.name, digest, responses.named(one, file.name))
+            for file, (digest, one) in looked
+        ]
 
     def _answer(self, files: Sequence[Upload], digests: Sequence[str]) -> schemas.Answer:
         (asked,) = self._new(files) + self._remembered(digests)
         if not isinstance(asked.looked, EmbeddedPicture):
             raise asked.looked
-        revision = self._recognizer.revision()  # before answering: it may be older than the answer, but not newer
+        revision = (
+            self._recognizer.revision()
+        )  # before answering: it may be older than the answer, but not newer
         answers = self._recognized([asked.looked])
         return responses.answer(asked, answers[0] if answers else None, revision)
 
     def _answers(self, asked: Sequence[Asked]) -> schemas.Answers:
         revision = self._recognizer.revision()
-        seen = [(place, one.looked) for place, one in enumerate(asked) if isinstance(one.looked, EmbeddedPicture)]
+        seen = [
+            (place, one.looked)
+            for place, one in enumerate(asked)
+            if isinstance(one.looked, EmbeddedPicture)
+        ]
         answers = self._recognized([looked for _, looked in seen])
         order = (
-            range(len(seen)) if answers is None else self._recognizer.worth_asking([one for _, one in seen], answers)
+            range(len(seen))
+            if answers is None
+            else self._recognizer.worth_asking([one for _, one in seen], answers)
         )
         made = iter(answers or [])
         return schemas.Answers(
@@ -315,4 +351,6 @@ def _within_limit() -> Iterator[None]:
 
 
 def _done(revision: int, action: str, text: str) -> schemas.Changed:
-    return schemas.Changed(revision=revision, done=schemas.Deed(action=action, text=f"{action} {text}"))
+    return schemas.Changed(
+        revision=revision, done=schemas.Deed(action=action, text=f"{action} {text}")
+    )

@@ -53,7 +53,9 @@ def _asset(name: str, request: Request) -> Response:
     found = next((one for one in folder.iterdir() if one.name == name and one.is_file()), None)
     kind = TYPES.get(PurePosixPath(name).suffix)
     if found is None or kind is None:
-        raise RequestRefused("missing", "there is nothing at this address: /api/docs says what there is.")
+        raise RequestRefused(
+            "missing", "there is nothing at this address: /api/docs says what there is."
+        )
     data = found.read_bytes()
     headers = {"ETag": f'"{sha256(data).hexdigest()[:32]}"', "Cache-Control": "no-cache"}
     if request.headers.get("if-none-match") == headers["ETag"]:

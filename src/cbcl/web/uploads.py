@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from cbcl.web.errors import RequestRefused
-from cbcl.web.request_body import MB, MAX_PICTURES, PICTURE
+from cbcl.web.request_body import MAX_PICTURES, MB, PICTURE
 
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks
@@ -44,7 +44,8 @@ class Form:
         found = self.words.get(name, [])
         if len(found) != 1:
             raise RequestRefused(
-                "argument", f"{name!r} is missing." if not found else f"{name!r} is given more than once."
+                "argument",
+                f"{name!r} is missing." if not found else f"{name!r} is given more than once.",
             )
         return found[0]
 
@@ -57,10 +58,13 @@ async def read_form(request: Request, *, files: str, words: Collection[str]) -> 
         if filename is not None and name == files:
             if len(form.files) >= MAX_PICTURES:
                 raise RequestRefused(
-                    "size", f"that is more than {MAX_PICTURES} pictures: send them in several requests."
+                    "size",
+                    f"that is more than {MAX_PICTURES} pictures: send them in several requests.",
                 )
             given = _base_name(filename) or f"picture {len(form.files) + 1}"
-            too_large = RequestRefused("size", f"{given} has more than {PICTURE // MB} MB: make it smaller.")
+            too_large = RequestRefused(
+                "size", f"{given} has more than {PICTURE // MB} MB: make it smaller."
+            )
             return _Part(PICTURE, too_large, lambda data: form.files.append(Upload(given, data)))
         if filename is None and name in words:
             values = form.words.setdefault(name, [])
@@ -70,7 +74,8 @@ async def read_form(request: Request, *, files: str, words: Collection[str]) -> 
             return _Part(WORD, too_long, lambda data: values.append(_text(data, name)))
         wanted = ", ".join(map(repr, sorted({*words, files})))
         raise RequestRefused(
-            "argument", f"the form has a part that is not wanted, {name[:50]!r}: {wanted} can be given."
+            "argument",
+            f"the form has a part that is not wanted, {name[:50]!r}: {wanted} can be given.",
         )
 
     await _read(request, begin)
@@ -118,7 +123,12 @@ class _Part:
     """One part of a form: gathered up to a limit and handed over whole, or piece by piece."""
 
     def __init__(
-        self, limit: int, beyond: RequestRefused | None, give: Callable[[bytes], None], *, whole: bool = True
+        self,
+        limit: int,
+        beyond: RequestRefused | None,
+        give: Callable[[bytes], None],
+        *,
+        whole: bool = True,
     ) -> None:
         self._limit, self._beyond, self._give, self._whole = limit, beyond, give, whole
         self._data = bytearray()
@@ -168,7 +178,8 @@ class _Reader:
         if name is None:
             raise RequestRefused("argument", "a part of the form has no name.")
         self._part = self._begin(
-            name.decode(errors="replace"), None if filename is None else filename.decode(errors="replace")
+            name.decode(errors="replace"),
+            None if filename is None else filename.decode(errors="replace"),
         )
 
     def on_part_data(self, data: bytes, start: int, end: int) -> None:
@@ -183,7 +194,10 @@ class _Reader:
         self.ended = True
 
     def _bound(self) -> None:
-        if sum(len(name) + len(value) for name, value in [*self._head, (self._name, self._value)]) > HEAD:
+        if (
+            sum(len(name) + len(value) for name, value in [*self._head, (self._name, self._value)])
+            > HEAD
+        ):
             raise RequestRefused("argument", "a part of the form has too long a head.")
 
 
@@ -215,7 +229,9 @@ async def _read(
                 await after_each()
         parser.finalize()
     except FormParserError as error:
-        raise RequestRefused("argument", "the form is broken: it is not as multipart/form-data should be.") from error
+        raise RequestRefused(
+            "argument", "the form is broken: it is not as multipart/form-data should be."
+        ) from error
     if not reader.ended:
         raise RequestRefused("argument", "the form ends too early.")
 

@@ -44,7 +44,9 @@ class WorkQueue:
         if self._pending >= self._threads + self._room:
             seconds = ceil(self._pending * self._seconds / self._threads)
             wait = min(max(seconds, 1), LONGEST)
-            raise RequestRefused("busy", f"too much is waiting already: try again in {wait} s.", retry_after=wait)
+            raise RequestRefused(
+                "busy", f"too much is waiting already: try again in {wait} s.", retry_after=wait
+            )
 
     async def do(self, work: Callable[..., T], *arguments: Any) -> T:
         """Have something done in a thread, if there is room for it."""
@@ -65,7 +67,9 @@ class WorkQueue:
             return work(*arguments)
         finally:
             with self._lock:
-                self._seconds += (perf_counter() - begun - self._seconds) * (WEIGHT if self._seconds else 1.0)
+                self._seconds += (perf_counter() - begun - self._seconds) * (
+                    WEIGHT if self._seconds else 1.0
+                )
 
     def _done(self, _: Future[Any]) -> None:
         with self._lock:

@@ -69,10 +69,16 @@ def _unpickled(cifar: Cifar, place: Path, data: Callable[[str], bytes]) -> list[
         labels: Any = batch.get(cifar.labels)
         pixels: Any = getattr(batch.get("data"), "array", None)  # (n, 3 * 32 * 32)
         if not _are_pictures(labels, pixels, len(names)):
-            raise DataError(f"{place}: {part} does not hold 32 x 32 pictures with labels: get it again.")
+            raise DataError(
+                f"{place}: {part} does not hold 32 x 32 pictures with labels: get it again."
+            )
         for number, (label, planes) in enumerate(zip(labels, pixels, strict=True)):
-            image = Image.fromarray(np.ascontiguousarray(planes.reshape(3, 32, 32).transpose(1, 2, 0)))
-            found.append(ArchiveFiles(names[label], part in cifar.test, ppm(image), f"{part}/{number}"))
+            image = Image.fromarray(
+                np.ascontiguousarray(planes.reshape(3, 32, 32).transpose(1, 2, 0))
+            )
+            found.append(
+                ArchiveFiles(names[label], part in cifar.test, ppm(image), f"{part}/{number}")
+            )
     return found
 
 
@@ -88,10 +94,15 @@ def _are_pictures(labels: Any, pixels: Any, classes: int) -> bool:
 
 def _read_pickle(data: bytes, name: str) -> dict[str, Any]:
     with naming(name, "get the original file again"):
-        found = Python2Unpickler(io.BytesIO(next_pickle(io.BytesIO(data))), encoding="latin1").load()
+        found = Python2Unpickler(
+            io.BytesIO(next_pickle(io.BytesIO(data))), encoding="latin1"
+        ).load()
         if not isinstance(found, dict):
             raise Refused("is no batch of pictures")
-        return {str(_text(key)): [*map(_text, item)] if type(item) is list else item for key, item in found.items()}
+        return {
+            str(_text(key)): [*map(_text, item)] if type(item) is list else item
+            for key, item in found.items()
+        }
 
 
 def _text(value: object) -> object:

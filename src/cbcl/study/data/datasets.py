@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cbcl.errors import DataError, PictureError, WeightsError
-from cbcl.study.data.cifar import Cifar, ArchiveFiles, find_cifar, ppm
+from cbcl.study.data.cifar import ArchiveFiles, Cifar, find_cifar, ppm
 from cbcl.vision.decoding import find_labelled, read
 from cbcl.vision.decoding import load as load_picture
 from cbcl.vision.extraction import Progress, cores
@@ -50,10 +50,14 @@ class DataSource(NamedTuple):
     """A data set that has a name, and the layouts it is found in."""
 
     find: Callable[[Path], list[ArchiveFiles] | None]  # in one folder; None: it is not there
-    folders: tuple[str, ...]  # by which it goes in a folder of several, in small letters and digits alone
+    folders: tuple[
+        str, ...
+    ]  # by which it goes in a folder of several, in small letters and digits alone
     layouts: str  # in words
     own_split: bool = False
-    pixels: bool = False  # small pictures kept in several formats: their pixels count, not their files
+    pixels: bool = (
+        False  # small pictures kept in several formats: their pixels count, not their files
+    )
 
 
 def load(name: str, folder: Path | None = None, *, progress: Progress | None = None) -> DataSet:
@@ -88,7 +92,9 @@ def fingerprint(pictures: Iterable[LabelledPicture]) -> str:
     >>> fingerprint(pictures) == fingerprint(reversed(pictures)) != fingerprint(pictures[1:])
     True
     """
-    lines = sorted(json.dumps([picture.label, picture.test, picture.digest.hex()]) for picture in pictures)
+    lines = sorted(
+        json.dumps([picture.label, picture.test, picture.digest.hex()]) for picture in pictures
+    )
     return sha256("\n".join(lines).encode()).hexdigest()
 
 
@@ -104,7 +110,9 @@ def _known(name: str, folder: Path | None, progress: Progress | None) -> DataSet
             if (found := known.find(base)) is not None:
                 classes = [one for one in found if one.label != BACKGROUND]
                 others = tuple(one.source for one in found if one.label == BACKGROUND)
-                return _settled(name, classes, others, known.own_split, known.pixels, progress=progress)
+                return _settled(
+                    name, classes, others, known.own_split, known.pixels, progress=progress
+                )
     raise DataError(f"{folder} does not hold {name}, nor does a folder in it. {way_out}")
 
 
@@ -128,7 +136,9 @@ def _as_data_errors() -> Iterator[None]:
     except (PictureError, WeightsError) as error:
         raise DataError(str(error)) from error
     except OSError as error:
-        raise DataError(f"{error.filename or 'the data set'} cannot be read: {error.strerror or error}.") from error
+        raise DataError(
+            f"{error.filename or 'the data set'} cannot be read: {error.strerror or error}."
+        ) from error
 
 
 def _settled(
@@ -149,7 +159,9 @@ def _settled(
     if own_split:
         parts = {test: {one.label for one in found if one.test is test} for test in (False, True)}
         if lacking := sorted(parts[False] ^ parts[True]):
-            raise DataError(f"{name} has pictures of {lacking[0]!r} only to learn or only to test: it needs both.")
+            raise DataError(
+                f"{name} has pictures of {lacking[0]!r} only to learn or only to test: it needs both."
+            )
     pictures: list[LabelledPicture] = []
     executor = ThreadPoolExecutor(cores())
     try:
@@ -187,8 +199,12 @@ def _split_in(folder: Path) -> list[ArchiveFiles] | None:
     """Class folders in `train` and `test`; None: there are no such two."""
     there = [part for part in ("train", "test") if _holds_folders(folder / part)]
     if len(there) == 1:
-        raise DataError(f"{folder} holds {there[0]} but not both train and test with class folders in them.")
-    return [one for part in there for one in _classes_in(folder / part, part == "test", f"{part}/")] or None
+        raise DataError(
+            f"{folder} holds {there[0]} but not both train and test with class folders in them."
+        )
+    return [
+        one for part in there for one in _classes_in(folder / part, part == "test", f"{part}/")
+    ] or None
 
 
 def _holds_folders(folder: Path) -> bool:
@@ -200,7 +216,9 @@ def _digits() -> list[ArchiveFiles]:
 
     digits = load_digits()
     return [
-        ArchiveFiles(str(label), None, DIGITS_HEADER + values.astype(np.uint8).tobytes(), f"digit {number}")
+        ArchiveFiles(
+            str(label), None, DIGITS_HEADER + values.astype(np.uint8).tobytes(), f"digit {number}"
+        )
         for number, (label, values) in enumerate(zip(digits.target, digits.data, strict=True))
     ]
 
@@ -209,7 +227,9 @@ def _caltech(folder: Path) -> list[ArchiveFiles] | None:
     inside = folder / "101_ObjectCategories"
     if inside.is_dir():
         return _classes_in(inside)
-    children = [child for child in folder.iterdir() if child.is_dir() and not child.name.startswith(".")]
+    children = [
+        child for child in folder.iterdir() if child.is_dir() and not child.name.startswith(".")
+    ]
     plain = len(children) > 1 and not any(_holds_folders(child) for child in children)
     return _classes_in(folder) if plain else None
 
@@ -222,9 +242,13 @@ def _cub(folder: Path) -> list[ArchiveFiles] | None:
     found = _classes_in(folder / "images")
     listed = folder / "images.txt"
     if listed.is_file():
-        names = {line.split(maxsplit=1)[1] for line in listed.read_text().splitlines() if " " in line}
+        names = {
+            line.split(maxsplit=1)[1] for line in listed.read_text().splitlines() if " " in line
+        }
         if lacking := sorted(names - {one.name for one in found}):
-            raise DataError(f"{listed} lists {len(names)} pictures, but {lacking[0]} is missing: unpack it again.")
+            raise DataError(
+                f"{listed} lists {len(names)} pictures, but {lacking[0]} is missing: unpack it again."
+            )
         found = [one for one in found if one.name in names]
     return found
 
@@ -238,7 +262,13 @@ def _cifar(cifar: Cifar) -> Callable[[Path], list[ArchiveFiles] | None]:
 
 
 CIFAR100 = Cifar(
-    "cifar-100-python", "cifar-100-python.tar.gz", ("train",), ("test",), "meta", "fine_labels", "fine_label_names"
+    "cifar-100-python",
+    "cifar-100-python.tar.gz",
+    ("train",),
+    ("test",),
+    "meta",
+    "fine_labels",
+    "fine_label_names",
 )
 CIFAR10 = Cifar(
     "cifar-10-batches-py",
@@ -259,8 +289,12 @@ def _cifar_layouts(cifar: Cifar) -> str:
 
 
 KNOWN = {
-    "cifar100": DataSource(_cifar(CIFAR100), ("cifar100", "cifar100dataset"), _cifar_layouts(CIFAR100), True, True),
-    "cifar10": DataSource(_cifar(CIFAR10), ("cifar10", "cifar10dataset"), _cifar_layouts(CIFAR10), True, True),
+    "cifar100": DataSource(
+        _cifar(CIFAR100), ("cifar100", "cifar100dataset"), _cifar_layouts(CIFAR100), True, True
+    ),
+    "cifar10": DataSource(
+        _cifar(CIFAR10), ("cifar10", "cifar10dataset"), _cifar_layouts(CIFAR10), True, True
+    ),
     "caltech101": DataSource(
         _caltech,
         ("caltech101", "caltech", "caltech101dataset"),

@@ -42,16 +42,29 @@ class Archive(NamedTuple):
 
 def _toronto(file: str, digest: str, size: int, folder: str) -> Archive:
     homes = ("https://www.cs.toronto.edu/~kriz", "https://cave.cs.toronto.edu/kriz")
-    return Archive(file, tuple(f"{home}/{file}" for home in homes), digest, size, 190_000_000, folder)
+    return Archive(
+        file, tuple(f"{home}/{file}" for home in homes), digest, size, 190_000_000, folder
+    )
 
 
 def _caltech(file: str, record: str, digest: str, size: int, unpacked: int, folder: str) -> Archive:
-    return Archive(file, (f"https://data.caltech.edu/records/{record}/files/{file}",), digest, size, unpacked, folder)
+    return Archive(
+        file,
+        (f"https://data.caltech.edu/records/{record}/files/{file}",),
+        digest,
+        size,
+        unpacked,
+        folder,
+    )
 
 
 ARCHIVES = {
-    "cifar100": _toronto(CIFAR100.archive, "eb9058c3a382ffc7106e4002c42a8d85", 169_001_437, CIFAR100.folder),
-    "cifar10": _toronto(CIFAR10.archive, "c58f30108f718f92721af3b95e74349a", 170_498_071, CIFAR10.folder),
+    "cifar100": _toronto(
+        CIFAR100.archive, "eb9058c3a382ffc7106e4002c42a8d85", 169_001_437, CIFAR100.folder
+    ),
+    "cifar10": _toronto(
+        CIFAR10.archive, "c58f30108f718f92721af3b95e74349a", 170_498_071, CIFAR10.folder
+    ),
     "caltech101": _caltech(
         "caltech-101.zip",
         "mzrjq-6wc02",
@@ -90,7 +103,9 @@ def download(
         part = _part(path)
         there = next((one.stat().st_size for one in (path, part) if one.exists()), 0)
         if (room := free(folder)) < (needed := archive.size - there + archive.unpacked):
-            raise DataError(f"{folder} has {_mb(room)} free, but {name} needs {_mb(needed)}: make room.")
+            raise DataError(
+                f"{folder} has {_mb(room)} free, but {name} needs {_mb(needed)}: make room."
+            )
         if path.exists():
             _check(path, archive, "Delete it, or get it again.")
         else:
@@ -99,7 +114,9 @@ def download(
             part.replace(path)
         _unpack(path, archive, place)
     except OSError as error:
-        raise DataError(f"{name} cannot be put into {folder}: {error.strerror or error}.") from error
+        raise DataError(
+            f"{name} cannot be put into {folder}: {error.strerror or error}."
+        ) from error
     return place
 
 
@@ -116,12 +133,16 @@ def _fetch(archive: Archive, part: Path, progress: Progress | None) -> None:
     problems = []
     for url in archive.urls if _size(part) != archive.size else ():
         try:
-            request = urllib.request.Request(url, headers={"Range": f"bytes={_size(part)}-"} if _size(part) else {})
+            request = urllib.request.Request(
+                url, headers={"Range": f"bytes={_size(part)}-"} if _size(part) else {}
+            )
             answer = urllib.request.urlopen(request, timeout=SECONDS)
         except (OSError, HTTPException) as error:
             if isinstance(error, HTTPError):
                 error.close()
-                if error.code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:  # what was fetched is of another file
+                if (
+                    error.code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
+                ):  # what was fetched is of another file
                     part.unlink()
             problems.append(f"{url}: {first_line(error)}")
             continue
@@ -149,7 +170,9 @@ def _receive(answer: HTTPResponse, archive: Archive, part: Path, progress: Progr
             if progress is not None:
                 progress(file.tell(), archive.size)
     if (done := _size(part)) < archive.size:
-        raise DataError(f"{answer.url} broke off after {_mb(done)}: the same command goes on from there.")
+        raise DataError(
+            f"{answer.url} broke off after {_mb(done)}: the same command goes on from there."
+        )
 
 
 def _piece(answer: HTTPResponse) -> bytes:
@@ -169,13 +192,17 @@ def _check(path: Path, archive: Archive, way_out: str, *, delete: bool = False) 
     if digest != archive.md5:
         if delete:
             path.unlink()
-        raise DataError(f"{path} is not the file wanted: its MD5 is {digest}, not {archive.md5}. {way_out}")
+        raise DataError(
+            f"{path} is not the file wanted: its MD5 is {digest}, not {archive.md5}. {way_out}"
+        )
 
 
 def _unpack(path: Path, archive: Archive, place: Path) -> None:
     """What is in an archive, there whole or not at all."""
     if not hasattr(tarfile, "data_filter"):
-        raise DataError(f"{path} is here, but this Python cannot unpack it safely: unpack it, or take Python 3.11.4.")
+        raise DataError(
+            f"{path} is here, but this Python cannot unpack it safely: unpack it, or take Python 3.11.4."
+        )
     try:
         with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=place.parent) as folder:
             with _opened(path, archive) as stream, tarfile.open(fileobj=stream, mode="r|gz") as tar:

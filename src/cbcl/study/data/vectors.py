@@ -26,7 +26,15 @@ from cbcl.errors import DataError, PictureError
 from cbcl.files import write_whole
 from cbcl.folders import cache_folder
 from cbcl.machine import one_thread
-from cbcl.study.data.datasets import DIGITS, DIGITS_HEADER, NAMES, DataSet, LabelledPicture, fingerprint, load
+from cbcl.study.data.datasets import (
+    DIGITS,
+    DIGITS_HEADER,
+    NAMES,
+    DataSet,
+    LabelledPicture,
+    fingerprint,
+    load,
+)
 from cbcl.vision.backbones import load_backbone, visual_words
 from cbcl.vision.backbones.base import Backbone, Fittable
 from cbcl.vision.backbones.catalogue import RECIPES, is_there
@@ -68,7 +76,11 @@ def features(
     read again, and its vectors made again if a picture in it changed. Stopped at any time, the same call goes on.
     """
     name = backbone if isinstance(backbone, str) else backbone.name
-    place = (home or cache_folder()) / "study" / f"{_safe(data, data not in NAMES)}-{_safe(name, _is_file(name))}"
+    place = (
+        (home or cache_folder())
+        / "study"
+        / f"{_safe(data, data not in NAMES)}-{_safe(name, _is_file(name))}"
+    )
     here = None if anew else _kept(place)
     stale = here is not None and _is_stale(here, backbone)
     within_reach = data == DIGITS or (folder is not None if data in NAMES else Path(data).is_dir())
@@ -85,7 +97,9 @@ def features(
     _make(place, found, load_backbone(backbone), progress)
     made = _kept(place)
     if made is None:
-        raise DataError(f"the vectors in {place} were changed while they were made: make them again.")
+        raise DataError(
+            f"the vectors in {place} were changed while they were made: make them again."
+        )
     return made
 
 
@@ -110,7 +124,7 @@ def _safe(name: str, is_path: bool) -> str:
     """
     if not is_path and re.fullmatch(r"[a-z0-9][a-z0-9-]*", name):
         return name
-    whole = os.path.abspath(name) if is_path else name  # noqa: PTH100 (also where it no longer exists)
+    whole = os.path.abspath(name) if is_path else name
     plain = re.sub(r"[^\w-]+", "-", Path(whole).name).strip("-")[:40]
     return f"{plain}-{sha256(whole.encode()).hexdigest()[:8]}"
 
@@ -118,7 +132,11 @@ def _safe(name: str, is_path: bool) -> str:
 def _is_stale(kept: Features, backbone: str | Backbone | Fittable) -> bool:
     """Whether the backbone is here, without anything being fetched or fitted, and is another by now."""
     if isinstance(backbone, str):
-        here = is_there(backbone) if backbone in RECIPES else _is_file(backbone) and Path(backbone).is_file()
+        here = (
+            is_there(backbone)
+            if backbone in RECIPES
+            else _is_file(backbone) and Path(backbone).is_file()
+        )
         if not here:
             return False
         backbone = load_backbone(backbone)
@@ -142,20 +160,30 @@ def _kept(place: Path) -> Features | None:
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError):
         return None
-    return Features(vectors, np.array(labels), None if test is None else np.array(test), about) if whole else None
+    return (
+        Features(vectors, np.array(labels), None if test is None else np.array(test), about)
+        if whole
+        else None
+    )
 
 
-def _make(place: Path, data: DataSet, backbone: Backbone | Fittable, progress: Progress | None) -> None:
+def _make(
+    place: Path, data: DataSet, backbone: Backbone | Fittable, progress: Progress | None
+) -> None:
     begun = perf_counter()
     fitted_to = None
     if isinstance(backbone, Fittable):
         backbone, fitted_to = _fitted(backbone, data)
     try:
         place.mkdir(parents=True, exist_ok=True)
-        (place / "about.json").unlink(missing_ok=True)  # which is written last, so that the three belong together
+        (place / "about.json").unlink(
+            missing_ok=True
+        )  # which is written last, so that the three belong together
         dimension, digest = _write_vectors(place, data.pictures, backbone, progress)
         split = [picture.test for picture in data.pictures] if data.own_split else None
-        listed = json.dumps({"labels": [picture.label for picture in data.pictures], "test": split}).encode()
+        listed = json.dumps(
+            {"labels": [picture.label for picture in data.pictures], "test": split}
+        ).encode()
         write_whole(place / "labels.json", listed)
         about = {
             **_described(data, backbone),
@@ -168,7 +196,9 @@ def _make(place: Path, data: DataSet, backbone: Backbone | Fittable, progress: P
         write_whole(place / "about.json", json.dumps(about, indent=1).encode())
         _remove_cache(place)
     except OSError as error:
-        raise DataError(f"the vectors cannot be kept in {place}: {error.strerror or error}.") from error
+        raise DataError(
+            f"the vectors cannot be kept in {place}: {error.strerror or error}."
+        ) from error
 
 
 def _described(data: DataSet, backbone: Backbone) -> dict[str, Any]:
@@ -200,7 +230,10 @@ def _processor() -> str:
         rows = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         rows = []
-    return next((row.split(":")[1].strip() for row in rows if row.startswith("model name")), platform.machine())
+    return next(
+        (row.split(":")[1].strip() for row in rows if row.startswith("model name")),
+        platform.machine(),
+    )
 
 
 def _versions(*names: str) -> dict[str, str]:
@@ -228,7 +261,9 @@ def _write_vectors(
     place: Path, pictures: Sequence[LabelledPicture], backbone: Backbone, progress: Progress | None
 ) -> tuple[int, str]:
     """Vectors to disk as they come: how many numbers each has, and the SHA-256 of all."""
-    for left in place.glob(".vectors.npy.*.part"):  # by one that was killed, long ago: another may be at work
+    for left in place.glob(
+        ".vectors.npy.*.part"
+    ):  # by one that was killed, long ago: another may be at work
         if time() - left.stat().st_mtime > A_DAY:
             left.unlink(missing_ok=True)
     part = place / f".vectors.npy.{os.getpid()}.part"
@@ -238,7 +273,9 @@ def _write_vectors(
             chunks = _chunks(backbone, pictures, cache, progress)
             first = next(chunks)
             shape = (len(pictures), first.shape[1])
-            np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
+            np.lib.format.write_array_header_1_0(
+                file, {"descr": "<f4", "fortran_order": False, "shape": shape}
+            )
             for chunk in chain([first], chunks):
                 numbers = chunk.astype("<f4", copy=False).tobytes()
                 whole.update(numbers)
@@ -252,7 +289,10 @@ def _write_vectors(
 
 
 def _chunks(
-    backbone: Backbone, pictures: Sequence[LabelledPicture], cache: VectorCache | None, progress: Progress | None
+    backbone: Backbone,
+    pictures: Sequence[LabelledPicture],
+    cache: VectorCache | None,
+    progress: Progress | None,
 ) -> Iterator[Floats]:
     def told(done: int, _: int) -> None:
         if progress is not None:
@@ -261,12 +301,18 @@ def _chunks(
     for start in range(0, len(pictures), AT_ONCE):
         some = pictures[start : start + AT_ONCE]
         with one_thread() if backbone.threads else nullcontext():  # a picture a thread is enough
-            found = extract(backbone, [_thing(one, backbone) for one in some], cache=cache, progress=told)
+            found = extract(
+                backbone, [_thing(one, backbone) for one in some], cache=cache, progress=told
+            )
         for picture, vector in zip(some, found, strict=True):
             if isinstance(vector, PictureError):
-                raise DataError(f"{picture.name} cannot be used, and a study drops no pictures: {vector}")
+                raise DataError(
+                    f"{picture.name} cannot be used, and a study drops no pictures: {vector}"
+                )
             if not np.isfinite(vector).all():
-                raise DataError(f"{backbone.name} gives {picture.name} a vector of numbers that are not all finite.")
+                raise DataError(
+                    f"{backbone.name} gives {picture.name} a vector of numbers that are not all finite."
+                )
         yield np.stack([vector for vector in found if not isinstance(vector, PictureError)])
 
 
@@ -276,7 +322,9 @@ def _thing(picture: LabelledPicture, backbone: Backbone) -> Any:
         return picture.source
     if isinstance(picture.source, bytes) and picture.source.startswith(DIGITS_HEADER):
         return np.frombuffer(picture.source, np.uint8, offset=len(DIGITS_HEADER)).astype(np.float32)
-    raise DataError(f"{backbone.name} takes no pictures, such as {picture.name}: give a backbone that does.")
+    raise DataError(
+        f"{backbone.name} takes no pictures, such as {picture.name}: give a backbone that does."
+    )
 
 
 @contextmanager

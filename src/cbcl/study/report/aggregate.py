@@ -12,7 +12,15 @@ from typing import Any, NamedTuple, TypeAlias
 
 from cbcl.study.learners import LEARNERS
 from cbcl.study.report.paper import STATISTICS, Claim, Measure
-from cbcl.study.report.scores import Record, Summary, average, class_means, forgetting, last, summary
+from cbcl.study.report.scores import (
+    Record,
+    Summary,
+    average,
+    class_means,
+    forgetting,
+    last,
+    summary,
+)
 
 Records: TypeAlias = Sequence[Record]
 Score: TypeAlias = Callable[[Record], float]
@@ -52,7 +60,11 @@ class Cell(NamedTuple):
     def how(self) -> str:
         """All the rest, in words."""
         step = f"{self.base}, then {self.increment}" if self.base else f"{self.increment}"
-        limit = f", K = {self.max_centroids}" if self.max_centroids and is_budgeted(self.learner) else ""
+        limit = (
+            f", K = {self.max_centroids}"
+            if self.max_centroids and is_budgeted(self.learner)
+            else ""
+        )
         return f"{step} an increment" + (f", {self.shots} shots" if self.shots else "") + limit
 
 
@@ -95,7 +107,11 @@ def select(records: Iterable[Record], **fields: Any) -> list[Record]:
     >>> [found["n"] for found in select([{"n": 1, "run": {"seed": 0}}, {"n": 2, "run": {"seed": 1}}], seed=1)]
     [2]
     """
-    return [record for record in records if all(record["run"][name] == value for name, value in fields.items())]
+    return [
+        record
+        for record in records
+        if all(record["run"][name] == value for name, value in fields.items())
+    ]
 
 
 def behind(records: Iterable[Record], cell: Cell) -> list[Record]:
@@ -104,8 +120,12 @@ def behind(records: Iterable[Record], cell: Cell) -> list[Record]:
     if not is_budgeted(cell.learner):
         fields["max_centroids"] = None
     found = select(records, **fields)
-    if cell.data in STATISTICS:  # and not of some part of it, or of pictures that only bear its name
-        found = [record for record in found if len(record["classes"]) == STATISTICS[cell.data].classes]
+    if (
+        cell.data in STATISTICS
+    ):  # and not of some part of it, or of pictures that only bear its name
+        found = [
+            record for record in found if len(record["classes"]) == STATISTICS[cell.data].classes
+        ]
     return found
 
 
@@ -121,9 +141,13 @@ def of_claim(claim: Claim, backbone: str) -> Cell:
     """What is run for a claim of the paper, with a backbone of ours."""
     setting = claim.protocol
     if setting.learner is None or setting.increment is None:
-        raise ValueError(f"{claim.what} ({claim.where}) is not run here: give a claim whose protocol has a learner.")
+        raise ValueError(
+            f"{claim.what} ({claim.where}) is not run here: give a claim whose protocol has a learner."
+        )
     limit, shots = setting.max_centroids, setting.shots
-    return Cell(setting.data, backbone, setting.learner, setting.increment, setting.base, shots, limit)
+    return Cell(
+        setting.data, backbone, setting.learner, setting.increment, setting.base, shots, limit
+    )
 
 
 def settled(records: Iterable[Record]) -> list[Record]:
@@ -173,7 +197,9 @@ def number(value: float | None, digits: int = 2) -> str:
     """
     if value is None or math.isnan(value):
         return DASH
-    return f"{round(value, digits) + 0.0:.{digits}f}".replace("-", MINUS)  # + 0.0: no minus before a zero
+    return f"{round(value, digits) + 0.0:.{digits}f}".replace(
+        "-", MINUS
+    )  # + 0.0: no minus before a zero
 
 
 def signed(value: float, digits: int = 2) -> str:
@@ -182,7 +208,11 @@ def signed(value: float, digits: int = 2) -> str:
     >>> signed(1.5), signed(-0.001), signed(math.nan)
     ('+1.50', '+0.00', '—')
     """
-    return DASH if math.isnan(value) else f"{round(value, digits) + 0.0:+.{digits}f}".replace("-", MINUS)
+    return (
+        DASH
+        if math.isnan(value)
+        else f"{round(value, digits) + 0.0:+.{digits}f}".replace("-", MINUS)
+    )
 
 
 def spread(found: Summary, digits: int = 2) -> str:
@@ -216,7 +246,9 @@ def not_run(records: Records, cells: Iterable[Cell]) -> Iterator[str]:
         yield f"not run: {who}: {'; '.join(hows)}."
 
 
-def orders(records: Records, cells: Iterable[Cell], shown: str = "mean ± standard deviation") -> Iterator[str]:
+def orders(
+    records: Records, cells: Iterable[Cell], shown: str = "mean ± standard deviation"
+) -> Iterator[str]:
     """A line on how many orders of the classes stand behind the numbers of these cells, if any do."""
     counts = sorted({len(found) for cell in cells if (found := behind(records, cell))})
     if counts == [1]:

@@ -59,7 +59,9 @@ def why(claim: Claim, backbone: str, difference: float | None, spread: float | N
     'candidates, none measured by itself: ResNet-50 here, ResNet-34 there'
     """
     if backbone not in NETWORKS:
-        raise ValueError(f"backbone={backbone!r} is not known here: give one of {', '.join(NETWORKS)}.")
+        raise ValueError(
+            f"backbone={backbone!r} is not known here: give one of {', '.join(NETWORKS)}."
+        )
     if claim.protocol.learner is None or difference is None or math.isnan(difference):
         return "not run here"
     known = [std for std in (claim.std, spread) if std is not None and not math.isnan(std)]

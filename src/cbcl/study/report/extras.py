@@ -53,9 +53,14 @@ def learners(records: Records, data: str, backbone: str) -> Table:
     wanted: list[Cell] = []
     notes: list[str] = []
     for shots in SHOTS:
-        here = [Cell(data, backbone, learner, shots=shots, max_centroids=BUDGETS[data]) for learner in asked]
+        here = [
+            Cell(data, backbone, learner, shots=shots, max_centroids=BUDGETS[data])
+            for learner in asked
+        ]
         shared = aggregate.common(records, here)
-        best = max((aggregate.mean(shared, cell, aggregate.averages).mean for cell in here), key=_or_least)
+        best = max(
+            (aggregate.mean(shared, cell, aggregate.averages).mean for cell in here), key=_or_least
+        )
         rows = [[cell.learner, *_compared(shared, cell, best)] for cell in here]
         groups.append(Group(f"{shots} shots" if shots else "all the data", rows))
         notes += aggregate.orders(shared, here)
@@ -68,7 +73,9 @@ def learners(records: Records, data: str, backbone: str) -> Table:
 def _compared(records: Records, cell: Cell, best: float) -> list[str]:
     found = [aggregate.mean(records, cell, score) for score in ACCURACIES.values()]
     first, *others = (aggregate.spread(one, 1) for one in found)
-    costs = (aggregate.number(aggregate.mean(records, cell, score).mean) for score in COSTS.values())
+    costs = (
+        aggregate.number(aggregate.mean(records, cell, score).mean) for score in COSTS.values()
+    )
     return [Strong(first) if found[0].mean == best else first, *others, *costs]
 
 
@@ -98,12 +105,24 @@ def tuner(records: Records) -> Table:
             tuned, *others = (aggregate.mean(shared, one, aggregate.averages).mean for one in here)
             best = max(others, key=_or_least)
             gap = aggregate.signed(tuned - best)
-            shown = [Strong(aggregate.number(mean)) if mean == best else aggregate.number(mean) for mean in others]
+            shown = [
+                Strong(aggregate.number(mean)) if mean == best else aggregate.number(mean)
+                for mean in others
+            ]
             known = fixed[others.index(best)] if not math.isnan(best) else DASH
             last = Strong(f"{gap} (!)") if tuned - best < -TOLERATED else gap
             orders = str(len(aggregate.behind(shared, cell)) or DASH)
             rows.append(
-                [DATA[data], backbone, str(shots or "all"), orders, aggregate.number(tuned), *shown, known, last]
+                [
+                    DATA[data],
+                    backbone,
+                    str(shots or "all"),
+                    orders,
+                    aggregate.number(tuned),
+                    *shown,
+                    known,
+                    last,
+                ]
             )
             wanted += here
     names = ["∞ (NCM)", *(f"{scale:g}" for scale in RADII)]
@@ -115,14 +134,20 @@ def tuner(records: Records) -> Table:
 
 def others(records: Records) -> Table | None:
     """Runs on data that the paper does not have."""
-    here = list(dict.fromkeys(_cell(record) for record in records if record["run"]["data"] not in STATISTICS))
+    here = list(
+        dict.fromkeys(
+            _cell(record) for record in records if record["run"]["data"] not in STATISTICS
+        )
+    )
     rows = []
     for cell in here:
         found = [aggregate.mean(records, cell, score) for score in ACCURACIES.values()]
         shown = (aggregate.spread(one, 1) for one in found)
         rows.append([cell.data, cell.backbone, cell.learner, cell.how, *shown, str(found[0].n)])
     columns = ("data", "backbone", "learner", "protocol", *ACCURACIES, "orders")
-    return Table("Accuracy (%) on other data", columns, [Group(None, rows)], heads=4) if rows else None
+    return (
+        Table("Accuracy (%) on other data", columns, [Group(None, rows)], heads=4) if rows else None
+    )
 
 
 def _cell(record: Record) -> Cell:
@@ -161,9 +186,22 @@ def origins(records: Records) -> Table:
     for record in records:
         inputs, run = record["inputs"], record["run"]
         digests = (str(inputs[name])[:DIGITS] for name in ("pictures", "weights", "vectors"))
-        found[run["data"], run["backbone"], *digests, preprocessing(inputs["preprocessing"])].append(record)
-    rows = [[DATA.get(key[0], key[0]), *key[1:], *_amount(some)] for key, some in sorted(found.items())]
-    columns = ("data", "backbone", "pictures", "weights", "vectors", "preprocessing", "runs", "hours")
+        found[
+            run["data"], run["backbone"], *digests, preprocessing(inputs["preprocessing"])
+        ].append(record)
+    rows = [
+        [DATA.get(key[0], key[0]), *key[1:], *_amount(some)] for key, some in sorted(found.items())
+    ]
+    columns = (
+        "data",
+        "backbone",
+        "pictures",
+        "weights",
+        "vectors",
+        "preprocessing",
+        "runs",
+        "hours",
+    )
     return Table("What was run on", columns, [Group(None, rows)], heads=2, words=columns[2:6])
 
 
@@ -171,8 +209,12 @@ def surroundings(records: Records) -> Table:
     """Commits, machines and versions."""
     found: dict[tuple[str, ...], list[Record]] = defaultdict(list)
     for record in records:
-        versions = ", ".join(f"{name} {number}" for name, number in sorted(record["versions"].items()))
-        found[record["commit"] or DASH, record["version"], record["machine"], versions].append(record)
+        versions = ", ".join(
+            f"{name} {number}" for name, number in sorted(record["versions"].items())
+        )
+        found[record["commit"] or DASH, record["version"], record["machine"], versions].append(
+            record
+        )
     rows = [[*key, *_amount(some)] for key, some in sorted(found.items())]
     columns = ("commit", "cbcl", "machine", "libraries", "runs", "hours")
     return Table("What it was run with", columns, [Group(None, rows)], words=columns[1:4])

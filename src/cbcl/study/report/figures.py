@@ -86,16 +86,33 @@ def curves(title: str, lines: Sequence[Line], marks: Sequence[Mark], lowest: flo
     """One panel: accuracy over the number of classes seen, a band of one standard deviation, labels at the lines."""
 
     def draw(figure: Figure, axes: Axes) -> None:
-        axes.set(title=title, xlabel="classes seen", ylabel="accuracy (%)", xlim=(0, 100), ylim=(lowest, 100))
+        axes.set(
+            title=title,
+            xlabel="classes seen",
+            ylabel="accuracy (%)",
+            xlim=(0, 100),
+            ylim=(lowest, 100),
+        )
         for line in lines:
-            seen, mean, band = line.curve.classes_seen, 100.0 * line.curve.mean, 100.0 * np.nan_to_num(line.curve.std)
-            axes.fill_between(seen, mean - band, mean + band, color=TONES[line.tone], alpha=0.18, linewidth=0.0)
+            seen, mean, band = (
+                line.curve.classes_seen,
+                100.0 * line.curve.mean,
+                100.0 * np.nan_to_num(line.curve.std),
+            )
+            axes.fill_between(
+                seen, mean - band, mean + band, color=TONES[line.tone], alpha=0.18, linewidth=0.0
+            )
             axes.plot(seen, mean, line.dashes, color=TONES[line.tone], linewidth=1.3)
         for mark in marks:
-            axes.plot([100], [mark.value], mark.shape, color=TONES["ink"], fillstyle="none", clip_on=False)
+            axes.plot(
+                [100], [mark.value], mark.shape, color=TONES["ink"], fillstyle="none", clip_on=False
+            )
         if not lines:
             axes.text(50, (lowest + 100) / 2, "not run", ha="center", color=TONES["quiet"])
-        labels = [(100.0 * line.curve.mean[-1], f"{line.name} ({line.average:.1f})", line.tone) for line in lines]
+        labels = [
+            (100.0 * line.curve.mean[-1], f"{line.name} ({line.average:.1f})", line.tone)
+            for line in lines
+        ]
         _label(axes, [*labels, *((mark.value, mark.name, "ink") for mark in marks)], 103.5, lowest)
         figure.subplots_adjust(left=0.1, right=0.66, bottom=0.14, top=0.92)
 
@@ -115,15 +132,26 @@ def budgets(lines: Sequence[Budgets], title: str) -> str:
                 "markersize": 4,
                 "color": TONES[line.tone],
             }
-            axes.errorbar(line.limits, line.means, np.nan_to_num(line.deviations), label=line.name, **bars)
+            axes.errorbar(
+                line.limits, line.means, np.nan_to_num(line.deviations), label=line.name, **bars
+            )
             if not line.stated:
                 continue
-            there: dict[str, Any] = {"linestyle": "", "marker": "D", "fillstyle": "none", "color": TONES[line.tone]}
-            axes.plot(list(line.stated), list(line.stated.values()), label=f"{line.name}, paper", **there)
+            there: dict[str, Any] = {
+                "linestyle": "",
+                "marker": "D",
+                "fillstyle": "none",
+                "color": TONES[line.tone],
+            }
+            axes.plot(
+                list(line.stated), list(line.stated.values()), label=f"{line.name}, paper", **there
+            )
         axes.margins(x=0.06)
         found, names = axes.get_legend_handles_labels()
         handles = dict(zip(names, found, strict=True))
-        shown = [name for line in lines for name in (line.name, f"{line.name}, paper") if name in handles]
+        shown = [
+            name for line in lines for name in (line.name, f"{line.name}, paper") if name in handles
+        ]
         axes.legend([handles[name] for name in shown], shown, frameon=False, loc="lower right")
         figure.subplots_adjust(left=0.12, right=0.98, bottom=0.15, top=0.97)
 
@@ -142,8 +170,13 @@ def matrix(counts: Int64s, title: str) -> str:
         scale = PowerNorm(0.5, 0.0, 100.0)
         sides = (0, len(counts), len(counts), 0)
         image = axes.imshow(shares, cmap="cividis", norm=scale, interpolation="none", extent=sides)
-        axes.set(xlabel="class answered, by when it was learned", ylabel="class asked about, by when it was learned")
-        bar = figure.colorbar(image, ax=axes, fraction=0.046, pad=0.03, ticks=[0, 1, 5, 20, 50, 100])
+        axes.set(
+            xlabel="class answered, by when it was learned",
+            ylabel="class asked about, by when it was learned",
+        )
+        bar = figure.colorbar(
+            image, ax=axes, fraction=0.046, pad=0.03, ticks=[0, 1, 5, 20, 50, 100]
+        )
         bar.ax.set_title("%")
         figure.subplots_adjust(left=0.1, right=0.92, bottom=0.12, top=0.95)
 
@@ -177,14 +210,18 @@ def _drawn(title: str, height: float, draw: Callable[[Figure, Axes], None]) -> s
         axes = figure.add_subplot()
         axes.grid(axis="y")
         draw(figure, axes)
-        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+        figure.savefig(
+            file, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
+        )
     return _for_a_page(file.getvalue(), title)
 
 
 def _for_a_page(text: str, title: str) -> str:
     """An SVG less all that is of no use, or harm, inside a page: names, fonts, numbers of six digits, outer links."""
     size = re.search(r'viewBox="([^"]*)"', text)
-    inside = text[text.index("</defs>") + len("</defs>") :]  # past the metadata, and a style that would be the page's
+    inside = text[
+        text.index("</defs>") + len("</defs>") :
+    ]  # past the metadata, and a style that would be the page's
     for pattern, put in (
         (r'<(g|image)( [^>]*?)?\s?\bid="[^"]*"', r"<\1\2"),
         (r"font-family: [^;]*; ", ""),

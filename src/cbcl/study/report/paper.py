@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
-Measure: TypeAlias = Literal["average", "last", "after", "drop", "omega_base", "omega_new", "omega_all", "megabytes"]
+Measure: TypeAlias = Literal[
+    "average", "last", "after", "drop", "omega_base", "omega_new", "omega_all", "megabytes"
+]
 
 RUNS = 10  # orders of the classes, drawn at random (section 4.1)
 RADII = (70.0, 75.0, 80.0, 85.0, 90.0)  # D, "in most of the increments" the first (section 7)
@@ -165,7 +167,9 @@ ABLATION: dict[str, tuple[float, str | None, Measure | None]] = {  # Table 5: va
     "NCM": (58.25, ENDED, "last"),
     "CBCL": (69.85, None, None),
 }
-OMEGAS: dict[Measure, tuple[float, ...]] = {  # Table S1: FearNet, then CBCL with all, 5 and 10 shots
+OMEGAS: dict[
+    Measure, tuple[float, ...]
+] = {  # Table S1: FearNet, then CBCL with all, 5 and 10 shots
     "omega_base": (0.927, 1.025, 0.754, 0.830),
     "omega_new": (0.824, 1.020, 0.778, 0.870),
     "omega_all": (0.947, 1.025, 0.778, 0.870),
@@ -196,12 +200,16 @@ def _claim(
     few = shots and f"{shots} shots"
     first = f"{base}, then " if base else ""
     step = increment and ("all at once" if increment == 100 else f"{first}{increment} an increment")
-    words = what or ", ".join(str(part) for part in (method, few, step, seen and f"{seen} classes") if part)
+    words = what or ", ".join(
+        str(part) for part in (method, few, step, seen and f"{seen} classes") if part
+    )
     setting = Setting(data, backbone, increment, base, shots, limit, learner, ours)
     return Claim(where, words, method, value, std, measure, seen, setting, suspect, rather)
 
 
-def _table(where: str, data: str, backbone: str, columns: Mapping[str, tuple[float, ...]]) -> Iterator[Claim]:
+def _table(
+    where: str, data: str, backbone: str, columns: Mapping[str, tuple[float, ...]]
+) -> Iterator[Claim]:
     """Accuracies after each ten classes: of FT and LWM with ResNet-18, of CBCL with a backbone and a deviation."""
     for method in ("FT", "LWM", "CBCL"):
         for row, value in enumerate(columns[method]):
@@ -217,12 +225,28 @@ def _cifar() -> Iterator[Claim]:
     for (method, shots), values in SHOTS.items():
         blame = BRIEF if method == "FLB" else None
         for size, value in zip(sizes, values, strict=True):
-            yield _claim("Table 2, few shots", method, value, "average", increment=size, shots=shots, suspect=blame)
+            yield _claim(
+                "Table 2, few shots",
+                method,
+                value,
+                "average",
+                increment=size,
+                shots=shots,
+                suspect=blame,
+            )
     for few, value in ((None, 68.6), (5, 8.22), (10, 12.15)):
         yield _claim("section 4.3", "ResNet-34", value, "last", increment=100, shots=few)
     for method, (value, suspect, rather) in ABLATION.items():
         network = "vgg16" if method == "VGG-16" else "resnet34"
-        yield _claim("Table 5, ablation", method, value, "average", backbone=network, suspect=suspect, rather=rather)
+        yield _claim(
+            "Table 5, ablation",
+            method,
+            value,
+            "average",
+            backbone=network,
+            suspect=suspect,
+            rather=rather,
+        )
     for method, value in (("CBCL", 67.5), ("Remove-Centroids", 64.0)):
         what = f"{method}, 10 an increment, K = 3000"
         yield _claim("sections 4.6 and 6.3", method, value, "average", what=what, limit=3000)
@@ -240,34 +264,62 @@ def _fearnet() -> Iterator[Claim]:
                 shots=shots,
                 suspect=ALIKE if shots and measure != "omega_base" else None,
             )
-    for method, shots, value in (("MLP", None, 69.9), ("ResNet-50", 5, 8.49), ("ResNet-50", 10, 12.21)):
-        yield _claim("section 6.2", method, value, "last", backbone="resnet50", increment=100, shots=shots)
+    for method, shots, value in (
+        ("MLP", None, 69.9),
+        ("ResNet-50", 5, 8.49),
+        ("ResNet-50", 10, 12.21),
+    ):
+        yield _claim(
+            "section 6.2", method, value, "last", backbone="resnet50", increment=100, shots=shots
+        )
 
 
 def _text() -> Iterator[Claim]:
     """Averages and decreases of Caltech-101 and CUB, and megabytes."""
-    for column, (where, data) in enumerate((("section 4.4", "caltech101"), ("section 4.5", "cub200"))):
+    for column, (where, data) in enumerate(
+        (("section 4.4", "caltech101"), ("section 4.5", "cub200"))
+    ):
         for (method, shots), values in AVERAGES.items():
             blame = BRIEF if method == "FLB" else None
-            yield _claim(where, method, values[column], "average", data, "resnet18", shots=shots, suspect=blame)
+            yield _claim(
+                where,
+                method,
+                values[column],
+                "average",
+                data,
+                "resnet18",
+                shots=shots,
+                suspect=blame,
+            )
         for method, values in DROPS.items():
             yield _claim(where, method, values[column], "drop", data, "resnet18")
     yield _claim("section 7.1", "CBCL", 37.61, "drop", "caltech101", "surf-words")
     for method, value in (("LWM", 69.52), ("FT", 49.36)):
-        yield _claim("section 7.1", method, value, "drop", "caltech101", "resnet18", suspect=SWAPPED)
+        yield _claim(
+            "section 7.1", method, value, "drop", "caltech101", "resnet18", suspect=SWAPPED
+        )
     for data, network, ours, theirs in (
         ("cifar100", "resnet34", 3.87, 84.0),
         ("caltech101", "resnet18", 0.5676, 45.0),
         ("cub200", "resnet18", 0.4128, None),
     ):
         what = f"{BUDGETS[data]} centroids"
-        yield _claim("section 4.2", "CBCL", ours, "megabytes", data, network, what=what, suspect=ONE_BYTE)
+        yield _claim(
+            "section 4.2", "CBCL", ours, "megabytes", data, network, what=what, suspect=ONE_BYTE
+        )
         if theirs:
             what = f"a teacher, {NETWORKS[network]}"
             yield _claim("section 4.2", "LWM", theirs, "megabytes", data, network, what=what)
     stored = "2000 pictures of old classes"
     yield _claim(
-        "section 4.2", "iCaRL", 17.6, "megabytes", what=stored, backbone=None, increment=None, suspect=PICTURES
+        "section 4.2",
+        "iCaRL",
+        17.6,
+        "megabytes",
+        what=stored,
+        backbone=None,
+        increment=None,
+        suspect=PICTURES,
     )
 
 
@@ -281,7 +333,9 @@ CLAIMS: tuple[Claim, ...] = (
 )
 
 
-def only(method: str, measure: Measure, data: str, *, shots: int | None = None, where: str = "") -> Claim:
+def only(
+    method: str, measure: Measure, data: str, *, shots: int | None = None, where: str = ""
+) -> Claim:
     """The one claim on these, among those whose place begins so.
 
     >>> only("CBCL", "average", "caltech101", shots=5).value
@@ -290,24 +344,36 @@ def only(method: str, measure: Measure, data: str, *, shots: int | None = None, 
     found = [
         claim
         for claim in CLAIMS
-        if (claim.method, claim.measure, claim.protocol.data, claim.protocol.shots) == (method, measure, data, shots)
+        if (claim.method, claim.measure, claim.protocol.data, claim.protocol.shots)
+        == (method, measure, data, shots)
         and claim.where.startswith(where)
     ]
     if len(found) != 1:
-        raise ValueError(f"{len(found)} claims are {measure} of {method} on {data} with shots={shots}: name one.")
+        raise ValueError(
+            f"{len(found)} claims are {measure} of {method} on {data} with shots={shots}: name one."
+        )
     return found[0]
 
 
 def _margins() -> Iterator[Margin]:
     for data, where, rivals in (
-        ("caltech101", "section 4.4", (("LWM", None, 27.94), ("LWM", 5, 25.03), ("LWM", 10, 27.25))),
+        (
+            "caltech101",
+            "section 4.4",
+            (("LWM", None, 27.94), ("LWM", 5, 25.03), ("LWM", 10, 27.25)),
+        ),
         ("caltech101", "section 4.4", (("FLB", 5, 15.22), ("FLB", 10, 6.11))),
         ("cub200", "section 4.5", (("LWM", None, 10.7), ("FLB", 5, 18.68), ("FLB", 10, 8.8))),
     ):
         for rival, shots, value in rivals:
-            worse = only(rival, "average", data, shots=None if rival == "LWM" else shots)  # LWM has all the data
+            worse = only(
+                rival, "average", data, shots=None if rival == "LWM" else shots
+            )  # LWM has all the data
             yield Margin(where, value, only("CBCL", "average", data, shots=shots), worse)
-    pair = (only(method, "average", "cifar100", where="Table 5") for method in ("CBCL", "Single-Centroid-Pred"))
+    pair = (
+        only(method, "average", "cifar100", where="Table 5")
+        for method in ("CBCL", "Single-Centroid-Pred")
+    )
     yield Margin("section 4.6", 1.15, *pair)
 
 

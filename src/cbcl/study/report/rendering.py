@@ -70,18 +70,28 @@ def to_markdown(title: str, lead: Sequence[str], sections: Iterable[Section]) ->
     """All but the figures, of which only the captions are there."""
     blocks = [f"# {_plain(title)}", *map(_plain, lead)]
     for section in sections:
-        blocks += [f"## {_plain(section.title)}", *map(_plain, section.text), *map(_markdown_part, section.parts)]
+        blocks += [
+            f"## {_plain(section.title)}",
+            *map(_plain, section.text),
+            *map(_markdown_part, section.parts),
+        ]
     return "\n\n".join(blocks) + "\n"
 
 
 def _markdown_part(part: Table | Drawing) -> str:
-    return markdown_table(part) if isinstance(part, Table) else f"*Figure, in the page: {_plain(part.caption)}*"
+    return (
+        markdown_table(part)
+        if isinstance(part, Table)
+        else f"*Figure, in the page: {_plain(part.caption)}*"
+    )
 
 
 def markdown_table(table: Table) -> str:
     """A table with its caption above and its notes below; the title of a group is a row."""
     lines = [f"**{_plain(table.caption)}**", "", _markdown_row(table.columns)]
-    lines.append(f"|{'|'.join('---:' if _is_number(table, place) else '---' for place in range(len(table.columns)))}|")
+    lines.append(
+        f"|{'|'.join('---:' if _is_number(table, place) else '---' for place in range(len(table.columns)))}|"
+    )
     for group in table.groups:
         if group.title:
             lines.append(_markdown_row([Strong(group.title), *[""] * (len(table.columns) - 1)]))
@@ -109,7 +119,9 @@ def _is_number(table: Table, place: int) -> bool:
 
 def to_html(title: str, lead: Sequence[str], sections: Sequence[Section]) -> str:
     """One page, with its style and its figures inside, and no script."""
-    links = "".join(f'<li><a href="#part-{n}">{escape(one.title)}</a></li>' for n, one in enumerate(sections, 1))
+    links = "".join(
+        f'<li><a href="#part-{n}">{escape(one.title)}</a></li>' for n, one in enumerate(sections, 1)
+    )
     body = "".join(
         f'<section aria-labelledby="part-{n}">\n<h2 id="part-{n}">{escape(one.title)}</h2>\n'
         f"{_paragraphs(one.text)}{''.join(map(_html_part, one.parts))}</section>\n"
@@ -144,8 +156,14 @@ def _html_table(table: Table) -> str:
     bodies = []
     for group in table.groups:
         width = len(table.columns)
-        title = f'<tr><th scope="rowgroup" colspan="{width}">{escape(group.title)}</th></tr>\n' if group.title else ""
-        bodies.append(f"<tbody>{title}{''.join(_html_row(table, row) for row in group.rows)}</tbody>")
+        title = (
+            f'<tr><th scope="rowgroup" colspan="{width}">{escape(group.title)}</th></tr>\n'
+            if group.title
+            else ""
+        )
+        bodies.append(
+            f"<tbody>{title}{''.join(_html_row(table, row) for row in group.rows)}</tbody>"
+        )
     notes = "".join(f"<li>{escape(note)}</li>" for note in table.notes)
     return (
         # What can be scrolled must be reachable with the keyboard.
@@ -159,7 +177,9 @@ def _html_row(table: Table, row: Sequence[str]) -> str:
     shown = []
     for place, text in enumerate(row):
         bad = ' class="bad"' if "(!)" in text else ""
-        inside = f"<strong{bad}>{escape(text)}</strong>" if isinstance(text, Strong) else escape(text)
+        inside = (
+            f"<strong{bad}>{escape(text)}</strong>" if isinstance(text, Strong) else escape(text)
+        )
         if place < table.heads:
             shown.append(f'<th scope="row">{inside}</th>')
         else:

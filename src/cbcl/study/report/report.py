@@ -32,13 +32,19 @@ LINES: tuple[tuple[str, str, int | None, Tone, str], ...] = (
     ("FLB, 10 shots", "flb", 10, "orange", ":"),
     ("FLB, 5 shots", "flb", 5, "green", ":"),
 )
-REDUCTIONS: dict[str, Tone] = {"cbcl": "blue", "remove-centroids": "orange", "merge-evenly": "green"}
+REDUCTIONS: dict[str, Tone] = {
+    "cbcl": "blue",
+    "remove-centroids": "orange",
+    "merge-evenly": "green",
+}
 
 
 def markdown(records: Iterable[Record]) -> str:
     """The tables, with a sentence or two on each."""
     found = aggregate.settled(records)
-    return to_markdown(TITLE, _lead(found), sections(found)).replace("in the page:", f"in [the page]({PAGE}):")
+    return to_markdown(TITLE, _lead(found), sections(found)).replace(
+        "in the page:", f"in [the page]({PAGE}):"
+    )
 
 
 def html(records: Iterable[Record]) -> str:
@@ -95,14 +101,22 @@ def _curves(records: Records) -> Section:
         "orders, and in parentheses the average incremental accuracy. Marks on the right: the paper's accuracy after "
         "the last class, and its upper bound, a network trained on all the data at once."
     )
-    return Section("CIFAR-100", [text], [Drawing(caption, partial(_panels, records)), tables.cifar(records)])
+    return Section(
+        "CIFAR-100", [text], [Drawing(caption, partial(_panels, records)), tables.cifar(records)]
+    )
 
 
 def _panels(records: Records) -> list[str]:
     sizes = STATISTICS[CIFAR].increments
     panels = {size: _lines(records, size) for size in sizes}
-    floors = [(line.curve.mean - np.nan_to_num(line.curve.std)).min() for lines in panels.values() for line in lines]
-    lowest = 10.0 * math.floor(10.0 * max(0.0, min(floors, default=0.0)))  # of all panels, for one scale
+    floors = [
+        (line.curve.mean - np.nan_to_num(line.curve.std)).min()
+        for lines in panels.values()
+        for line in lines
+    ]
+    lowest = 10.0 * math.floor(
+        10.0 * max(0.0, min(floors, default=0.0))
+    )  # of all panels, for one scale
     bound = tables.named("ResNet-34", "last", CIFAR, increment=100)
     drawn = []
     for size, lines in panels.items():
@@ -118,19 +132,23 @@ def _lines(records: Records, size: int) -> list[Line]:
     for name, learner, shots, tone, dashes in LINES:
         cell = Cell(CIFAR, MAIN, learner, size, None, shots, LIMIT)
         if runs := aggregate.behind(records, cell):
-            found.append(Line(name, curve(runs), aggregate.mean(records, cell, aggregate.averages).mean, tone, dashes))
+            found.append(
+                Line(
+                    name,
+                    curve(runs),
+                    aggregate.mean(records, cell, aggregate.averages).mean,
+                    tone,
+                    dashes,
+                )
+            )
     return found
 
 
 def _tables(records: Records) -> list[Section]:
     shots = " and from ".join(map(str, tables.SHOTS))
     few = f"Average incremental accuracy from {shots} pictures of each class, beside the paper's."
-    rows = (
-        "Accuracy as classes are learned, 10 at a time, beside the paper's; the decrease is from the first to the last."
-    )
-    measures = (
-        "The paper divides by the accuracy of a network trained on all the data at once; above 1 is better than that."
-    )
+    rows = "Accuracy as classes are learned, 10 at a time, beside the paper's; the decrease is from the first to the last."
+    measures = "The paper divides by the accuracy of a network trained on all the data at once; above 1 is better than that."
     cifar, others = (
         f"CIFAR-100, {MAIN}: average incremental accuracy (%)",
         "Caltech-101 and CUB: average incremental accuracy (%)",
@@ -152,7 +170,9 @@ def _tables(records: Records) -> list[Section]:
             [
                 tables.increments(records, caltech, "section 4.4", caption.format("Caltech-101")),
                 tables.increments(records, cub, "section 4.5", caption.format("CUB-200-2011")),
-                tables.increments(records, words, "section 7.1", caption.format("Caltech-101 by visual words")),
+                tables.increments(
+                    records, words, "section 7.1", caption.format("Caltech-101 by visual words")
+                ),
             ],
         ),
         Section("FearNet's measures", [measures], [tables.omegas(records)]),
@@ -160,13 +180,17 @@ def _tables(records: Records) -> list[Section]:
 
 
 def _ablations(records: Records) -> Section:
-    text = "What becomes of CBCL when one part of it is another, and when it may keep fewer centroids."
+    text = (
+        "What becomes of CBCL when one part of it is another, and when it may keep fewer centroids."
+    )
     caption = (
         "Average incremental accuracy on CIFAR-100 for every limit on centroids: mean and one standard deviation over "
         "orders. Hollow: what the paper states."
     )
     figure = Drawing(caption, partial(_budgets, records))
-    return Section("Ablation and memory", [text], [tables.ablation(records), figure, tables.budgets(records)])
+    return Section(
+        "Ablation and memory", [text], [tables.ablation(records), figure, tables.budgets(records)]
+    )
 
 
 def _budgets(records: Records) -> list[str]:
@@ -175,7 +199,9 @@ def _budgets(records: Records) -> list[str]:
         name = tables.REDUCED[learner]
         limits = tables.limits(records)
         found = [
-            aggregate.mean(records, Cell(CIFAR, MAIN, learner, max_centroids=limit), aggregate.averages)
+            aggregate.mean(
+                records, Cell(CIFAR, MAIN, learner, max_centroids=limit), aggregate.averages
+            )
             for limit in limits
         ]
         there = [(limit, one) for limit, one in zip(limits, found, strict=True) if one.n]
@@ -185,8 +211,14 @@ def _budgets(records: Records) -> list[str]:
             if claim.method == name and claim.protocol.max_centroids
         }
         means, deviations = [one.mean for _, one in there], [one.std for _, one in there]
-        lines.append(Budgets(name, [limit for limit, _ in there], means, deviations, REDUCTIONS[learner], stated))
-    return [figures.budgets(lines, "Average incremental accuracy on CIFAR-100 over the most centroids")]
+        lines.append(
+            Budgets(
+                name, [limit for limit, _ in there], means, deviations, REDUCTIONS[learner], stated
+            )
+        )
+    return [
+        figures.budgets(lines, "Average incremental accuracy on CIFAR-100 over the most centroids")
+    ]
 
 
 def _choices(records: Records) -> Section:
@@ -228,7 +260,11 @@ def _confusion(records: Records) -> Section:
 
 def _others(records: Records) -> list[Section]:
     table = extras.others(records)
-    return [] if table is None else [Section("Other runs", ["On data that the paper does not have."], [table])]
+    return (
+        []
+        if table is None
+        else [Section("Other runs", ["On data that the paper does not have."], [table])]
+    )
 
 
 def _making(records: Records) -> Section:
@@ -236,4 +272,6 @@ def _making(records: Records) -> Section:
         "Fingerprints are the first digits of a SHA-256: of the pictures with their labels, of the network's numbers, "
         "and of the vectors. Hours are of all runs, one after another."
     )
-    return Section("How it was made", [text], [extras.origins(records), extras.surroundings(records)])
+    return Section(
+        "How it was made", [text], [extras.origins(records), extras.surroundings(records)]
+    )

@@ -16,9 +16,13 @@ from numpy.typing import ArrayLike
 
 from cbcl.method.arrays import Float64s, Int64s
 
-Record: TypeAlias = Mapping[str, Any]  # of one run: here "increments", "tested", "right" and "confusion" are read
+Record: TypeAlias = Mapping[
+    str, Any
+]  # of one run: here "increments", "tested", "right" and "confusion" are read
 
-OFFLINE = 0.699  # the accuracy that the paper divides Omega by: FearNet's offline perceptron on CIFAR-100
+OFFLINE = (
+    0.699  # the accuracy that the paper divides Omega by: FearNet's offline perceptron on CIFAR-100
+)
 MOST = np.iinfo(np.uint16).max  # that a cell of an encoded confusion matrix can hold
 
 
@@ -54,7 +58,9 @@ def accuracies(record: Record) -> Float64s:
     >>> accuracies(run).tolist()
     [0.9, 0.5]
     """
-    return np.array([_share(sum(right), sum(record["tested"][: len(right)])) for right in record["right"]])
+    return np.array(
+        [_share(sum(right), sum(record["tested"][: len(right)])) for right in record["right"]]
+    )
 
 
 def average(record: Record) -> float:
@@ -95,7 +101,12 @@ def class_means(record: Record) -> Float64s:
     >>> class_means(run).tolist()
     [0.75, 0.5]
     """
-    return np.array([_mean(list(map(_share, right, record["tested"][: len(right)]))) for right in record["right"]])
+    return np.array(
+        [
+            _mean(list(map(_share, right, record["tested"][: len(right)])))
+            for right in record["right"]
+        ]
+    )
 
 
 def groups(record: Record) -> Float64s:
@@ -154,7 +165,9 @@ def confusion(record: Record) -> Int64s:
     cells = np.frombuffer(decompress(b64decode(record["confusion"])), dtype="<u2")
     side = math.isqrt(len(cells))
     if side * side != len(cells):
-        raise ValueError(f"the confusion of the record is broken: {len(cells)} cells are no square.")
+        raise ValueError(
+            f"the confusion of the record is broken: {len(cells)} cells are no square."
+        )
     return cells.reshape(side, side).astype(np.int64)
 
 
@@ -163,7 +176,9 @@ def encode_confusion(matrix: ArrayLike) -> str:
     cells = np.asarray(matrix)
     if cells.ndim != 2 or cells.shape[0] != cells.shape[1]:
         raise ValueError(f"a confusion matrix is a square: got an array of shape {cells.shape}.")
-    if cells.dtype.kind not in "iu" or (cells.size and not (cells.min() >= 0 and cells.max() <= MOST)):
+    if cells.dtype.kind not in "iu" or (
+        cells.size and not (cells.min() >= 0 and cells.max() <= MOST)
+    ):
         raise ValueError(f"a confusion matrix holds whole numbers from 0 to {MOST}: got others.")
     # zlib's level is given, so that the same matrix is the same text.
     return b64encode(compress(cells.astype("<u2").tobytes(), 9)).decode("ascii")
@@ -181,7 +196,9 @@ def summary(values: Iterable[float]) -> Summary:
     Summary(mean=0.5, std=nan, n=1)
     """
     there = np.array([value for value in values if not math.isnan(value)])
-    return Summary(_mean(there), float(there.std(ddof=1)) if len(there) > 1 else math.nan, len(there))
+    return Summary(
+        _mean(there), float(there.std(ddof=1)) if len(there) > 1 else math.nan, len(there)
+    )
 
 
 def curve(records: Sequence[Record]) -> Curve:
@@ -193,7 +210,9 @@ def curve(records: Sequence[Record]) -> Curve:
     ([1, 2], [0.875, 0.625])
     """
     if len(kinds := {tuple(record["increments"]) for record in records}) != 1:
-        raise ValueError(f"runs of {len(kinds)} kinds of increments make no curve: give at least one run, all alike.")
+        raise ValueError(
+            f"runs of {len(kinds)} kinds of increments make no curve: give at least one run, all alike."
+        )
     points = [summary(column) for column in np.array([accuracies(record) for record in records]).T]
     means, stds, _ = (np.array(part, dtype=np.float64) for part in zip(*points, strict=True))
     return Curve(np.cumsum(kinds.pop()), means, stds, len(records))

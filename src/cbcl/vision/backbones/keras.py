@@ -40,7 +40,12 @@ def build(tensors: Mapping[str, NDArray[Any]], *, size: int = 224) -> bytes:
         parts = ("gamma", "beta", "moving_mean", "moving_variance")
         gamma, beta, mean, variance = (f"{norm}/{part}" for part in parts)
         bias = weights.take(f"{conv}/bias", out)
-        return fold(kernels.transpose(3, 2, 0, 1), weights.take_norm(gamma, beta, mean, variance, out), EPS, bias=bias)
+        return fold(
+            kernels.transpose(3, 2, 0, 1),
+            weights.take_norm(gamma, beta, mean, variance, out),
+            EPS,
+            bias=bias,
+        )
 
     model = residual(DESIGN, layer, size)
     weights.nothing_left("fc1000/")

@@ -71,34 +71,55 @@ class Network:
         # Threads that wait by spinning take the cores from whatever comes next: the search, another picture's turn.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.log_severity_level = 3
-        usable = [name for name in ("CUDAExecutionProvider",) if name in onnxruntime.get_available_providers()]
+        usable = [
+            name
+            for name in ("CUDAExecutionProvider",)
+            if name in onnxruntime.get_available_providers()
+        ]
         try:
-            session = onnxruntime.InferenceSession(self.model, options, providers=[*usable, "CPUExecutionProvider"])
+            session = onnxruntime.InferenceSession(
+                self.model, options, providers=[*usable, "CPUExecutionProvider"]
+            )
         except Exception as error:  # its errors have no common class but this
-            raise WeightsError(f"{self.name} is no network that ONNX Runtime can run: {first_line(error)}.") from error
+            raise WeightsError(
+                f"{self.name} is no network that ONNX Runtime can run: {first_line(error)}."
+            ) from error
         inputs = session.get_inputs()
         if len(inputs) != 1 or inputs[0].type != "tensor(float)" or len(inputs[0].shape) != 4:
             raise WeightsError(
                 f"{self.name} must have one input of (pictures, 3, height, width) float32 numbers, but has "
                 f"{', '.join(f'{one.name}: {one.type} {one.shape}' for one in inputs)}."
             )
-        if "tensor(float" not in session.get_outputs()[0].type and "tensor(double" not in session.get_outputs()[0].type:
-            raise WeightsError(f"{self.name} must give numbers, but gives {session.get_outputs()[0].type}.")
+        if (
+            "tensor(float" not in session.get_outputs()[0].type
+            and "tensor(double" not in session.get_outputs()[0].type
+        ):
+            raise WeightsError(
+                f"{self.name} must give numbers, but gives {session.get_outputs()[0].type}."
+            )
         return session
 
     def vectors(self, things: Sequence[Image.Image]) -> Floats:
-        numbers = np.stack([self.preprocessing.numbers(self.preprocessing.pixels(picture)) for picture in things])
+        numbers = np.stack(
+            [self.preprocessing.numbers(self.preprocessing.pixels(picture)) for picture in things]
+        )
         try:
             (features,) = self._session.run([self._output], {self._input: numbers})
         except WeightsError:
             raise
         except Exception as error:
-            raise WeightsError(f"{self.name} failed on pictures of {numbers.shape}: {first_line(error)}.") from error
-        pooled: Floats = features.mean(axis=(2, 3), dtype=np.float32) if features.ndim == 4 else features
+            raise WeightsError(
+                f"{self.name} failed on pictures of {numbers.shape}: {first_line(error)}."
+            ) from error
+        pooled: Floats = (
+            features.mean(axis=(2, 3), dtype=np.float32) if features.ndim == 4 else features
+        )
         if pooled.ndim == 3 and pooled.shape[1] == 1:
             pooled = pooled[:, 0]
         if pooled.ndim != 2 or len(pooled) != len(things) or 0 in pooled.shape:
-            raise WeightsError(f"{self.name} gives {features.shape} for {len(things)} pictures, not one vector each.")
+            raise WeightsError(
+                f"{self.name} gives {features.shape} for {len(things)} pictures, not one vector each."
+            )
         return pooled.astype(np.float32, copy=False)
 
     @cached_property
@@ -112,7 +133,11 @@ class Network:
     def write(self, path: Path) -> None:
         """Keep it, with what `read_kept` needs to know beside it; that last, so that the pair is whole."""
         digest = sha256(self.model).hexdigest()
-        about = {"weights": self.weights, "model": digest, "both": fingerprint(self.weights, digest)}
+        about = {
+            "weights": self.weights,
+            "model": digest,
+            "both": fingerprint(self.weights, digest),
+        }
         write_whole(path, self.model)
         write_whole(path.with_suffix(".json"), json.dumps(about, indent=1).encode())
 
@@ -137,7 +162,9 @@ def read_network(path: Path, name: str) -> Network:
     except Exception as error:  # of protobuf, which has no common class but this
         raise WeightsError(f"{path} is no ONNX model: {first_line(error)}.") from error
     if any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in tensors):
-        raise WeightsError(f"{path} keeps its weights in another file: save it as one file, with the weights inside.")
+        raise WeightsError(
+            f"{path} keeps its weights in another file: save it as one file, with the weights inside."
+        )
     preprocessing = Preprocessing.described(about, str(path.with_suffix(".json")))
     return Network(name, model, preprocessing, sha256(model).hexdigest())
 

@@ -53,16 +53,22 @@ class TorchNetwork:
     def vectors(self, things: Sequence[Image.Image]) -> Floats:
         import torch
 
-        numbers = np.stack([self.preprocessing.numbers(self.preprocessing.pixels(picture)) for picture in things])
+        numbers = np.stack(
+            [self.preprocessing.numbers(self.preprocessing.pixels(picture)) for picture in things]
+        )
         try:
             # Without TF32, which is PyTorch's default for convolutions on a GPU: vectors must be a processor's, too.
             with torch.inference_mode(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
                 features = self.module(torch.from_numpy(numbers).to(self.device))
         except RuntimeError as error:
-            raise WeightsError(f"{self.name} failed on pictures of {numbers.shape}: {first_line(error)}.") from error
+            raise WeightsError(
+                f"{self.name} failed on pictures of {numbers.shape}: {first_line(error)}."
+            ) from error
         vectors: Floats = features.cpu().numpy()
         if vectors.ndim != 2 or len(vectors) != len(things):
-            raise WeightsError(f"{self.name} gives {vectors.shape} for {len(things)} pictures, not one vector each.")
+            raise WeightsError(
+                f"{self.name} gives {vectors.shape} for {len(things)} pictures, not one vector each."
+            )
         return vectors
 
 
@@ -85,18 +91,30 @@ def load_timm(name: str) -> TorchNetwork:
     try:
         import timm
         from timm.data import resolve_model_data_config
-    except (ImportError, OSError, RuntimeError) as error:  # the last two: PyTorch and torchvision of different makes
+    except (
+        ImportError,
+        OSError,
+        RuntimeError,
+    ) as error:  # the last two: PyTorch and torchvision of different makes
         raise WeightsError(
             f'{PREFIX}{model} needs PyTorch and timm: pip install "cbcl[torch]" ({first_line(error)}).'
         ) from error
     if not timm.is_model_pretrained(model):  # asked for one of these, timm may give random weights
         known = [*timm.list_models(pretrained=True), *timm.list_models()]
-        close = get_close_matches(model, filter(timm.is_model_pretrained, dict.fromkeys(known)), n=5)
-        hint = f"the closest names are {', '.join(close)}" if close else "timm.list_models(pretrained=True) lists all"
+        close = get_close_matches(
+            model, filter(timm.is_model_pretrained, dict.fromkeys(known)), n=5
+        )
+        hint = (
+            f"the closest names are {', '.join(close)}"
+            if close
+            else "timm.list_models(pretrained=True) lists all"
+        )
         raise WeightsError(f"timm has no pretrained model {model}: {hint}.")
     try:
         module = timm.create_model(model, pretrained=True, num_classes=0)
-    except Exception as error:  # of timm, the hub or the network: they have no common class but this
+    except (
+        Exception
+    ) as error:  # of timm, the hub or the network: they have no common class but this
         raise WeightsError(
             f"timm could not load {model}, whose weights it downloads when first asked: {first_line(error)}."
         ) from error
@@ -114,7 +132,9 @@ def preprocessing_of(config: Mapping[str, Any], name: str) -> Preprocessing:
     """
     colours, height, width = config["input_size"]
     if colours != 3 or height != width:
-        raise WeightsError(f"{name} takes pictures of {colours} x {height} x {width}, not colours in a square.")
+        raise WeightsError(
+            f"{name} takes pictures of {colours} x {height} x {width}, not colours in a square."
+        )
     return Preprocessing.described(
         {
             "size": height,

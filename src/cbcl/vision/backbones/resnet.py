@@ -29,7 +29,9 @@ class Design(NamedTuple):
 
     name: str
     blocks: tuple[int, int, int, int]  # in each stage
-    kernels: tuple[int, ...]  # of a block's convolutions; three make a bottleneck, whose last is four times as wide
+    kernels: tuple[
+        int, ...
+    ]  # of a block's convolutions; three make a bottleneck, whose last is four times as wide
     strided: int  # which of them has the stride
 
 
@@ -64,7 +66,9 @@ def build(tensors: Mapping[str, NDArray[Any]], depth: int, *, size: int = 224) -
 def residual(design: Design, layer: Layer, size: int) -> bytes:
     """The ONNX model of a residual network; the vectors are the means of its last maps."""
     graph = Graph(design.name, size)
-    x = graph.relu(graph.conv(graph.pictures, layer(BlockPosition(0), (64, 3, 7, 7)), stride=2, padding=(3, 3)))
+    x = graph.relu(
+        graph.conv(graph.pictures, layer(BlockPosition(0), (64, 3, 7, 7)), stride=2, padding=(3, 3))
+    )
     x = graph.max_pool(x, 3, stride=2, padding=(1, 1))
     for stage, repeats in enumerate(design.blocks, start=1):
         for block in range(repeats):
@@ -73,14 +77,25 @@ def residual(design: Design, layer: Layer, size: int) -> bytes:
     return graph.finish(x)
 
 
-def _block(graph: Graph, design: Design, layer: Layer, x: Maps, place: BlockPosition, stride: int) -> Maps:
+def _block(
+    graph: Graph, design: Design, layer: Layer, x: Maps, place: BlockPosition, stride: int
+) -> Maps:
     width = 32 << place.stage
     y = x
     for part, kernel in enumerate(design.kernels):
         out = 4 * width if part == 2 else width
         filters = layer(place._replace(part=part), (out, y.channels, kernel, kernel))
         y = graph.relu(y) if part else y
-        y = graph.conv(y, filters, stride=stride if part == design.strided else 1, padding=(kernel // 2, kernel // 2))
+        y = graph.conv(
+            y,
+            filters,
+            stride=stride if part == design.strided else 1,
+            padding=(kernel // 2, kernel // 2),
+        )
     if (x.channels, x.size) != (y.channels, y.size):
-        x = graph.conv(x, layer(place._replace(is_shortcut=True), (y.channels, x.channels, 1, 1)), stride=stride)
+        x = graph.conv(
+            x,
+            layer(place._replace(is_shortcut=True), (y.channels, x.channels, 1, 1)),
+            stride=stride,
+        )
     return graph.relu(graph.add(y, x))

@@ -17,7 +17,13 @@ from cbcl.vision.onnx_graph import Filters, Graph, Weights
 from cbcl.vision.weights.numpy_archive import read_members, read_numpy_pickle
 from cbcl.vision.weights.safe_pickle import Refused, naming
 
-BLOCKS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))  # channels; pooled after each
+BLOCKS = (
+    (64, 64),
+    (128, 128),
+    (256, 256, 256),
+    (512, 512, 512),
+    (512, 512, 512),
+)  # channels; pooled after each
 
 
 def build(tensors: Mapping[str, NDArray[Any]], *, size: int = 224) -> bytes:
@@ -30,7 +36,8 @@ def build(tensors: Mapping[str, NDArray[Any]], *, size: int = 224) -> bytes:
         for channels in block:
             name = next(names)
             filters = Filters(
-                weights.take(f"{name}.weight", channels, x.channels, 3, 3), weights.take(f"{name}.bias", channels)
+                weights.take(f"{name}.weight", channels, x.channels, 3, 3),
+                weights.take(f"{name}.bias", channels),
             )
             x = graph.relu(graph.conv(x, filters, padding=(1, 1)))
         x = graph.max_pool(x, 2, stride=2)

@@ -35,7 +35,9 @@ FAINT = 64.0  # the length under which a descriptor stays short: noise is not to
 PEAK = 0.2  # of a descriptor of length 1: one strong edge is not to be all that counts
 LENGTH = 512.0  # of a finished descriptor
 MOST = 255  # which no number in a descriptor exceeds
-TENT = (1.0 - np.abs(np.arange(2 * BIN) + 0.5 - BIN) / BIN).astype(np.float32)  # a pixel counts less, farther off
+TENT = (1.0 - np.abs(np.arange(2 * BIN) + 0.5 - BIN) / BIN).astype(
+    np.float32
+)  # a pixel counts less, farther off
 
 HEADER = Struct("<8sHHI")  # what it is, the version of the format, d, k
 MAGIC, VERSION = b"cbclword", 1
@@ -72,15 +74,23 @@ class VisualWords:
             raise WeightsError("the visual words are broken: they do not begin as a codebook does.")
         _, version, d, k = HEADER.unpack_from(state)
         if version != VERSION:
-            raise WeightsError(f"the visual words are of version {version}, but this cbcl reads version {VERSION}.")
+            raise WeightsError(
+                f"the visual words are of version {version}, but this cbcl reads version {VERSION}."
+            )
         if d != NUMBERS:
             raise WeightsError(f"the visual words are broken: each has {d} numbers, not {NUMBERS}.")
         if k == 0 or len(state) != HEADER.size + 4 * d * k:
-            raise WeightsError(f"the visual words are broken: {len(state)} bytes do not hold {k} words of {d} numbers.")
-        codebook = np.frombuffer(state, dtype="<f4", offset=HEADER.size).astype(np.float32).reshape(k, d)
+            raise WeightsError(
+                f"the visual words are broken: {len(state)} bytes do not hold {k} words of {d} numbers."
+            )
+        codebook = (
+            np.frombuffer(state, dtype="<f4", offset=HEADER.size).astype(np.float32).reshape(k, d)
+        )
         # NaN and infinities fail here, too. What passes is small enough for `nearest` to be exact.
         if not np.all((codebook >= 0) & (codebook <= MOST) & (codebook == np.floor(codebook))):
-            raise WeightsError(f"the visual words are broken: not all their numbers are whole and from 0 to {MOST}.")
+            raise WeightsError(
+                f"the visual words are broken: not all their numbers are whole and from 0 to {MOST}."
+            )
         return cls(codebook)
 
     def vectors(self, things: Sequence[Image.Image]) -> Floats:
@@ -158,13 +168,17 @@ def _resized(grey: Image.Image, side: int) -> Floats:
 
 
 def _descriptors(grey: Floats) -> Floats:
-    cells = _pooled(_pooled(_directions(grey)).swapaxes(0, 1)).swapaxes(0, 1)  # (rows, columns, DIRECTIONS)
+    cells = _pooled(_pooled(_directions(grey)).swapaxes(0, 1)).swapaxes(
+        0, 1
+    )  # (rows, columns, DIRECTIONS)
     apart = BIN // STEP
     across = (BINS - 1) * apart + 1
     patches = sliding_window_view(cells, (across, across), axis=(0, 1))[..., ::apart, ::apart]
     raw = patches.reshape(-1, NUMBERS)
     even = np.minimum(raw / np.maximum(_lengths(raw), FAINT), PEAK)
-    whole: Floats = np.rint(even * (LENGTH / np.maximum(_lengths(even), 0.5)))  # which leaves the faint ones short
+    whole: Floats = np.rint(
+        even * (LENGTH / np.maximum(_lengths(even), 0.5))
+    )  # which leaves the faint ones short
     return whole
 
 

@@ -27,7 +27,9 @@ def read_numpy_pickle(data: bytes, name: str = "the pickle") -> object:
     >>> read_numpy_pickle(pickle.dumps({"kernel": np.float32([1, 2])}))
     {'kernel': array([1., 2.], dtype=float32)}
     """
-    with naming(name, "download it again, or give a pickle of numpy arrays and plain numbers alone"):
+    with naming(
+        name, "download it again, or give a pickle of numpy arrays and plain numbers alone"
+    ):
         return _plain(NumpyUnpickler(io.BytesIO(next_pickle(io.BytesIO(data)))).load(), {})
 
 
@@ -88,7 +90,17 @@ def _plain(value: object, seen: dict[int, object]) -> object:
     if id(value) in seen:
         return seen[id(value)]
     match value:
-        case None | bool() | int() | float() | complex() | str() | bytes() | np.generic() | np.ndarray():
+        case (
+            None
+            | bool()
+            | int()
+            | float()
+            | complex()
+            | str()
+            | bytes()
+            | np.generic()
+            | np.ndarray()
+        ):
             return value
         case Array(array=np.ndarray() as array):
             plain: object = array
@@ -99,7 +111,9 @@ def _plain(value: object, seen: dict[int, object]) -> object:
         case tuple():
             plain = tuple(_plain(item, seen) for item in value)
         case _:
-            raise Refused(f"holds a {type(value).__name__}, which is neither an array nor a plain number")
+            raise Refused(
+                f"holds a {type(value).__name__}, which is neither an array nor a plain number"
+            )
     seen[id(value)] = plain
     return plain
 
@@ -112,6 +126,11 @@ def read_members(source: Path, pattern: str) -> dict[str, bytes]:
         raise Refused(f"unpacks to more than {MAX_UNPACKED} bytes")
     with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as archive:
         members = [member for member in archive if re.fullmatch(pattern, member.name)]
-        if any(not member.isreg() or member.issparse() or member.size > len(content) for member in members):
+        if any(
+            not member.isreg() or member.issparse() or member.size > len(content)
+            for member in members
+        ):
             raise Refused("has a link or a hole where a file should be")
-        return {member.name: file.read() for member in members if (file := archive.extractfile(member))}
+        return {
+            member.name: file.read() for member in members if (file := archive.extractfile(member))
+        }

@@ -12,10 +12,12 @@ from typing import Protocol
 
 from cbcl.errors import WeightsError
 
-MAX_STEPS = 1_000_000  # of a pickle: each makes an object of a few dozen bytes, besides what it reads
+MAX_STEPS = (
+    1_000_000  # of a pickle: each makes an object of a few dozen bytes, besides what it reads
+)
 
 
-class Refused(Exception):  # noqa: N818 (never leaves `naming`)
+class Refused(Exception):
     """What is wrong with a file, in words that follow its name."""
 
 
@@ -29,7 +31,9 @@ def naming(source: object, way_out: str) -> Iterator[None]:
     except Refused as error:
         raise WeightsError(f"{source} {error}: {way_out}.") from None
     except OSError as error:
-        raise WeightsError(f"{source} cannot be read ({error.strerror or error}): {way_out}.") from error
+        raise WeightsError(
+            f"{source} cannot be read ({error.strerror or error}): {way_out}."
+        ) from error
     except Exception as error:  # a hostile pickle can make the unpickler raise anything
         raise WeightsError(
             f"{source} is damaged or of another kind ({type(error).__name__}: {error}): {way_out}."
@@ -37,7 +41,9 @@ def naming(source: object, way_out: str) -> Iterator[None]:
 
 
 def are_counts(numbers: object) -> bool:
-    return isinstance(numbers, tuple) and all(type(number) is int and number >= 0 for number in numbers)
+    return isinstance(numbers, tuple) and all(
+        type(number) is int and number >= 0 for number in numbers
+    )
 
 
 def known_name(known: Mapping[str, object], module: str, name: str, purpose: str) -> object:
@@ -63,7 +69,9 @@ def next_pickle(stream: PickleStream) -> bytes:
         # The unpickler makes room up to the highest number of its memo, and writers number objects one by one.
         number = int(argument or 0) if opcode.name in ("PUT", "BINPUT", "LONG_BINPUT") else 0
         if number > step or step > MAX_STEPS or opcode.name.startswith("EXT"):
-            raise Refused(f"is no plain collection of tensors: its pickle has {opcode.name} as step {step}")
+            raise Refused(
+                f"is no plain collection of tensors: its pickle has {opcode.name} as step {step}"
+            )
     end = stream.tell()
     stream.seek(start)
     return stream.read(end - start)

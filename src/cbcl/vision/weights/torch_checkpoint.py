@@ -64,7 +64,9 @@ class Storage(NamedTuple):
 
     def array(self, data: bytes) -> Tensor:
         if len(data) != self.size:
-            raise Refused(f"is damaged: storage {self.key!r} should hold {self.size} bytes and holds {len(data)}")
+            raise Refused(
+                f"is damaged: storage {self.key!r} should hold {self.size} bytes and holds {len(data)}"
+            )
         if self.dtype == BFLOAT16:
             return (np.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4")
         return np.frombuffer(data, self.dtype)
@@ -79,15 +81,26 @@ class StridedView(NamedTuple):
     strides: tuple[int, ...]
 
     @classmethod
-    def checked(cls, storage: object, offset: object, shape: object, strides: object, *_: object) -> StridedView:
+    def checked(
+        cls, storage: object, offset: object, shape: object, strides: object, *_: object
+    ) -> StridedView:
         """What torch._utils._rebuild_tensor_v2 is told, if it lies inside the storage."""
-        if not (isinstance(storage, Storage) and are_counts((offset,)) and are_counts(shape) and are_counts(strides)):
+        if not (
+            isinstance(storage, Storage)
+            and are_counts((offset,))
+            and are_counts(shape)
+            and are_counts(strides)
+        ):
             raise Refused("is damaged: it describes a tensor by something else than whole numbers")
         view = cls(storage, offset, shape, strides)  # type: ignore[arg-type]
-        last = view.offset + sum((n - 1) * step for n, step in zip(view.shape, view.strides, strict=True))
+        last = view.offset + sum(
+            (n - 1) * step for n, step in zip(view.shape, view.strides, strict=True)
+        )
         inside = last < storage.length if 0 not in view.shape else view.offset <= storage.length
         if not inside or prod(view.shape) > storage.length:
-            raise Refused(f"is damaged: a tensor of shape {view.shape} reaches outside its storage {storage.key!r}")
+            raise Refused(
+                f"is damaged: a tensor of shape {view.shape} reaches outside its storage {storage.key!r}"
+            )
         return view
 
     def of(self, storage: Tensor) -> Tensor:
@@ -137,7 +150,9 @@ class StateDictUnpickler(pickle.Unpickler):
 
     def persistent_load(self, pid: object) -> Storage:
         match pid:
-            case ("storage", str(dtype), str(key), _, int(length), *view) if length >= 0 and view in ([], [None]):
+            case ("storage", str(dtype), str(key), _, int(length), *view) if (
+                length >= 0 and view in ([], [None])
+            ):
                 storage = Storage(key, dtype, length)
                 if dtype in STORAGES.values() and self.storages.setdefault(key, storage) == storage:
                     return storage
@@ -168,12 +183,18 @@ def _from_zip(stream: IO[bytes], size: int) -> tuple[dict[str, StridedView], dic
         if len(index) != 1:
             raise Refused("is a zip file but no checkpoint of torch: it has no data.pkl")
         folder = index[0].removesuffix("data.pkl")
-        if f"{folder}byteorder" in members and archive.read(f"{folder}byteorder").strip() != b"little":
+        if (
+            f"{folder}byteorder" in members
+            and archive.read(f"{folder}byteorder").strip() != b"little"
+        ):
             raise Refused("was written on a big-endian machine")
         unpickler = StateDictUnpickler(next_pickle(io.BytesIO(archive.read(index[0]))))
         views = _views(unpickler.load())
         used = {view.storage for view in views.values()}
-        return views, {storage.key: storage.array(archive.read(f"{folder}data/{storage.key}")) for storage in used}
+        return views, {
+            storage.key: storage.array(archive.read(f"{folder}data/{storage.key}"))
+            for storage in used
+        }
 
 
 def _from_legacy(stream: IO[bytes]) -> tuple[dict[str, StridedView], dict[str, Tensor]]:
