@@ -30,10 +30,11 @@ from PIL import Image
 
 import cbcl
 from cbcl import Recognizer
+from cbcl.machine import cores
 from cbcl.vision.backbones.catalogue import RECIPES, network
 from cbcl.vision.backbones.network import Network
 from cbcl.vision.decoding import load
-from cbcl.vision.extraction import cores, extract
+from cbcl.vision.extraction import extract
 from cbcl.vision.vector_cache import VectorCache
 
 MANY = 64  # pictures a turn

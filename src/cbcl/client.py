@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from cbcl.errors import (
     BackboneError,
+    BusyError,
     CBCLError,
     LabelError,
     MemoryFileError,
@@ -34,14 +35,6 @@ ERRORS: dict[str, type[CBCLError]] = {
     "memory": MemoryFileError,
     "backbone": BackboneError,
 }
-
-
-class BusyError(CBCLError):
-    """The server has too much to do, and says how long to wait."""
-
-    def __init__(self, message: str, seconds: float) -> None:
-        super().__init__(message)
-        self.seconds = seconds
 
 
 class Client:
@@ -258,7 +251,7 @@ def _told(error: HTTPError) -> CBCLError:
     try:
         told: dict[str, Any] = json.loads(error.read())["error"]
         if error.code == 429:
-            return BusyError(told["message"], float(told["retry_after"]))
+            return BusyError(told["message"], seconds=float(told["retry_after"]))
         return ERRORS.get(told["kind"], CBCLError)(told["message"])
     except (ValueError, KeyError, TypeError):
         return CBCLError(f"the answer was {error.code} ({error.reason}), and not one of cbcl.")

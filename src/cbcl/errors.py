@@ -1,45 +1,132 @@
-"""What the world can do to us, one small tree; a bad argument is a `ValueError`.
+"""Errors of cbcl: one small tree; a bad argument is a `ValueError`.
 
 CBCLError
-├── PictureError      a picture that cannot be had: no picture, broken, too large, of a format not read
-├── WeightsError      a network that cannot be had: weights missing, broken, of another network
-├── MemoryFileError   a memory that cannot be opened, read or written: not one, damaged, newer, locked, no room
-├── BackboneError     a memory that was learned through another backbone than the one given
-├── DataError         a data set that cannot be had: not there, of another layout, damaged, not to be fetched
-└── LabelError        a label that is not known, is taken, or cannot be one; a ValueError, too
+├── PictureError      a picture cannot be read: not a picture, broken, too large, of an unsupported format
+├── WeightsError      a network cannot be loaded: weights missing, broken, of another network
+├── BackboneError     a memory was learned through another backbone than the one given
+├── MemoryFileError   a memory cannot be opened, read or written: damaged, newer, locked, disk full
+│   ├── ChangedError  another process changed it between two reads
+│   └── GoneError     it was moved, deleted or replaced while it was open
+├── DataError         a data set cannot be loaded: missing, of another layout, damaged
+├── ServerError       a server cannot be reached, or is not one of cbcl
+│   └── BusyError     it has no place for a request at the moment
+├── LabelError        a label is unknown, taken or invalid; a ValueError, too
+└── BudgetError       more classes than centroids to keep; a ValueError, too
+
+An error knows its subject (a name or a path), the problem and the advice; its text is the sentence
+made of them. `public` is that sentence without folders, for those who need not know where files are.
 """
 
 from __future__ import annotations
 
+from os import PathLike
+from pathlib import Path
+from typing import ClassVar
+
 
 class CBCLError(Exception):
-    """Something outside the program is not as it should be; its text says what, and the way out."""
+    """Something outside the program is not as it should be.
+
+    >>> error = MemoryFileError(Path("/home/ann/things.cbcl"), "is locked", "try again")
+    >>> str(error)
+    '/home/ann/things.cbcl is locked: try again.'
+    >>> error.public
+    'things.cbcl is locked: try again.'
+    """
+
+    kind: ClassVar[str] = "memory"  # in the server's answers
+
+    def __init__(self, subject: str | PathLike[str], problem: str = "", advice: str = "") -> None:
+        super().__init__(subject, problem, advice)  # as given, so that copies and pickles are equal
+        self.subject, self.problem, self.advice = subject, problem, advice
+
+    def __str__(self) -> str:
+        return self.about(str(self.subject))
+
+    @property
+    def public(self) -> str:
+        """The sentence with a file's name in place of its path."""
+        subject = self.subject
+        return self.about(subject if isinstance(subject, str) else Path(subject).name)
+
+    def about(self, subject: str) -> str:
+        """Return the sentence with another name for the subject."""
+        if not self.problem:
+            return subject  # transitional: a whole sentence
+        sentence = f"{subject} {self.problem}".strip()
+        return f"{sentence}: {self.advice}." if self.advice else f"{sentence}."
 
 
 class PictureError(CBCLError):
-    """A picture could not be had."""
+    """A picture cannot be read."""
+
+    kind = "picture"
 
 
 class WeightsError(CBCLError):
-    """A network could not be had."""
+    """A network cannot be loaded."""
 
-
-class MemoryFileError(CBCLError):
-    """A memory could not be opened, read or written."""
+    kind = "backbone"
 
 
 class BackboneError(CBCLError):
     """A memory was learned through another backbone than the one given."""
 
+    kind = "backbone"
+
+
+class MemoryFileError(CBCLError):
+    """A memory cannot be opened, read or written."""
+
+
+class ChangedError(MemoryFileError):
+    """Another process changed the memory between two reads."""
+
+
+class GoneError(MemoryFileError):
+    """The memory was moved, deleted or replaced while it was open."""
+
 
 class DataError(CBCLError):
-    """A data set could not be had."""
+    """A data set cannot be loaded."""
+
+
+class ServerError(CBCLError):
+    """A server cannot be reached, or is not one of cbcl."""
+
+
+class BusyError(ServerError):
+    """A server has no place for a request at the moment; it may be asked again after `seconds`."""
+
+    def __init__(
+        self,
+        subject: str | PathLike[str],
+        problem: str = "",
+        advice: str = "",
+        seconds: float = 1.0,
+    ) -> None:
+        super().__init__(subject, problem, advice)
+        self.args = (*self.args, seconds)
+        self.seconds = seconds
 
 
 class LabelError(CBCLError, ValueError):
-    """A label is not known, is taken, or cannot be one."""
+    """A label is unknown, taken or invalid."""
+
+    kind = "label"
+
+
+class BudgetError(CBCLError, ValueError):
+    """There are more classes than centroids to keep."""
+
+    kind = "argument"
 
 
 def first_line(error: BaseException) -> str:
-    """What another library says, short enough to be part of a sentence."""
+    """Return the first line of another library's message, to be part of a sentence."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+def reason(error: OSError) -> str:
+    """Return the system's reason for an error, in words."""
+    return error.strerror or first_line(error)

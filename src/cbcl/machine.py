@@ -1,10 +1,13 @@
-"""How many threads the BLAS uses, and making do with one for a while."""
+"""This machine: its cores, the threads that matrix products use, and what it is called in records."""
 
 from __future__ import annotations
 
+import os
+import platform
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
+from pathlib import Path
 from threading import Lock
 
 from threadpoolctl import ThreadpoolController
@@ -52,3 +55,20 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         _shared.leave()
+
+
+def cores() -> int:
+    """Return the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def description() -> str:
+    """Return the processor, the cores that may be used, and the system: for records of runs."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    models = (line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    return f"{next(models, platform.machine())}, {cores()} cores, {platform.system()}"

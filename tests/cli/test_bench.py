@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from support.photos import folders
-from test_runs import until
+from support.processes import until
 
 from cbcl.cli.commands import main
 from cbcl.study import experiments

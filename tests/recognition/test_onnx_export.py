@@ -8,7 +8,7 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -357,9 +357,8 @@ def test_a_backbone_from_a_file_is_given_again(tmp_path: Path) -> None:
             exported(recognizer.path, "efficientnet-lite0")
         model = exported(recognizer.path, network)
         asked = [view for name in NAMES for view in views(name, 3, seed=5)]
-        pixels = np.stack(
-            [load_backbone(network).preprocessing.pixels(Image.fromarray(one)) for one in asked]
-        )  # type: ignore[union-attr]
+        preprocessing = cast(Network, load_backbone(network)).preprocessing
+        pixels = np.stack([preprocessing.pixels(Image.fromarray(one)) for one in asked])
         assert_same(ask(model, pixels), recognizer.recognize_many(asked), close=1e-6)
     assert {one.key: one.value for one in onnx.load_from_string(model).metadata_props}[
         "backbone"

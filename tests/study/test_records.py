@@ -225,7 +225,10 @@ for seed in range(start, start + 200):
 
 
 def test_two_processes_that_append_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, Path(__file__).parents[:2])),
+    }
     both = [
         subprocess.Popen(
             [sys.executable, "-c", APPENDING, str(tmp_path), str(start)],

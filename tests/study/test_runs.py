@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
+from support.processes import until
 
 from cbcl.errors import DataError
 from cbcl.method.arrays import Float32s, Matrix
@@ -182,17 +183,12 @@ execute(wanted("flb", orders=40, shots=None), Path(sys.argv[1]), workers=1, prog
 """
 
 
-def until(there: Callable[[], bool], process: subprocess.Popen[Any], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not there():
-        assert process.poll() is None, "it ended before that"
-        assert time.monotonic() < end, "it takes too long"
-        time.sleep(0.01)
-
-
 def test_what_was_killed_goes_on_as_well(tmp_path: Path) -> None:
     path = tmp_path / "study-digits.jsonl"
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, Path(__file__).parents[:2])),
+    }
     with subprocess.Popen(
         [sys.executable, "-c", KILLED, str(tmp_path)], env=environment
     ) as process:
@@ -237,7 +233,10 @@ if __name__ == "__main__":
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="it looks into /proc")
 def test_the_processes_of_one_that_was_killed_end_as_well(tmp_path: Path) -> None:
     (tmp_path / "beside.py").write_text(BESIDE)
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, Path(__file__).parents[:2])),
+    }
     command = [sys.executable, str(tmp_path / "beside.py"), str(tmp_path)]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

@@ -145,7 +145,10 @@ features("digits", Killed().backbone, home=Path(sys.argv[1]))
 
 
 def test_what_was_killed_goes_on_as_well(home: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, Path(__file__).parents[:2])),
+    }
     done = subprocess.run([sys.executable, "-c", KILLED, str(home)], env=environment, check=False)
     assert done.returncode == 9
     going_on = Colours()

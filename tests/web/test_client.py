@@ -18,7 +18,8 @@ from support.photos import folders
 from support.server import PATIENCE, Running, teach
 
 from cbcl import CBCLError, LabelError, MemoryFileError, PictureError, Recognizer
-from cbcl.client import BusyError, Client
+from cbcl.client import Client
+from cbcl.errors import BusyError
 
 
 @pytest.fixture(scope="module")

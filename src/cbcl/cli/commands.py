@@ -24,7 +24,7 @@ from cbcl.cli.options import (
     STRICT,
     PathArgument,
 )
-from cbcl.cli.output import Output, as_csv_lines, as_json_lines, as_table, told
+from cbcl.cli.output import Output, as_csv_lines, as_json_lines, as_table
 from cbcl.errors import CBCLError, MemoryFileError
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def show(memory: Path, history: bool) -> None:
     with closing(Memory(memory)) as opened:
         if history:
             steps = [
-                (step.time[:19], step.action, told(step), "undone" if step.undone else "")
+                (step.time[:19], step.action, step.summary, "undone" if step.undone else "")
                 for step in opened.history()
             ]
             screen.table(["time (UTC)", "step", "of", ""], steps)
@@ -295,7 +295,7 @@ def undo(memory: Path, quiet: bool) -> None:
     """
     with _open(memory) as recognizer:
         step = recognizer.undo()
-    Output(quiet=quiet).say(f"took back: {step.action} {told(step)}")
+    Output(quiet=quiet).say(f"took back: {step.action} {step.summary}")
 
 
 @main.command()

@@ -14,7 +14,6 @@ import click
 from cbcl.errors import CBCLError
 
 if TYPE_CHECKING:
-    from cbcl.memory.transaction import Step
     from cbcl.recognition.answer import Answer
 
 Write: TypeAlias = Callable[[Sequence["Answer"]], None]
@@ -169,18 +168,3 @@ def as_csv_lines() -> Iterator[Write]:
         sys.stdout.flush()
 
     yield write
-
-
-def told(step: Step) -> str:
-    """What a step was about, in a few words."""
-    about = step.about
-    taken_back = f"{about['action']} " if "action" in about else ""
-    if "pictures" in about:
-        return taken_back + ", ".join(
-            f"{label} ({count})" for label, count in about["pictures"].items()
-        )
-    if "labels" in about:
-        return taken_back + ", ".join(about["labels"])
-    return taken_back + " → ".join(
-        str(about[key]) for key in ("label", "new", "into") if key in about
-    )

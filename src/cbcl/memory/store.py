@@ -16,7 +16,7 @@ from threading import RLock
 from typing import NamedTuple
 from weakref import WeakSet
 
-from cbcl.errors import MemoryFileError
+from cbcl.errors import ChangedError, GoneError, MemoryFileError
 from cbcl.memory.connection import (
     PATIENCE,
     FileHandle,
@@ -42,14 +42,6 @@ from cbcl.memory.rows import (
 from cbcl.memory.transaction import STEP, MemoryState, Step, Transaction, step_of
 
 SHORT_PATIENCE = 5000  # milliseconds to wait for readers, when something is to be gone for good
-
-
-class ChangedError(MemoryFileError):
-    """What a view showed is gone already."""
-
-
-class GoneError(MemoryFileError):
-    """The file that was opened is no longer there."""
 
 
 _ABANDONED: list[

@@ -46,6 +46,20 @@ class Step(NamedTuple):
     undone: bool
     can_be_undone: bool
 
+    @property
+    def summary(self) -> str:
+        """What the step was about, in a few words: "cup (3), key (1)", "mug → cup"."""
+        about = self.about
+        undone = f"{about['action']} " if "action" in about else ""
+        if "pictures" in about:
+            counts = (f"{label} ({count})" for label, count in about["pictures"].items())
+            return undone + ", ".join(counts)
+        if "labels" in about:
+            return undone + ", ".join(about["labels"])
+        return undone + " → ".join(
+            str(about[key]) for key in ("label", "new", "into") if key in about
+        )
+
 
 class Transaction:
     """A step in the making."""

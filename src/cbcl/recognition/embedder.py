@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cbcl.errors import BackboneError, PictureError, WeightsError
-from cbcl.machine import one_thread
+from cbcl.machine import cores, one_thread
 from cbcl.memory.rows import MemoryInfo
 from cbcl.memory.store import Memory
 from cbcl.method.arrays import Float32s
@@ -26,7 +26,7 @@ from cbcl.vision.backbones.base import Backbone, Fittable
 from cbcl.vision.backbones.catalogue import RECIPES
 from cbcl.vision.backbones.network import Network
 from cbcl.vision.decoding import Identity, find, load, name_of
-from cbcl.vision.extraction import Progress, cores, extract
+from cbcl.vision.extraction import Progress, extract
 from cbcl.vision.vector_cache import VectorCache
 
 BackboneSpec: TypeAlias = (

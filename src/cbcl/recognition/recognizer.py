@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 
-from cbcl.errors import MemoryFileError, PictureError
+from cbcl.errors import ChangedError, MemoryFileError, PictureError
 from cbcl.memory.rows import MemoryInfo, Settings, StoredExample, as_label
-from cbcl.memory.store import ChangedError, Memory
+from cbcl.memory.store import Memory
 from cbcl.memory.transaction import MemoryState, Step, Transaction
 from cbcl.method.arrays import Float32s, as_count, as_radius
 from cbcl.method.concepts import Concepts

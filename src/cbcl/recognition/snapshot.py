@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from cbcl.errors import MemoryFileError
+from cbcl.errors import ChangedError, MemoryFileError
 from cbcl.memory.rows import StoredClass
-from cbcl.memory.store import ChangedError, Memory
+from cbcl.memory.store import Memory
 from cbcl.memory.transaction import MemoryState
 from cbcl.method.confidence import Scale
 from cbcl.method.knowledge import Knowledge

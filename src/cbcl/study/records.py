@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import cbcl
 from cbcl.errors import DataError
-from cbcl.study.data.vectors import machine
+from cbcl.machine import description
 from cbcl.study.streams import Protocol
 
 Record: TypeAlias = Mapping[str, Any]
@@ -124,7 +124,7 @@ def surroundings() -> dict[str, Any]:
     return {
         "commit": _commit(Path(cbcl.__file__).parent),
         "version": cbcl.__version__,
-        "machine": machine(),
+        "machine": description(),
         "versions": {
             "python": platform.python_version(),
             **{name: version(name) for name in names},

@@ -27,6 +27,7 @@ from safetensors.numpy import save_file
 from threadpoolctl import threadpool_limits
 
 from cbcl.errors import CBCLError, DataError
+from cbcl.machine import cores
 from cbcl.method.knowledge import Knowledge
 from cbcl.method.voting import block_votes
 from cbcl.study.data.vectors import Features, features
@@ -36,7 +37,7 @@ from cbcl.study.learners import Learner, kind
 from cbcl.study.records import Record, Run, append, key, read, surroundings
 from cbcl.study.report.scores import encode_confusion
 from cbcl.study.streams import Stream, stream
-from cbcl.vision.extraction import Progress, cores
+from cbcl.vision.extraction import Progress
 
 
 def perform(

@@ -9,6 +9,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from cbcl.errors import PictureError
+from cbcl.machine import cores
 from cbcl.vision.backbones.base import Backbone
 from cbcl.vision.backbones.network import Network
 from cbcl.vision.decoding import Floats, load, name_of, read
@@ -112,8 +113,3 @@ def _identified(source: Any, cache: VectorCache | None) -> tuple[Any, bytes | No
     return source, sha256(source).digest() if cache is not None and isinstance(
         source, bytes
     ) else None
-
-
-def cores() -> int:
-    """The cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

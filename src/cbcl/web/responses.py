@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from cbcl.cli.output import told
 from cbcl.errors import PictureError
 from cbcl.memory.transaction import Step
 from cbcl.recognition.answer import Answer
@@ -45,7 +44,7 @@ def to_undo(steps: Sequence[Step]) -> Step | None:
 
 def in_words(step: Step) -> str:
     """What was done, to what."""
-    return f"{step.action} {told(step)}".strip()
+    return f"{step.action} {step.summary}".strip()
 
 
 def history(steps: Sequence[Step], revision: int) -> schemas.History:
@@ -57,7 +56,7 @@ def history(steps: Sequence[Step], revision: int) -> schemas.History:
                 step=step.step,
                 time=step.time,
                 action=step.action,
-                text=told(step),
+                text=step.summary,
                 undone=step.undone,
                 next=step is following,
             )

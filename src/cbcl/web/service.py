@@ -18,12 +18,12 @@ from cbcl.errors import (
     PictureError,
     WeightsError,
 )
+from cbcl.machine import cores
 from cbcl.memory.connection import which
 from cbcl.memory.rows import as_label
 from cbcl.recognition.answer import Answer
 from cbcl.recognition.examples import EmbeddedPicture
 from cbcl.recognition.recognizer import Recognizer
-from cbcl.vision.extraction import cores
 from cbcl.web import responses, schemas
 from cbcl.web.errors import PathRedactor, RequestRefused
 from cbcl.web.events import Events

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
@@ -25,7 +24,7 @@ from numpy.typing import NDArray
 from cbcl.errors import DataError, PictureError
 from cbcl.files import write_whole
 from cbcl.folders import cache_folder
-from cbcl.machine import one_thread
+from cbcl.machine import description, one_thread
 from cbcl.study.data.datasets import (
     DIGITS,
     DIGITS_HEADER,
@@ -42,7 +41,7 @@ from cbcl.vision.backbones.network import Network
 from cbcl.vision.backbones.visual_words import VisualWords
 from cbcl.vision.decoding import Floats
 from cbcl.vision.decoding import load as load_picture
-from cbcl.vision.extraction import Progress, cores, extract
+from cbcl.vision.extraction import Progress, extract
 from cbcl.vision.vector_cache import VectorCache
 
 MAX_FITTED = 500  # pictures that a backbone is shown which must see some first
@@ -215,25 +214,9 @@ def _described(data: DataSet, backbone: Backbone) -> dict[str, Any]:
         "backbone": Path(backbone.name).name if _is_file(backbone.name) else backbone.name,
         "weights": backbone.fingerprint,
         "preprocessing": preprocessing,
-        "machine": machine(),
+        "machine": description(),
         "versions": _versions("cbcl", "numpy", "pillow", "onnxruntime"),
     }
-
-
-def machine() -> str:
-    """The processor, how many cores of it may be used, and the system."""
-    return f"{_processor()}, {cores()} cores, {platform.system()}"
-
-
-def _processor() -> str:
-    try:
-        rows = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        rows = []
-    return next(
-        (row.split(":")[1].strip() for row in rows if row.startswith("model name")),
-        platform.machine(),
-    )
 
 
 def _versions(*names: str) -> dict[str, str]:
