@@ -30,7 +30,8 @@ import cbcl
 from cbcl import Recognizer
 from cbcl.client import Client
 from cbcl.vision.backbones.network import Network
-from cbcl.vision.decoding import Pixels, find_labelled, load
+from cbcl.vision.decoding import Pixels, load
+from cbcl.vision.finding import find_labelled
 
 RECORDS = Path(__file__).parent.parent / "results" / "agreement.jsonl"
 EXAMPLE = Path(__file__).parent.parent / "examples" / "portable.py"

@@ -25,8 +25,9 @@ from cbcl.vision.backbones import DEFAULT, load_backbone, restore
 from cbcl.vision.backbones.base import Backbone, Fittable
 from cbcl.vision.backbones.catalogue import RECIPES
 from cbcl.vision.backbones.network import Network
-from cbcl.vision.decoding import Identity, find, load, name_of
+from cbcl.vision.decoding import load, name_of
 from cbcl.vision.extraction import Progress, extract
+from cbcl.vision.finding import Identity, find
 from cbcl.vision.vector_cache import VectorCache
 
 BackboneSpec: TypeAlias = (

@@ -17,7 +17,7 @@ from cbcl.vision.decoding import Floats, Pixels
 Filter = Literal["bicubic", "bilinear", "lanczos", "box", "nearest"]
 Triple = tuple[float, float, float]
 
-REVISION = 1  # of the code here and of `pictures`: one more whenever it gives other pixels
+REVISION = 1  # of the code here and of `decoding`: one more whenever it gives other pixels
 
 
 @dataclass(frozen=True)
