@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cbcl.errors import BackboneError, PictureError, WeightsError
+from cbcl.files import Identity
 from cbcl.machine import cores, one_thread
 from cbcl.memory.rows import MemoryInfo
 from cbcl.memory.store import Memory
@@ -27,7 +28,7 @@ from cbcl.vision.backbones.catalogue import RECIPES
 from cbcl.vision.backbones.network import Network
 from cbcl.vision.decoding import load, name_of
 from cbcl.vision.extraction import Progress, extract
-from cbcl.vision.finding import Identity, find
+from cbcl.vision.finding import find
 from cbcl.vision.vector_cache import VectorCache
 
 BackboneSpec: TypeAlias = (

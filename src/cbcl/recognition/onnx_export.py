@@ -16,7 +16,7 @@ from onnx import TensorProto, compose, helper, version_converter
 from PIL import Image
 
 from cbcl.errors import BackboneError, MemoryFileError, first_line
-from cbcl.files import write_whole
+from cbcl.files import write_atomically
 from cbcl.method.confidence import Scale
 from cbcl.method.knowledge import Knowledge
 from cbcl.recognition.answer import answers
@@ -43,7 +43,7 @@ def export_onnx(path: Path, knowledge: Knowledge, scale: Scale, backbone: Backbo
     model = as_onnx(knowledge, scale, backbone)
     _try_out(model, knowledge, scale, backbone)
     try:
-        write_whole(path, model)
+        write_atomically(path, model)
     except OSError as error:
         raise MemoryFileError(f"{path} cannot be written: {error.strerror or error}.") from error
 

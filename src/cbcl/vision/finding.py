@@ -6,15 +6,14 @@ import os
 from collections.abc import Collection, Iterable, Iterator
 from glob import has_magic
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
-from cbcl.errors import PictureError, first_line
-
-Identity: TypeAlias = tuple[int, int]
+from cbcl.errors import PictureError, first_line, reason
+from cbcl.files import Identity, identity
 
 
 class LabelledFile(NamedTuple):
-    """Files to learn, and the name each is to be known by."""
+    """A file to learn, and the label that its folder gives it."""
 
     label: str
     path: Path
@@ -23,64 +22,54 @@ class LabelledFile(NamedTuple):
 def find(
     sources: Iterable[str | os.PathLike[str]], leave_out: Collection[Identity] = ()
 ) -> list[Path]:
-    """The files meant by paths, folders (all files in them, at any depth, but hidden ones) and patterns, in order.
+    """Return the files meant by paths, folders and patterns, in order.
 
-    A path that leads nowhere is among them: who reads it will say so. Files to be left out are, unless they are named.
+    A folder stands for all files in it at any depth, except hidden ones. A path that leads nowhere
+    is returned, too: reading it will raise the error. The files in `leave_out` are skipped; naming
+    one of them is an error.
     """
-    found: list[Path] = []
+    files: list[Path] = []
     for source in sources:
         path = Path(source)
         if _is_folder(path):
-            found += _files_in(path, leave_out)
+            files += _files_in(path, leave_out)
         elif has_magic(str(source)) and identity(path) is None:
             for match in _matches(path):
                 if _is_folder(match):
-                    found += _files_in(match, leave_out)
+                    files += _files_in(match, leave_out)
                 elif identity(match) not in leave_out:
-                    found.append(match)
+                    files.append(match)
         elif identity(path) in leave_out:
-            raise PictureError(f"{path} is a memory in use, not a picture.")
+            raise PictureError(path, "is a memory in use, not a picture")
         else:
-            found.append(path)
-    return found
+            files.append(path)
+    return files
 
 
 def find_labelled(
     folders: Iterable[str | os.PathLike[str]], leave_out: Collection[Identity] = ()
 ) -> list[LabelledFile]:
-    """The files in folders of folders (`things/cup/1.jpg` is a cup), or in folders named after what they show.
+    """Return the files in folders of one folder a class (`things/cup/1.jpg`), or in class folders.
 
-    >>> find_labelled(["no/such/folder"])
+    >>> find_labelled(["nowhere"])
     Traceback (most recent call last):
-    cbcl.errors.PictureError: no/such/folder is no folder: give folders, each with one folder of pictures a class in it.
+    cbcl.errors.PictureError: nowhere is no folder: give folders with one folder a class in them.
     """
-    found: list[LabelledFile] = []
+    labelled: list[LabelledFile] = []
     for folder in map(Path, folders):
         if not _is_folder(folder):
-            raise PictureError(
-                f"{folder} is no folder: give folders, each with one folder of pictures a class in it."
-            )
+            advice = "give folders with one folder a class in them"
+            raise PictureError(folder, "is no folder", advice)
         files = _files_in(folder, leave_out)
         loose = [path for path in files if path.parent == folder]
         if loose and len(loose) < len(files):
-            raise PictureError(
-                f"{loose[0]} lies beside folders of pictures, so its label is unclear: move it into one."
-            )
-        label = folder.absolute().name or folder.resolve().name
-        found += [
-            LabelledFile(label if loose else path.relative_to(folder).parts[0], path)
-            for path in files
-        ]
-    return found
-
-
-def identity(path: str | os.PathLike[str]) -> Identity | None:
-    """Which file a path leads to, by device and number; None: to none."""
-    try:
-        status = Path(path).stat()
-    except (OSError, ValueError):
-        return None
-    return status.st_dev, status.st_ino
+            problem = "lies beside folders of pictures, so its label is unclear"
+            raise PictureError(loose[0], problem, "move it into one of them")
+        folder_label = folder.absolute().name or folder.resolve().name
+        for path in files:
+            label = folder_label if loose else path.relative_to(folder).parts[0]
+            labelled.append(LabelledFile(label, path))
+    return labelled
 
 
 def _is_folder(path: Path) -> bool:
@@ -91,37 +80,35 @@ def _is_folder(path: Path) -> bool:
 
 
 def _matches(pattern: Path) -> list[Path]:
-    there = next((folder for folder in pattern.parents if _is_folder(folder)), Path())
+    start = next((folder for folder in pattern.parents if _is_folder(folder)), Path())
     try:
-        matches = sorted(there.glob(str(pattern.relative_to(there))))
+        matches = sorted(start.glob(str(pattern.relative_to(start))))
     except (OSError, ValueError) as error:
-        raise PictureError(f"{pattern} is no pattern: {first_line(error)}.") from error
+        raise PictureError(pattern, f"is no pattern: {first_line(error)}") from error
     if not matches:
-        raise PictureError(f"nothing matches {pattern}.")
+        raise PictureError(pattern, "matches no files")
     return matches
 
 
 def _files_in(folder: Path, leave_out: Collection[Identity]) -> list[Path]:
-    files = [
-        path
-        for path in _files_under(folder, ())
-        if not leave_out or identity(path) not in leave_out
-    ]
+    files = [*_walk(folder, ())]
+    if leave_out:
+        files = [path for path in files if identity(path) not in leave_out]
     if not files:
-        raise PictureError(f"{folder} is an empty folder: put pictures into it.")
+        raise PictureError(folder, "is an empty folder", "put pictures into it")
     return files
 
 
-def _files_under(folder: Path, above: tuple[Identity | None, ...]) -> Iterator[Path]:
-    """Files, then those in folders and in links to folders, which may lead in a circle."""
+def _walk(folder: Path, above: tuple[Identity | None, ...]) -> Iterator[Path]:
+    """Yield the files of a folder, then those of its folders; links may lead in a circle."""
     here = identity(folder)
     if here in above:
         return
     try:
         entries = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     except OSError as error:
-        raise PictureError(f"{folder} cannot be read: {error.strerror or error}.") from error
+        raise PictureError(folder, f"cannot be read: {reason(error)}") from error
     folders = {path for path in entries if _is_folder(path)}
     yield from (path for path in entries if path not in folders)
     for path in sorted(folders):
-        yield from _files_under(path, (*above, here))
+        yield from _walk(path, (*above, here))

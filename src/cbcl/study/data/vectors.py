@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbcl.errors import DataError, PictureError
-from cbcl.files import write_whole
+from cbcl.files import write_atomically
 from cbcl.folders import cache_folder
 from cbcl.machine import description, one_thread
 from cbcl.study.data.datasets import (
@@ -183,7 +183,7 @@ def _make(
         listed = json.dumps(
             {"labels": [picture.label for picture in data.pictures], "test": split}
         ).encode()
-        write_whole(place / "labels.json", listed)
+        write_atomically(place / "labels.json", listed)
         about = {
             **_described(data, backbone),
             "fitted_to": fitted_to,
@@ -192,7 +192,7 @@ def _make(
             "labels": sha256(listed).hexdigest(),
             "seconds": round(perf_counter() - begun, 1),  # of the last go, where there were several
         }
-        write_whole(place / "about.json", json.dumps(about, indent=1).encode())
+        write_atomically(place / "about.json", json.dumps(about, indent=1).encode())
         _remove_cache(place)
     except OSError as error:
         raise DataError(

@@ -18,7 +18,7 @@ import numpy as np
 from PIL import Image
 
 from cbcl.errors import WeightsError, first_line
-from cbcl.files import write_whole
+from cbcl.files import write_atomically
 from cbcl.vision.backbones.base import fingerprint
 from cbcl.vision.decoding import Floats
 from cbcl.vision.preprocessing import Preprocessing
@@ -138,8 +138,8 @@ class Network:
             "model": digest,
             "both": fingerprint(self.weights, digest),
         }
-        write_whole(path, self.model)
-        write_whole(path.with_suffix(".json"), json.dumps(about, indent=1).encode())
+        write_atomically(path, self.model)
+        write_atomically(path.with_suffix(".json"), json.dumps(about, indent=1).encode())
 
 
 def read_kept(path: Path, name: str, preprocessing: Preprocessing) -> Network:
