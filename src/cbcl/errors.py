@@ -1,7 +1,7 @@
 """Errors of cbcl: one small tree; a bad argument is a `ValueError`.
 
 CBCLError
-├── PictureError      a picture cannot be read: not a picture, broken, too large, of an unsupported format
+├── PictureError      a picture cannot be read: broken, too large, of an unsupported format
 ├── WeightsError      a network cannot be loaded: weights missing, broken, of another network
 ├── BackboneError     a memory was learned through another backbone than the one given
 ├── MemoryFileError   a memory cannot be opened, read or written: damaged, newer, locked, disk full
@@ -14,7 +14,7 @@ CBCLError
 └── BudgetError       more classes than centroids to keep; a ValueError, too
 
 An error knows its subject (a name or a path), the problem and the advice; its text is the sentence
-made of them. `public` is that sentence without folders, for those who need not know where files are.
+made of them. `public` is that sentence without folders: a server does not show where files are.
 """
 
 from __future__ import annotations
@@ -127,6 +127,6 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
-def reason(error: OSError) -> str:
-    """Return the system's reason for an error, in words."""
-    return error.strerror or first_line(error)
+def reason(error: Exception) -> str:
+    """Return the reason for an error of the system in words, without the path that it is about."""
+    return error.strerror if isinstance(error, OSError) and error.strerror else first_line(error)

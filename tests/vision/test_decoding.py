@@ -198,7 +198,7 @@ def test_what_is_no_picture_is_told_in_one_sentence_with_its_name(kind: str) -> 
 
 
 def test_decoding_takes_no_longer_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoding, "MAX_SECONDS", -1.0)
+    monkeypatch.setattr(decoding, "MAX_DECODING_SECONDS", -1.0)
     with pytest.raises(PictureError, match="seconds to decode"):
         load(encoded(FLAG), "slow.jpg", 32)
 
@@ -206,7 +206,7 @@ def test_decoding_takes_no_longer_than_it_may(monkeypatch: pytest.MonkeyPatch) -
 def test_a_file_is_not_read_beyond_the_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decoding, "MAX_BYTES", 1_000_000)
+    monkeypatch.setattr(decoding, "MAX_PICTURE_BYTES", 1_000_000)
     (tmp_path / "large.jpg").write_bytes(bytes(1_000_001))
     with pytest.raises(PictureError, match="more than 1 MB"):
         load(tmp_path / "large.jpg", "large.jpg", 32)
