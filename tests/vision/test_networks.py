@@ -20,7 +20,7 @@ from skimage import data as skimage_data
 
 from cbcl.errors import WeightsError
 from cbcl.vision.backbones import efficientnet, keras, resnet, vgg
-from cbcl.vision.onnx_graph import BatchNorm, Graph, fold, same_padding
+from cbcl.vision.onnx_graph import BatchNorm, NetworkGraph, fold, same_padding
 from cbcl.vision.weights.torch_checkpoint import read_state_dict
 
 Tensors = dict[str, NDArray[Any]]
@@ -140,7 +140,7 @@ def test_same_padding_leaves_one_pixel_for_each_stride(size: int, kernel: int, s
 
 
 def test_the_sizes_a_graph_keeps_are_those_that_onnx_infers() -> None:
-    graph = Graph("small", 33)
+    graph = NetworkGraph("small", 33)
     filters = fold(np.ones((4, 3, 5, 5)), BatchNorm(*np.ones((4, 4))), 1e-3)
     x = graph.relu(graph.conv(graph.pictures, filters, stride=2, padding=same_padding(33, 5, 2)))
     y = graph.max_pool(x, 3, stride=2, padding=(1, 1))
