@@ -31,7 +31,7 @@ from PIL import Image
 import cbcl
 from cbcl import Recognizer
 from cbcl.machine import cores
-from cbcl.vision.backbones.catalogue import RECIPES, network
+from cbcl.vision.backbones.catalogue import CATALOGUE, load_network
 from cbcl.vision.backbones.network import Network
 from cbcl.vision.decoding import load
 from cbcl.vision.extraction import extract
@@ -78,8 +78,8 @@ def inference(net: Network, numbers: Numbers) -> list[dict[str, object]]:
         "torch": lambda: eager(1),
         "torch 32": lambda: eager(32),
     }
-    if "efficientnet-lite0-int8" in RECIPES:
-        small = network("efficientnet-lite0-int8")
+    if "efficientnet-lite0-int8" in CATALOGUE:
+        small = load_network("efficientnet-lite0-int8")
         contest["int8"] = lambda: one_at_a_time(small, numbers, pool)
     seconds = medians(contest, 5)
     one, after, many = (
@@ -145,10 +145,10 @@ def large_photos(net: Network, files: list[Path]) -> list[dict[str, object]]:
         data = stream.getvalue()
 
         def scaled(data: bytes = data) -> Any:
-            return net.preprocessing.pixels(load(data, "photo", net.at_least))
+            return net.preprocessing.crop(load(data, "photo", net.at_least))
 
         def full(data: bytes = data) -> Any:
-            return net.preprocessing.pixels(Image.open(io.BytesIO(data)).convert("RGB"))
+            return net.preprocessing.crop(Image.open(io.BytesIO(data)).convert("RGB"))
 
         seconds = medians({"scaled": scaled, "full": full}, 7)
         ratio = seconds["full"] / seconds["scaled"]
@@ -228,9 +228,9 @@ def main() -> None:
     files = sorted(Path(sys.argv[1]).rglob("*.jpg"))[:MANY]
     if len(files) < MANY:
         sys.exit(f"{sys.argv[1]} holds fewer than {MANY} files *.jpg.")
-    net = network("efficientnet-lite0")
-    pictures = [net.preprocessing.pixels(load(file, str(file), net.at_least)) for file in files]
-    numbers = np.stack([net.preprocessing.numbers(pixels) for pixels in pictures])
+    net = load_network("efficientnet-lite0")
+    pictures = [net.preprocessing.crop(load(file, str(file), net.at_least)) for file in files]
+    numbers = np.stack([net.preprocessing.normalize(pixels) for pixels in pictures])
     results = [
         *inference(net, numbers),
         *end_to_end(net, files, numbers),

@@ -24,7 +24,7 @@ from cbcl.method.arrays import Float32s
 from cbcl.recognition.examples import EmbeddedPicture, thumbnail_of
 from cbcl.vision.backbones import DEFAULT, load_backbone, restore
 from cbcl.vision.backbones.base import Backbone, Fittable
-from cbcl.vision.backbones.catalogue import RECIPES
+from cbcl.vision.backbones.catalogue import CATALOGUE
 from cbcl.vision.backbones.network import Network
 from cbcl.vision.decoding import load, name_of
 from cbcl.vision.extraction import Progress, extract
@@ -235,7 +235,7 @@ def limit_at_first(backbone: str) -> float:
     On the photos of three data sets it keeps 80 to 97 of 100 photos of the one class that is known from one to three
     photos; docs/method.md has what it refuses. For anything else than such a network nothing is known.
     """
-    return AT_FIRST if backbone in RECIPES else math.inf
+    return AT_FIRST if backbone in CATALOGUE else math.inf
 
 
 def _loaded(sources: Sequence[Any], at_least: int | None) -> list[Any]:
