@@ -123,7 +123,7 @@ def main() -> None:
         network = recognizer._sight.backbone()
         assert isinstance(network, Network)
         pictures = [load(path, str(path), network.at_least) for path in asked]
-        pixels = np.stack([network.preprocessing.pixels(picture) for picture in pictures])
+        pixels = np.stack([network.preprocessing.crop(picture) for picture in pictures])
         others = otherwise(pictures, network.preprocessing.size)
         ways = {
             "cbcl recognize --json": by_command_line(recognizer.path, asked),

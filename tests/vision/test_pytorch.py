@@ -179,7 +179,7 @@ def test_our_pictures_are_timms() -> None:
     backbone = timm_network()
     theirs = create_transform(**resolve_data_config(CONFIG), is_training=False)
     for picture in photographs():
-        ours = backbone.preprocessing.numbers(backbone.preprocessing.pixels(picture))
+        ours = backbone.preprocessing.normalize(backbone.preprocessing.crop(picture))
         assert np.corrcoef(ours.ravel(), theirs(picture).numpy().ravel())[0, 1] > 0.97
 
 

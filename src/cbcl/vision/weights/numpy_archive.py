@@ -10,7 +10,7 @@ import tarfile
 from math import prod
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,6 @@ from cbcl.vision.weights.safe_pickle import (
     read_pickle_bytes,
     resolve_global,
 )
-
-Tensor: TypeAlias = NDArray[Any]
 
 SCALARS = bool | int | float | complex | str | bytes | np.generic | np.ndarray | None
 
@@ -58,7 +56,7 @@ class Dtype:
 class Array:
     """Stand-in for numpy.ndarray; `array` is set with the state."""
 
-    array: Tensor | None = None
+    array: NDArray[Any] | None = None
 
     def __init__(self, *_: object) -> None:
         pass
@@ -70,7 +68,7 @@ class Array:
 
 def _make_array(
     data: bytes, dtype: Dtype, shape: tuple[int, ...], order: str, *_: object
-) -> Tensor:
+) -> NDArray[Any]:
     numbers = np.frombuffer(data, np.dtype(dtype.order + dtype.code))
     if not are_non_negative_ints(shape) or prod(shape) != len(numbers):
         problem = f"is damaged: it has {len(numbers)} numbers for an array of shape {shape}"
@@ -93,7 +91,7 @@ class NumpyUnpickler(pickle.Unpickler):
     def scalar(self, dtype: Dtype, data: bytes) -> object:
         return _make_array(data, dtype, (), "C")[()]
 
-    def from_buffer(self, *arguments: Any) -> Tensor:
+    def from_buffer(self, *arguments: Any) -> NDArray[Any]:
         return _make_array(*arguments)
 
 
