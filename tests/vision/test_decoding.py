@@ -59,15 +59,15 @@ def test_a_photo_is_upright_however_the_camera_was_held(orientation: int) -> Non
     assert corners(load(encoded(stored, quality=95, exif=exif), "flag", 32)) == UPRIGHT
 
 
-@pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM"])
-def test_formats_that_are_read(format: str) -> None:
-    image = load(encoded(FLAG, format), "flag", 32)
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM"])
+def test_formats_that_are_read(kind: str) -> None:
+    image = load(encoded(FLAG, kind), "flag", 32)
     assert image.mode == "RGB"
     assert corners(image) == UPRIGHT
 
 
 @pytest.mark.parametrize(
-    ("mode", "format"),
+    ("mode", "kind"),
     [
         ("L", "JPEG"),
         ("CMYK", "JPEG"),
@@ -79,7 +79,7 @@ def test_formats_that_are_read(format: str) -> None:
         ("F", "TIFF"),
     ],
 )
-def test_any_mode_becomes_rgb_and_looks_the_same(mode: str, format: str) -> None:
+def test_any_mode_becomes_rgb_and_looks_the_same(mode: str, kind: str) -> None:
     grey = photo("chelsea").convert("L")
     if mode == "I;16":
         image = Image.fromarray(np.asarray(grey).astype(np.uint16) * 257)
@@ -87,7 +87,7 @@ def test_any_mode_becomes_rgb_and_looks_the_same(mode: str, format: str) -> None
         image = Image.fromarray(np.asarray(grey).astype(np.float32) / 255)
     else:
         image = photo("chelsea").convert(mode)
-    got = load(encoded(image, format), "cat", 300)
+    got = load(encoded(image, kind), "cat", 300)
     assert got.mode == "RGB"
     wanted = np.asarray(
         grey if mode in ("L", "I;16", "F", "LA") else image.convert("RGB").convert("L"), dtype=int

@@ -1,4 +1,4 @@
-"""Paths, folders and patterns become files in order; folders that cannot be learned from say why."""
+"""Paths, folders and patterns become files in order, or an error says why not."""
 
 from __future__ import annotations
 

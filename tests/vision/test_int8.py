@@ -1,4 +1,4 @@
-"""Networks in eight bits: the vectors of the float32 network, nearly, and the same ones on every processor."""
+"""Networks in eight bits: nearly the vectors of float32, and the same on every processor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks from weights: the graphs do what the networks do whose weights they hold, on photographs."""
+"""Networks from weights: the graphs do what the original networks do, on photographs."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_efficientnet_lite_is_the_original(variant: str) -> None:
 def torch_resnet(
     torch: Any, depth: int, *, strided: int, bias: bool = False, eps: float = 1e-5
 ) -> Any:
-    """A residual network as torchvision writes it, its names included; `strided` is the convolution with the stride."""
+    """A residual network with torchvision's names; `strided` is the convolution with the stride."""
     nn = torch.nn
     blocks = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}[depth]
     bottleneck = depth == 50

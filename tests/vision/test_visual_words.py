@@ -1,4 +1,4 @@
-"""Visual words: always the same for the same pictures, safe to keep, and alike for what looks alike."""
+"""Visual words: the same for the same pictures, safe to store, similar for similar pictures."""
 
 from __future__ import annotations
 
