@@ -40,19 +40,14 @@ def download(
 
     An error of the file system is raised as the OSError that it is.
     """
-    if path.exists():
+    if not path.exists():
+        if remote.size is None or _size(partial(path)) != remote.size:
+            with _request(remote, path, error) as response:
+                _receive(response, remote, path, error, progress)
+        _check(partial(path), path, remote, error)
+        partial(path).replace(path)
+    else:
         _check(path, path, remote, error)
-        return
-    part = partial(path)
-    if remote.size is None or _size(part) != remote.size:
-        with _request(remote, path, error) as response:
-            _receive(response, remote, path, error, progress)
-    try:
-        _check(part, path, remote, error)
-    except error:
-        part.unlink()
-        raise
-    part.replace(path)
 
 
 def partial(path: Path) -> Path:
@@ -87,8 +82,7 @@ def _receive(
 ) -> None:
     part = partial(path)
     start = _size(part) if response.status == HTTPStatus.PARTIAL_CONTENT else 0
-    length = response.headers.get("Content-Length")
-    total = start + int(length) if length is not None else remote.size or 0  # 0: unknown
+    total = remote.size or 0 if response.length is None else start + response.length  # 0: unknown
     limit = remote.size or MAX_DOWNLOAD_BYTES
     if total > limit or total != (remote.size or total):
         part.unlink(missing_ok=True)
@@ -116,11 +110,13 @@ def _size(path: Path) -> int:
 
 
 def _check(file: Path, path: Path, remote: RemoteFile, error: type[CBCLError]) -> None:
-    """Compare the checksum of a file, which is called by its path in the error."""
+    """Compare the checksum of a file, or of its download, which is deleted if it is wrong."""
     with file.open("rb") as stream:
         digest = file_digest(stream, lambda: new(remote.algorithm, usedforsecurity=False))
     begin = digest.hexdigest()[: len(remote.checksum)]
     if begin != remote.checksum:
         algorithm = {"md5": "MD5", "sha256": "SHA-256"}[remote.algorithm]
         problem = f"is not the file wanted: its {algorithm} is {begin}, not {remote.checksum}"
-        raise error(path, problem, "delete it if it is there, and download it again")
+        if file != path:
+            file.unlink()
+        raise error(path, problem, "delete it, or get it again" if file == path else "try again")

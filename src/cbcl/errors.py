@@ -21,7 +21,9 @@ from __future__ import annotations
 
 from os import PathLike
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
+
+Subject: TypeAlias = str | PathLike[str]  # a name, or the path of a file
 
 
 class CBCLError(Exception):
@@ -36,7 +38,7 @@ class CBCLError(Exception):
 
     kind: ClassVar[str] = "memory"  # in the server's answers
 
-    def __init__(self, subject: str | PathLike[str], problem: str = "", advice: str = "") -> None:
+    def __init__(self, subject: Subject, problem: str = "", advice: str = "") -> None:
         super().__init__(subject, problem, advice)  # as given, so that copies and pickles are equal
         self.subject, self.problem, self.advice = subject, problem, advice
 
@@ -99,11 +101,7 @@ class BusyError(ServerError):
     """A server has no place for a request at the moment; it may be asked again after `seconds`."""
 
     def __init__(
-        self,
-        subject: str | PathLike[str],
-        problem: str = "",
-        advice: str = "",
-        seconds: float = 1.0,
+        self, subject: Subject, problem: str = "", advice: str = "", seconds: float = 1.0
     ) -> None:
         super().__init__(subject, problem, advice)
         self.args = (*self.args, seconds)

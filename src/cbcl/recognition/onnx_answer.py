@@ -7,7 +7,7 @@ it translates, and computes in the same order, so that ties and zeros are the sa
 from __future__ import annotations
 
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from onnx import TensorProto
@@ -19,6 +19,8 @@ from cbcl.method.search import MANY_VOTERS, Index
 from cbcl.method.voting import COINCIDENT
 from cbcl.recognition.answer import MAX_GUESSES
 from cbcl.vision.onnx_graph import GraphBuilder, Operand
+
+Outputs: TypeAlias = dict[str, tuple[int, list[int]]]  # type and shape (of one picture) by name
 
 SPARE_CENTROIDS = 16  # measured exactly, beyond those that are needed
 SINGLE_OUTPUTS = {
@@ -68,10 +70,8 @@ class _Neighbours(NamedTuple):
     n: int
 
 
-def add_answer(
-    graph: AnswerGraph, vector: str, knowledge: Knowledge, scale: Scale
-) -> dict[str, tuple[int, list[int]]]:
-    """Add `answers`, and return the type and the shape a picture of each output by name."""
+def add_answer(graph: AnswerGraph, vector: str, knowledge: Knowledge, scale: Scale) -> Outputs:
+    """Add `answers`, and return its outputs."""
     t, d = len(knowledge.concepts), knowledge.index.centroids.shape[1]
     wide = graph.double(vector)
     length = graph("Sqrt", graph.total(graph("Mul", wide, wide)))  # (b, 1)
@@ -87,8 +87,7 @@ def add_answer(
     names = graph.constant(np.array([*knowledge.concepts, "unknown", ""], dtype=object))
     label = graph("Gather", names, graph("Where", strange, np.array(t), best))
     confidence = graph("Where", strange, graph("Sub", 1.0, familiarity), graph.column(confidences))
-    guess = graph("Gather", names, best)
-    singles = label, confidence, strangeness, guess
+    singles = label, confidence, strangeness, graph("Gather", names, best)
     for name, value in zip(SINGLE_OUTPUTS, singles, strict=True):
         graph("Squeeze", value, np.array([1]), name=name)
     graph("Gather", names, labels, name="ranking")

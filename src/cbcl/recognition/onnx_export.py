@@ -68,13 +68,13 @@ def as_onnx(knowledge: Knowledge, scale: Scale, backbone: Network) -> bytes:
     nodes = [*graph.nodes[:before], *model.graph.node, *graph.nodes[before:]]
     side = backbone.preprocessing.size
     pixels = helper.make_tensor_value_info("pictures", TensorProto.UINT8, [batch, side, side, 3])
-    answers_info = [
+    output_infos = [
         helper.make_tensor_value_info(name, kind, [batch, *shape])
         for name, (kind, shape) in outputs.items()
     ]
     _replace(model.graph.node, nodes)
     _replace(model.graph.input, [pixels])
-    _replace(model.graph.output, answers_info)
+    _replace(model.graph.output, output_infos)
     model.graph.initializer.extend(graph.tensors.values())
     model.ir_version = max(model.ir_version, IR_VERSION)
     model.producer_name, model.producer_version = "cbcl", version("cbcl")
@@ -118,7 +118,8 @@ def _load_network(backbone: Network) -> onnx.ModelProto:
             ) from error
     weights = {tensor.name for tensor in model.graph.initializer}
     # Old files list weights among the inputs.
-    _replace(model.graph.input, [it for it in model.graph.input if it.name not in weights])
+    pictures = [value for value in model.graph.input if value.name not in weights]
+    _replace(model.graph.input, pictures)
     return compose.add_prefix(model, NETWORK_PREFIX)
 
 
@@ -163,7 +164,7 @@ def _check_answers(model: bytes, knowledge: Knowledge, scale: Scale, backbone: N
     same_answer = guess == answer.ranking[0].label and isclose(
         strangeness, answer.strangeness, rel_tol=1e-9
     )
-    error_size = np.linalg.norm(vector - expected)
-    if not same_answer or not error_size <= VECTOR_TOLERANCE * np.linalg.norm(expected):
+    difference = np.linalg.norm(vector - expected)
+    if not same_answer or not difference <= VECTOR_TOLERANCE * np.linalg.norm(expected):
         problem = "gives other answers as part of a larger graph, so it cannot be exported to ONNX"
         raise BackboneError(subject, problem)

@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from cbcl.errors import PictureError, first_line, reason
+from cbcl.errors import PictureError, Subject, first_line, reason
 
 Source: TypeAlias = str | os.PathLike[str] | bytes | NDArray[Any] | Image.Image
 Pixels: TypeAlias = NDArray[np.uint8]  # (height, width, 3), RGB
 Floats: TypeAlias = NDArray[np.float32]
-Subject: TypeAlias = str | os.PathLike[str]  # of an error
 
 MAX_PICTURE_BYTES = 200_000_000  # of a file
 MAX_PIXELS = 100_000_000  # to be decoded; a JPEG may have more, since its decoder can scale down

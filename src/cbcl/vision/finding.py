@@ -8,7 +8,7 @@ from glob import has_magic
 from pathlib import Path
 from typing import NamedTuple
 
-from cbcl.errors import PictureError, first_line, reason
+from cbcl.errors import PictureError, reason
 from cbcl.files import Identity, identity
 
 
@@ -84,7 +84,7 @@ def _matches(pattern: Path) -> list[Path]:
     try:
         matches = sorted(start.glob(str(pattern.relative_to(start))))
     except (OSError, ValueError) as error:
-        raise PictureError(pattern, f"is no pattern: {first_line(error)}") from error
+        raise PictureError(pattern, f"is no pattern: {reason(error)}") from error
     if not matches:
         raise PictureError(pattern, "matches no files")
     return matches

@@ -11,8 +11,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from PIL import Image
 
-from cbcl.errors import WeightsError
-from cbcl.vision.decoding import Floats, Pixels, Subject
+from cbcl.errors import Subject, WeightsError
+from cbcl.vision.decoding import Floats, Pixels
 
 Filter = Literal["bicubic", "bilinear", "lanczos", "box", "nearest"]
 Triple = tuple[float, float, float]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from PIL import Image
 
-from cbcl.errors import PictureError
+from cbcl.errors import PictureError, Subject
 from cbcl.vision.decoding import Floats
 
 
@@ -78,7 +78,7 @@ def fingerprint(*parts: bytes | str | dict[str, Any]) -> str:
     return digest.hexdigest()[:32]
 
 
-def subject_of(name: str) -> str | Path:
+def subject_of(name: str) -> Subject:
     """Return a backbone's name as the subject of an error: a path where it is a file."""
     return Path(name) if name.endswith(".onnx") else name
 

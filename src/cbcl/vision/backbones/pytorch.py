@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from PIL import Image
 
-from cbcl.errors import WeightsError, first_line
+from cbcl.errors import WeightsError, first_line, reason
 from cbcl.vision.backbones.base import fingerprint
 from cbcl.vision.decoding import Floats
 from cbcl.vision.preprocessing import Preprocessing
@@ -106,7 +106,7 @@ def load_timm(name: str) -> TorchNetwork:
         module = timm.create_model(model, pretrained=True, num_classes=0)
     except Exception as error:  # of timm, the hub or the network, without a common class
         problem = f"could not load {model}, whose weights it downloads when first asked"
-        raise WeightsError("timm", problem, first_line(error)) from error
+        raise WeightsError("timm", problem, reason(error)) from error
     return from_module(name, module, preprocessing_of(resolve_model_data_config(module), name))
 
 

@@ -8,13 +8,13 @@ import pickle
 import re
 import tarfile
 from math import prod
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cbcl.errors import Subject
 from cbcl.vision.weights.safe_pickle import (
     FileFormatError,
     are_non_negative_ints,
@@ -28,7 +28,7 @@ SCALARS = bool | int | float | complex | str | bytes | np.generic | np.ndarray |
 MAX_UNPACKED_BYTES = 512 << 20  # of a compressed archive
 
 
-def read_numpy_pickle(data: bytes, name: str | PathLike[str] = "the pickle") -> object:
+def read_numpy_pickle(data: bytes, name: Subject = "the pickle") -> object:
     """Return numpy arrays and numbers in dicts, lists and tuples; arrays of objects are refused.
 
     >>> read_numpy_pickle(pickle.dumps({"kernel": np.float32([1, 2])}))

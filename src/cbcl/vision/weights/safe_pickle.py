@@ -8,10 +8,9 @@ from __future__ import annotations
 import pickletools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from os import PathLike
 from typing import Protocol
 
-from cbcl.errors import WeightsError, first_line, reason
+from cbcl.errors import Subject, WeightsError, first_line, reason
 
 MAX_OPCODES = 1_000_000  # of a pickle: each makes an object of a few dozen bytes
 
@@ -21,7 +20,7 @@ class FileFormatError(Exception):
 
 
 @contextmanager
-def convert_errors(subject: str | PathLike[str], advice: str) -> Iterator[None]:
+def convert_errors(subject: Subject, advice: str) -> Iterator[None]:
     """Raise every error inside as a `WeightsError` about the subject, with this advice."""
     try:
         yield
