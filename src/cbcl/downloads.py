@@ -16,7 +16,7 @@ from urllib.request import Request, urlopen
 
 from cbcl.errors import CBCLError, first_line
 
-CHUNK_BYTES = 1 << 20
+DOWNLOAD_CHUNK_BYTES = 1 << 20
 TIMEOUT_SECONDS = 60.0  # without a byte from the server
 MAX_DOWNLOAD_BYTES = 4 << 30  # of a file whose size is unknown
 
@@ -100,7 +100,7 @@ def _receive(
 
 def _read_chunk(response: HTTPResponse) -> bytes:
     try:
-        return response.read(CHUNK_BYTES)
+        return response.read(DOWNLOAD_CHUNK_BYTES)
     except (OSError, HTTPException):  # the file is too short then
         return b""
 

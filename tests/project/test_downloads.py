@@ -95,7 +95,7 @@ def test_a_file_without_end_fills_no_disk(
     url, handler = server
     handler.with_length = with_length
     monkeypatch.setattr(downloads, "MAX_DOWNLOAD_BYTES", 3000)
-    monkeypatch.setattr(downloads, "CHUNK_BYTES", 1000)
+    monkeypatch.setattr(downloads, "DOWNLOAD_CHUNK_BYTES", 1000)
     steps: list[int] = []
     with pytest.raises(DataError):
         download(remote(url), tmp_path / "file", DataError, lambda done, _: steps.append(done))

@@ -13,9 +13,9 @@ from test_networks import lite0, photographs, run
 
 from cbcl.vision.backbones import efficientnet
 from cbcl.vision.backbones.int8 import (
-    LINEAR,
-    PICTURES,
-    RELU6,
+    QUANTIZED_LINEAR,
+    QUANTIZED_PICTURES,
+    QUANTIZED_RELU6,
     Int8Graph,
     Quantization,
     weight_scales,
@@ -74,8 +74,9 @@ def test_onnx_runtime_runs_every_layer_on_integers(tmp_path: Path) -> None:
 def test_pixels_are_read_without_loss_and_relu6_is_where_bytes_end() -> None:
     pixels = np.arange(256)
     numbers = (pixels.astype(np.float32) - np.float32(127)) / np.float32(128)
-    np.testing.assert_array_equal(numbers / PICTURES.scale + PICTURES.zero_point, pixels)
-    assert [limits(how) for how in (PICTURES, RELU6, LINEAR)] == [
+    scale, zero_point = QUANTIZED_PICTURES
+    np.testing.assert_array_equal(numbers / scale + zero_point, pixels)
+    assert [limits(how) for how in (QUANTIZED_PICTURES, QUANTIZED_RELU6, QUANTIZED_LINEAR)] == [
         (-127 / 128, 1.0),
         (0.0, 6.0),
         (-48.0, 47.625),
@@ -107,4 +108,4 @@ def test_a_dead_filter_keeps_its_bias() -> None:
     filters = Filters(np.array([0.0, 1e-30, 0.0]).reshape(3, 1, 1, 1), np.array([3.0, 3.0, 0.0]))
     dead = graph.finish(graph.relu6(graph.conv(graph.pictures, filters, groups=3)))
     vectors = run(dead, np.ones((1, 3, 8, 8), dtype=np.float32))
-    np.testing.assert_allclose(vectors, [[3.0, 3.0, 0.0]], atol=RELU6.scale)
+    np.testing.assert_allclose(vectors, [[3.0, 3.0, 0.0]], atol=QUANTIZED_RELU6.scale)

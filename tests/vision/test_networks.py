@@ -164,7 +164,7 @@ def test_efficientnet_lite_is_the_original(variant: str) -> None:
     network = original.from_pretrained(
         f"efficientnet-{variant}", weights_path=str(lite_file(variant))
     ).eval()
-    pictures = photographs(efficientnet.VARIANTS[variant].size)
+    pictures = photographs(efficientnet.LITE_VARIANTS[variant].size)
     with torch.no_grad():
         theirs = network.extract_features(torch.from_numpy(pictures)).mean(dim=(2, 3)).numpy()
     assert_same(

@@ -17,8 +17,8 @@ from cbcl.errors import WeightsError
 from cbcl.vision.backbones import visual_words
 from cbcl.vision.backbones.base import Backbone, Fittable
 from cbcl.vision.backbones.visual_words import (
-    HEADER,
-    MAGIC,
+    STATE_HEADER,
+    STATE_MAGIC,
     UnfittedWords,
     VisualWords,
     descriptors,
@@ -39,7 +39,7 @@ def fitted() -> VisualWords:
 
 def state(codebook: NDArray[Any], version: int = 1) -> bytes:
     return (
-        HEADER.pack(MAGIC, version, codebook.shape[1], len(codebook))
+        STATE_HEADER.pack(STATE_MAGIC, version, codebook.shape[1], len(codebook))
         + codebook.astype("<f4").tobytes()
     )
 
@@ -165,7 +165,7 @@ def test_a_kept_codebook_is_the_same_backbone() -> None:
 
 
 def test_the_fingerprint_tells_descriptors_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(visual_words, "REVISION", visual_words.REVISION + 1)
+    monkeypatch.setattr(visual_words, "DESCRIPTOR_REVISION", visual_words.DESCRIPTOR_REVISION + 1)
     assert VisualWords(fitted().codebook).fingerprint != fitted().fingerprint
 
 

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from cbcl.errors import WeightsError
 
-Float64s: TypeAlias = NDArray[np.float64]
+WeightArray: TypeAlias = NDArray[np.float64]
 Operand: TypeAlias = str | float | NDArray[Any] | np.generic  # a value's name, or a constant
 
 OPSET, IR_VERSION = 17, 8  # which ONNX Runtime has read since 1.12
@@ -49,20 +49,22 @@ class GraphBuilder:
 class Filters(NamedTuple):
     """The weights of a convolution."""
 
-    weight: Float64s  # (out, in / groups, kernel, kernel)
-    bias: Float64s  # (out,)
+    weight: WeightArray  # (out, in / groups, kernel, kernel)
+    bias: WeightArray  # (out,)
 
 
 class BatchNorm(NamedTuple):
     """The parameters of a batch norm, each (channels,)."""
 
-    gamma: Float64s
-    beta: Float64s
-    mean: Float64s
-    variance: Float64s
+    gamma: WeightArray
+    beta: WeightArray
+    mean: WeightArray
+    variance: WeightArray
 
 
-def fold(weight: Float64s, norm: BatchNorm, eps: float, *, bias: Float64s | float = 0.0) -> Filters:
+def fold(
+    weight: WeightArray, norm: BatchNorm, eps: float, *, bias: WeightArray | float = 0.0
+) -> Filters:
     """Return the convolution that equals this one with the batch norm after it."""
     scale = norm.gamma / np.sqrt(norm.variance + eps)  # (out,)
     return Filters(weight * scale[:, None, None, None], norm.beta + (bias - norm.mean) * scale)
@@ -75,7 +77,7 @@ class Weights:
         self._left = dict(tensors)
         self._network = network
 
-    def take(self, name: str, *shape: int) -> Float64s:
+    def take(self, name: str, *shape: int) -> WeightArray:
         try:
             tensor = self._left.pop(name)
         except KeyError:

@@ -17,7 +17,9 @@ from cbcl.vision.decoding import Floats, Pixels
 Filter = Literal["bicubic", "bilinear", "lanczos", "box", "nearest"]
 Triple = tuple[float, float, float]
 
-REVISION = 1  # of the code here and of `decoding`: one more whenever it gives other pixels
+PREPROCESSING_REVISION = (
+    1  # of the code here and of `decoding`: one more whenever it gives other pixels
+)
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Preprocessing:
     @property
     def description(self) -> dict[str, Any]:
         """All parameters and the revision of the code, for fingerprints and records; JSON."""
-        return {**asdict(self), "revision": REVISION}
+        return {**asdict(self), "revision": PREPROCESSING_REVISION}
 
     def crop(self, picture: Image.Image) -> Pixels:
         """Return the central square, resized: (s, s, 3), RGB."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cbcl.vision.backbones.int8 import Int8Graph
 from cbcl.vision.onnx_graph import FeatureMaps, Filters, NetworkGraph, Weights, fold, same_padding
 
-EPS = 1e-3  # of the batch norms
+BATCH_NORM_EPSILON = 1e-3  # of the batch norms
 STEM_CHANNELS, HEAD_CHANNELS = 32, 1280
 
 
@@ -37,7 +37,7 @@ class Stage(NamedTuple):
     channels: int
 
 
-VARIANTS = {
+LITE_VARIANTS = {
     "lite0": Variant(1.0, 1.0, 224),
     "lite1": Variant(1.0, 1.1, 240),
     "lite2": Variant(1.1, 1.2, 260),
@@ -76,13 +76,13 @@ def build(
     AVX2 alone.
     """
     weights = Weights(tensors, f"EfficientNet-{variant.capitalize()}")
-    size = VARIANTS[variant].size
+    size = LITE_VARIANTS[variant].size
     name = f"efficientnet-{variant}"
     graph = Int8Graph(f"{name}-int8", size) if int8 else NetworkGraph(name, size)
     stem = _take_layer(weights, "_conv_stem", "_bn0", (STEM_CHANNELS, 3, 3, 3))
     x = graph.relu6(graph.conv(graph.pictures, stem, stride=2, padding=same_padding(size, 3, 2)))
     number = 0
-    for stage in stages(VARIANTS[variant]):
+    for stage in stages(LITE_VARIANTS[variant]):
         for repeat in range(stage.repeats):
             shape = stage if repeat == 0 else stage._replace(stride=1)
             x = _add_block(graph, weights, f"_blocks.{number}.", x, shape)
@@ -116,4 +116,4 @@ def _take_layer(
     weights: Weights, conv: str, norm: str, shape: tuple[int, int, int, int]
 ) -> Filters:
     weight = weights.take(f"{conv}.weight", *shape)
-    return fold(weight, weights.take_torch_norm(norm, shape[0]), EPS)
+    return fold(weight, weights.take_torch_norm(norm, shape[0]), BATCH_NORM_EPSILON)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cbcl.vision.onnx_graph import FeatureMaps, Filters, Float64s, NetworkGraph
+from cbcl.vision.onnx_graph import FeatureMaps, Filters, NetworkGraph, WeightArray
 
 
 class Quantization(NamedTuple):
@@ -20,12 +20,14 @@ class Quantization(NamedTuple):
     zero_point: int
 
 
-PICTURES = Quantization(1 / 128, 127)  # (x - 127) / 128, where x is a byte: nothing is lost
-RELU6 = Quantization(6 / 255, 0)  # bytes end where ReLU6 does, so that rounding to them is ReLU6
+# (x - 127) / 128, where x is a byte: nothing is lost.
+QUANTIZED_PICTURES = Quantization(1 / 128, 127)
+# Bytes end where ReLU6 does, so that rounding to them is ReLU6.
+QUANTIZED_RELU6 = Quantization(6 / 255, 0)
 # -48 to 47.6 for maps that no ReLU6 follows. In Lite0 and on 441 photographs of Caltech-101, the
 # limits of least squared error are 14 to 48, map by map; these make the vectors no worse (mean
 # cosine to those of float32: .992 either way).
-LINEAR = Quantization(3 / 8, 128)
+QUANTIZED_LINEAR = Quantization(3 / 8, 128)
 
 
 def weight_scales(filters: Filters, scale: float) -> NDArray[np.float32]:
@@ -46,7 +48,7 @@ def weight_scales(filters: Filters, scale: float) -> NDArray[np.float32]:
         pairs = np.sort(one_sign)[:, :, -2:].sum(axis=2, keepdims=True)
     finest = pairs.max(axis=(0, 2)) / 127.0  # rounding may add 1/2 to each of a pair
     holds_bias = np.abs(filters.bias) / (scale * 2**30)
-    scales: Float64s = np.maximum(finest, holds_bias).clip(min=1e-12)
+    scales: WeightArray = np.maximum(finest, holds_bias).clip(min=1e-12)
     return scales.astype(np.float32)
 
 
@@ -57,7 +59,7 @@ class Int8Graph(NetworkGraph):
         super().__init__(name, size)
         # The quantized maps and their scale by the name of the maps.
         self._quantized: dict[str, tuple[str, float]] = {}
-        self.pictures, _ = self._quantize(self.pictures, PICTURES)
+        self.pictures, _ = self._quantize(self.pictures, QUANTIZED_PICTURES)
 
     def conv(
         self,
@@ -68,7 +70,7 @@ class Int8Graph(NetworkGraph):
         padding: tuple[int, int] = (0, 0),
         groups: int = 1,
     ) -> FeatureMaps:
-        quantized, scale = self._quantize(x, LINEAR)
+        quantized, scale = self._quantize(x, QUANTIZED_LINEAR)
         scales = weight_scales(filters, scale)  # (out,)
         weight = np.rint(filters.weight / scales[:, None, None, None]).astype(np.int8)
         bias = np.rint(filters.bias / (scales * scale)).astype(np.int32)
@@ -82,10 +84,11 @@ class Int8Graph(NetworkGraph):
         return self._slide("Conv", inputs, x, out, kernel, stride, padding, group=groups)
 
     def relu6(self, x: FeatureMaps) -> FeatureMaps:
-        return self._quantize(x, RELU6)[0]
+        return self._quantize(x, QUANTIZED_RELU6)[0]
 
     def add(self, x: FeatureMaps, y: FeatureMaps) -> FeatureMaps:
-        return super().add(self._quantize(x, LINEAR)[0], self._quantize(y, LINEAR)[0])
+        (x, _), (y, _) = (self._quantize(maps, QUANTIZED_LINEAR) for maps in (x, y))
+        return super().add(x, y)
 
     def _quantize(self, x: FeatureMaps, how: Quantization) -> tuple[FeatureMaps, float]:
         """Return the maps rounded to bytes, unless they are already, and their scale."""

@@ -20,7 +20,7 @@ from cbcl.vision.onnx_graph import Filters, Weights, fold
 from cbcl.vision.weights.numpy_archive import read_members
 from cbcl.vision.weights.safe_pickle import FileFormatError, convert_errors
 
-EPS = 1e-3  # of the batch norms
+BATCH_NORM_EPSILON = 1e-3  # of the batch norms
 ARCHITECTURE = ARCHITECTURES[50]._replace(name="Keras-ResNet-50", strided=0)
 
 
@@ -41,7 +41,7 @@ def build(tensors: Mapping[str, NDArray[Any]], *, size: int = 224) -> bytes:
         gamma, beta, mean, variance = (f"{norm}/{part}" for part in parts)
         bias = weights.take(f"{conv}/bias", out)
         batch_norm = weights.take_norm(gamma, beta, mean, variance, out)
-        return fold(kernels.transpose(3, 2, 0, 1), batch_norm, EPS, bias=bias)
+        return fold(kernels.transpose(3, 2, 0, 1), batch_norm, BATCH_NORM_EPSILON, bias=bias)
 
     model = build_residual(ARCHITECTURE, layer, size)
     weights.check_all_taken("fc1000/")

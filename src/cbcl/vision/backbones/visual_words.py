@@ -24,15 +24,15 @@ from cbcl.vision.backbones.base import fingerprint
 from cbcl.vision.decoding import Floats
 
 NAME = "visual-words"
-REVISION = 1  # of the descriptors: one more whenever they change
+DESCRIPTOR_REVISION = 1  # of the descriptors: one more whenever they change
 
 IMAGE_SIDES = (256, 181, 128)  # the picture's longer side, in pixels
 GRID_STEP = 8  # pixels between neighbours on the grid
 BIN_SIZE = 16  # pixels from one histogram to the next
-BINS = 4  # histograms a side
-DIRECTIONS = 8
-DESCRIPTOR_LENGTH = BINS * BINS * DIRECTIONS
-MIN_SIDE = (BINS + 1) * BIN_SIZE  # pixels that one descriptor covers: the histograms overlap
+N_BINS = 4  # histograms a side
+N_DIRECTIONS = 8
+DESCRIPTOR_LENGTH = N_BINS * N_BINS * N_DIRECTIONS
+MIN_SIDE = (N_BINS + 1) * BIN_SIZE  # pixels that one descriptor covers: the histograms overlap
 MIN_NORM = 64.0  # a descriptor of a smaller norm stays short: noise must not look like a pattern
 MAX_SHARE = 0.2  # of a number in a descriptor of norm 1: one strong edge must not outweigh the rest
 NORM = 512.0  # of a finished descriptor
@@ -40,8 +40,8 @@ MAX_VALUE = 255  # of a number in a descriptor
 # Weights of the pixels along an axis of a histogram: a triangle two bins wide.
 TENT = (1.0 - np.abs(np.arange(2 * BIN_SIZE) + 0.5 - BIN_SIZE) / BIN_SIZE).astype(np.float32)
 
-HEADER = Struct("<8sHHI")  # magic number, version of the format, d, k
-MAGIC, VERSION = b"cbclword", 1
+STATE_HEADER = Struct("<8sHHI")  # magic number, version of the format, d, k
+STATE_MAGIC, STATE_VERSION = b"cbclword", 1
 
 MAX_SAMPLE = 30_000  # descriptors to make a codebook of
 MAX_SAMPLED_PICTURES = 300
@@ -65,29 +65,34 @@ class VisualWords:
 
     @property
     def description(self) -> dict[str, Any]:
-        grid = {"sides": IMAGE_SIDES, "step": GRID_STEP, "bin": BIN_SIZE, "bins": BINS}
+        grid = {"sides": IMAGE_SIDES, "step": GRID_STEP, "bin": BIN_SIZE, "bins": N_BINS}
         scaling = {"faint": MIN_NORM, "peak": MAX_SHARE, "length": NORM}
-        return {**grid, "directions": DIRECTIONS, **scaling, "revision": REVISION}
+        return {**grid, "directions": N_DIRECTIONS, **scaling, "revision": DESCRIPTOR_REVISION}
 
     @property
     def state(self) -> bytes:
         k, d = self.codebook.shape
-        return HEADER.pack(MAGIC, VERSION, d, k) + self.codebook.astype("<f4").tobytes()
+        return (
+            STATE_HEADER.pack(STATE_MAGIC, STATE_VERSION, d, k)
+            + self.codebook.astype("<f4").tobytes()
+        )
 
     @classmethod
     def from_state(cls, state: bytes) -> VisualWords:
         """Restore a codebook from its `state`."""
-        if len(state) < HEADER.size or not state.startswith(MAGIC):
+        if len(state) < STATE_HEADER.size or not state.startswith(STATE_MAGIC):
             raise _broken("they do not begin as a codebook does")
-        _, version, d, k = HEADER.unpack_from(state)
-        if version != VERSION:
-            problem = f"are of version {version}, but this cbcl reads version {VERSION}"
+        _, version, d, k = STATE_HEADER.unpack_from(state)
+        if version != STATE_VERSION:
+            problem = f"are of version {version}, but this cbcl reads version {STATE_VERSION}"
             raise WeightsError("the visual words", problem)
         if d != DESCRIPTOR_LENGTH:
             raise _broken(f"each has {d} numbers, not {DESCRIPTOR_LENGTH}")
-        if k == 0 or len(state) != HEADER.size + 4 * d * k:
+        if k == 0 or len(state) != STATE_HEADER.size + 4 * d * k:
             raise _broken(f"{len(state)} bytes do not hold {k} words of {d} numbers")
-        codebook = np.frombuffer(state, "<f4", offset=HEADER.size).astype(np.float32).reshape(k, d)
+        codebook = (
+            np.frombuffer(state, "<f4", offset=STATE_HEADER.size).astype(np.float32).reshape(k, d)
+        )
         # NaN and infinities fail here, too. What passes is small enough for `nearest` to be exact.
         in_range = (codebook >= 0) & (codebook <= MAX_VALUE)
         if not np.all(in_range & (codebook == np.floor(codebook))):
@@ -171,9 +176,9 @@ def _resize(grey: Image.Image, side: int) -> Floats:
 
 def _describe(grey: Floats) -> Floats:
     rows = _pool(_gradients(grey))
-    cells = _pool(rows.swapaxes(0, 1)).swapaxes(0, 1)  # (rows, columns, DIRECTIONS)
+    cells = _pool(rows.swapaxes(0, 1)).swapaxes(0, 1)  # (rows, columns, N_DIRECTIONS)
     apart = BIN_SIZE // GRID_STEP
-    across = (BINS - 1) * apart + 1
+    across = (N_BINS - 1) * apart + 1
     patches = sliding_window_view(cells, (across, across), axis=(0, 1))[..., ::apart, ::apart]
     raw = patches.reshape(-1, DESCRIPTOR_LENGTH)
     clipped = np.minimum(raw / np.maximum(_norms(raw), MIN_NORM), MAX_SHARE)
@@ -183,18 +188,20 @@ def _describe(grey: Floats) -> Floats:
 
 
 def _gradients(grey: Floats) -> Floats:
-    """Divide the gradient's strength between the two nearest directions: (h, w, DIRECTIONS)."""
+    """Divide the gradient's strength between the two nearest directions: (h, w, N_DIRECTIONS)."""
     down, right = np.zeros_like(grey), np.zeros_like(grey)
     down[1:-1] = grey[2:] - grey[:-2]
     right[:, 1:-1] = grey[:, 2:] - grey[:, :-2]
     strength = np.hypot(right, down)
-    angle = np.arctan2(down, right) * np.float32(DIRECTIONS / (2 * np.pi))
+    angle = np.arctan2(down, right) * np.float32(N_DIRECTIONS / (2 * np.pi))
     floor = np.floor(angle)
     share = angle - floor
-    before = floor.astype(np.intp)[..., np.newaxis] % DIRECTIONS
-    maps = np.zeros((*grey.shape, DIRECTIONS), dtype=np.float32)
+    before = floor.astype(np.intp)[..., np.newaxis] % N_DIRECTIONS
+    maps = np.zeros((*grey.shape, N_DIRECTIONS), dtype=np.float32)
     np.put_along_axis(maps, before, (strength * (1 - share))[..., np.newaxis], axis=2)
-    np.put_along_axis(maps, (before + 1) % DIRECTIONS, (strength * share)[..., np.newaxis], axis=2)
+    np.put_along_axis(
+        maps, (before + 1) % N_DIRECTIONS, (strength * share)[..., np.newaxis], axis=2
+    )
     return maps
 
 
