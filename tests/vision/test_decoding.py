@@ -217,6 +217,16 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
         load(tmp_path / "nowhere.jpg", "nowhere.jpg", 8)
 
 
+def test_an_error_about_a_file_shows_no_folder_in_public(tmp_path: Path) -> None:
+    (tmp_path / "note.jpg").write_text("no picture")
+    for name in ("note.jpg", "nowhere.jpg"):
+        with pytest.raises(PictureError) as caught:
+            load(tmp_path / name, "picture 1", 8)
+        assert caught.value.subject == tmp_path / name
+        assert caught.value.public.startswith(f"{name} ")
+        assert str(tmp_path) not in caught.value.public
+
+
 def test_what_is_no_file_keeps_nobody_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.jpg")
     for name in ("pipe.jpg", "."):

@@ -21,6 +21,7 @@ Operand: TypeAlias = str | float | NDArray[Any] | np.generic  # a value's name, 
 
 OPSET, IR_VERSION = 17, 8  # which ONNX Runtime has read since 1.12
 INPUT_NAME, OUTPUT_NAME = "pictures", "vectors"
+TORCH_NORM = (".weight", ".bias", ".running_mean", ".running_var")  # of a batch norm in PyTorch
 
 
 class GraphBuilder:
@@ -89,17 +90,13 @@ class Weights:
         return tensor.astype(np.float64)
 
     def take_norm(
-        self, gamma: str, beta: str, mean: str, variance: str, channels: int
+        self, prefix: str, channels: int, parts: tuple[str, ...] = TORCH_NORM
     ) -> BatchNorm:
-        norm = BatchNorm(*(self.take(name, channels) for name in (gamma, beta, mean, variance)))
+        names = [f"{prefix}{part}" for part in parts]
+        norm = BatchNorm(*(self.take(name, channels) for name in names))
         if (norm.variance < 0.0).any():
-            raise self._error(variance, "holds negative variances")
+            raise self._error(names[-1], "holds negative variances")
         return norm
-
-    def take_torch_norm(self, name: str, channels: int) -> BatchNorm:
-        parts = ("weight", "bias", "running_mean", "running_var")
-        gamma, beta, mean, variance = (f"{name}.{part}" for part in parts)
-        return self.take_norm(gamma, beta, mean, variance, channels)
 
     def check_all_taken(self, *unused: str) -> None:
         """Raise an error if a tensor is left whose name does not start or end with `unused`."""

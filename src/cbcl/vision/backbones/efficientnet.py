@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cbcl.vision.backbones.int8 import Int8Graph
 from cbcl.vision.onnx_graph import FeatureMaps, Filters, NetworkGraph, Weights, fold, same_padding
 
-BATCH_NORM_EPSILON = 1e-3  # of the batch norms
+BATCH_NORM_EPSILON = 1e-3
 STEM_CHANNELS, HEAD_CHANNELS = 32, 1280
 
 
@@ -116,4 +116,4 @@ def _take_layer(
     weights: Weights, conv: str, norm: str, shape: tuple[int, int, int, int]
 ) -> Filters:
     weight = weights.take(f"{conv}.weight", *shape)
-    return fold(weight, weights.take_torch_norm(norm, shape[0]), BATCH_NORM_EPSILON)
+    return fold(weight, weights.take_norm(norm, shape[0]), BATCH_NORM_EPSILON)

@@ -20,7 +20,8 @@ from cbcl.vision.onnx_graph import Filters, Weights, fold
 from cbcl.vision.weights.numpy_archive import read_members
 from cbcl.vision.weights.safe_pickle import FileFormatError, convert_errors
 
-BATCH_NORM_EPSILON = 1e-3  # of the batch norms
+BATCH_NORM_EPSILON = 1e-3
+KERAS_NORM = ("/gamma", "/beta", "/moving_mean", "/moving_variance")
 ARCHITECTURE = ARCHITECTURES[50]._replace(name="Keras-ResNet-50", strided=0)
 
 
@@ -37,10 +38,8 @@ def build(tensors: Mapping[str, NDArray[Any]], *, size: int = 224) -> bytes:
         conv, norm = (f"res{name}", f"bn{name}") if place.stage else ("conv1", "bn_conv1")
         out, channels, kernel, _ = shape
         kernels = weights.take(f"{conv}/kernel", kernel, kernel, channels, out)
-        parts = ("gamma", "beta", "moving_mean", "moving_variance")
-        gamma, beta, mean, variance = (f"{norm}/{part}" for part in parts)
         bias = weights.take(f"{conv}/bias", out)
-        batch_norm = weights.take_norm(gamma, beta, mean, variance, out)
+        batch_norm = weights.take_norm(norm, out, KERAS_NORM)
         return fold(kernels.transpose(3, 2, 0, 1), batch_norm, BATCH_NORM_EPSILON, bias=bias)
 
     model = build_residual(ARCHITECTURE, layer, size)

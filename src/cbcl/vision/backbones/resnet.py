@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cbcl.vision.onnx_graph import FeatureMaps, Filters, NetworkGraph, Weights, fold
 
-BATCH_NORM_EPSILON = 1e-5  # of the batch norms
+BATCH_NORM_EPSILON = 1e-5
 
 
 class BlockPosition(NamedTuple):
@@ -54,9 +54,7 @@ def build(tensors: Mapping[str, NDArray[Any]], depth: int, *, size: int = 224) -
         if place.is_shortcut:
             conv, norm = "downsample.0", "downsample.1"
         weight = weights.take(f"{prefix}{conv}.weight", *shape)
-        return fold(
-            weight, weights.take_torch_norm(f"{prefix}{norm}", shape[0]), BATCH_NORM_EPSILON
-        )
+        return fold(weight, weights.take_norm(f"{prefix}{norm}", shape[0]), BATCH_NORM_EPSILON)
 
     model = build_residual(ARCHITECTURES[depth], layer, size)
     weights.check_all_taken("fc.", ".num_batches_tracked")
