@@ -33,7 +33,7 @@ from cbcl.method.knowledge import Knowledge, Options, learn
 from cbcl.recognition.answer import Answer, answers
 from cbcl.recognition.embedder import limit_at_first
 from cbcl.recognition.suggestions import worth_asking
-from cbcl.vision.decoding import find_labelled
+from cbcl.vision.finding import find_labelled
 
 RECORDS = Path(__file__).parent.parent / "results" / "asking.jsonl"
 LABELLED = 10

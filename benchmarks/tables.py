@@ -1,4 +1,4 @@
-"""The tables of docs/results.md, made from the records in results/."""
+"""The tables of docs/results.md and docs/onnx.md, made from the records in results/."""
 
 from __future__ import annotations
 
@@ -94,5 +94,28 @@ def serving() -> str:
     )
 
 
+PREPROCESSING = {
+    "bilinear": "resized by another filter: bilinear",
+    "nearest": "resized without a filter: nearest",
+    "squeezed": "the whole picture squeezed into a square",
+    "BGR": "colours as BGR, as OpenCV has them",
+}
+
+
+def agreement() -> str:
+    """Of the latest run."""
+    record = json.loads((RESULTS / "agreement.jsonl").read_text().splitlines()[-1])
+    protocol = record["protocol"]
+    rows = ["| interface | same label | confidences differ by at most |", "|---|---|---|"]
+    for result in record["results"]:
+        interface, _, change = result["way"].partition(", but ")
+        name = f"{interface}, {PREPROCESSING[change]}" if change else interface
+        same = f"{result['same label']} of {protocol['asked']}"
+        rows.append(f"| {name} | {same} | {result['confidences apart']:.1g} |")
+    known = f"{protocol['known']} of {protocol['classes']} classes"
+    about = f"{record['about']}, {known} learned from {protocol['shots']} photos each"
+    return "\n".join([f"Compared with Python on {protocol['asked']} photos of {about}:", "", *rows])
+
+
 if __name__ == "__main__":
-    print(speed(), seeing(), unknown(), asking(), serving(), sep="\n\n")
+    print(speed(), seeing(), unknown(), asking(), serving(), agreement(), sep="\n\n")

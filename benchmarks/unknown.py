@@ -32,7 +32,7 @@ from cbcl.method.confidence import Scale, spread_of
 from cbcl.method.knowledge import Options, learn
 from cbcl.recognition.answer import Answer, answers
 from cbcl.recognition.embedder import limit_at_first
-from cbcl.vision.decoding import find_labelled
+from cbcl.vision.finding import find_labelled
 
 RECORDS = Path(__file__).parent.parent / "results" / "unknown.jsonl"
 ASKED = 30  # photos of a class, at most

@@ -1,4 +1,7 @@
-"""What photos show, by a file that `cbcl export --onnx` wrote, without cbcl: python portable.py things.onnx PHOTO..."""
+"""Recognize photos with a file of `cbcl export --onnx`, without cbcl.
+
+python portable.py things.onnx PHOTO...
+"""
 
 import json
 import sys
@@ -13,19 +16,15 @@ how = json.loads(session.get_modelmeta().custom_metadata_map["preprocessing"])
 
 def pixels(photo: str) -> np.ndarray:
     with Image.open(photo) as image:
-        image.draft(
-            "RGB", (how["at_least"], how["at_least"])
-        )  # a large JPEG is decoded to no more than it takes
+        image.draft("RGB", (how["at_least"], how["at_least"]))  # decodes a large JPEG smaller
         upright = ImageOps.exif_transpose(image).convert("RGB")
     (width, height), side = upright.size, min(upright.size) * how["square"]
     box = ((width - side) / 2, (height - side) / 2, (width + side) / 2, (height + side) / 2)
-    return np.asarray(
-        upright.resize((how["size"], how["size"]), Image.Resampling[how["filter"].upper()], box)
-    )
+    resampling = Image.Resampling[how["filter"].upper()]
+    return np.asarray(upright.resize((how["size"], how["size"]), resampling, box))
 
 
 for photo in sys.argv[2:]:
-    (label,), (confidence,) = session.run(
-        ["label", "confidence"], {"pictures": pixels(photo)[np.newaxis]}
-    )
+    pictures = {"pictures": pixels(photo)[np.newaxis]}
+    (label,), (confidence,) = session.run(["label", "confidence"], pictures)
     print(photo, label, f"{confidence:.6g}", sep="\t")

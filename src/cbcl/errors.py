@@ -1,7 +1,7 @@
 """Errors of cbcl: one small tree; a bad argument is a `ValueError`.
 
 CBCLError
-├── PictureError      a picture cannot be read: not a picture, broken, too large, of an unsupported format
+├── PictureError      a picture cannot be read: broken, too large, of an unsupported format
 ├── WeightsError      a network cannot be loaded: weights missing, broken, of another network
 ├── BackboneError     a memory was learned through another backbone than the one given
 ├── MemoryFileError   a memory cannot be opened, read or written: damaged, newer, locked, disk full
@@ -14,14 +14,16 @@ CBCLError
 └── BudgetError       more classes than centroids to keep; a ValueError, too
 
 An error knows its subject (a name or a path), the problem and the advice; its text is the sentence
-made of them. `public` is that sentence without folders, for those who need not know where files are.
+made of them. `public` is that sentence without folders: a server does not show where files are.
 """
 
 from __future__ import annotations
 
 from os import PathLike
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
+
+Subject: TypeAlias = str | PathLike[str]  # a name, or the path of a file
 
 
 class CBCLError(Exception):
@@ -36,7 +38,7 @@ class CBCLError(Exception):
 
     kind: ClassVar[str] = "memory"  # in the server's answers
 
-    def __init__(self, subject: str | PathLike[str], problem: str = "", advice: str = "") -> None:
+    def __init__(self, subject: Subject, problem: str = "", advice: str = "") -> None:
         super().__init__(subject, problem, advice)  # as given, so that copies and pickles are equal
         self.subject, self.problem, self.advice = subject, problem, advice
 
@@ -99,11 +101,7 @@ class BusyError(ServerError):
     """A server has no place for a request at the moment; it may be asked again after `seconds`."""
 
     def __init__(
-        self,
-        subject: str | PathLike[str],
-        problem: str = "",
-        advice: str = "",
-        seconds: float = 1.0,
+        self, subject: Subject, problem: str = "", advice: str = "", seconds: float = 1.0
     ) -> None:
         super().__init__(subject, problem, advice)
         self.args = (*self.args, seconds)
@@ -127,6 +125,6 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
-def reason(error: OSError) -> str:
-    """Return the system's reason for an error, in words."""
-    return error.strerror or first_line(error)
+def reason(error: Exception) -> str:
+    """Return the reason for an error of the system in words, without the path that it is about."""
+    return error.strerror if isinstance(error, OSError) and error.strerror else first_line(error)

@@ -1,13 +1,16 @@
-"""Files that are there whole or not at all."""
+"""Atomic writes, and which file a path leads to."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TypeAlias
+
+Identity: TypeAlias = tuple[int, int]  # device and inode
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """A file that is there whole or not at all, also for one who reads meanwhile."""
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file that is there whole or not at all, also for a reader at the same time."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -18,3 +21,12 @@ def write_whole(path: Path, data: bytes) -> None:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def identity(path: str | os.PathLike[str]) -> Identity | None:
+    """Return the device and inode of the file that a path leads to, or None if there is no file."""
+    try:
+        status = Path(path).stat()
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino

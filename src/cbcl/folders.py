@@ -1,4 +1,7 @@
-"""Where files go that are nobody's memory: what can be made again, and what the user imported."""
+"""Folders for files that are no memories: the cache, and the networks that the user imported.
+
+Both are in $CBCL_HOME where that is set, else where the system keeps such files.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +12,12 @@ from platformdirs import user_cache_path, user_data_path
 
 
 def cache_folder() -> Path:
-    """What can be made again: `cache` in $CBCL_HOME where that is set, else the system's place for such."""
-    return (
-        Path(home, "cache")
-        if (home := os.environ.get("CBCL_HOME"))
-        else user_cache_path("cbcl", appauthor=False)
-    )
+    """Return the folder of files that can be made again."""
+    home = os.environ.get("CBCL_HOME")
+    return Path(home, "cache") if home else user_cache_path("cbcl", appauthor=False)
 
 
 def backbones_folder() -> Path:
-    """Imported networks: `backbones` in $CBCL_HOME where that is set, else the system's place for a user's data."""
-    data = (
-        Path(home)
-        if (home := os.environ.get("CBCL_HOME"))
-        else user_data_path("cbcl", appauthor=False)
-    )
-    return data / "backbones"
+    """Return the folder of imported networks."""
+    home = os.environ.get("CBCL_HOME")
+    return (Path(home) if home else user_data_path("cbcl", appauthor=False)) / "backbones"

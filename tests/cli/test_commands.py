@@ -214,7 +214,7 @@ def bad(memory: Path, photos: Path, tmp_path: Path) -> dict[str, tuple[list[Any]
         ),
         "unknown backbone": (
             ["learn", memory, "--backbone", "lite", photos],
-            "there is no backbone 'lite'",
+            "backbone 'lite' is unknown",
         ),
         "nothing to undo": (["undo", tmp_path / "none.cbcl"], "there is no memory at"),
         "too small a limit": (

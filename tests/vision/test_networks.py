@@ -1,4 +1,4 @@
-"""Networks from weights: the graphs do what the networks do whose weights they hold, on photographs."""
+"""Networks from weights: the graphs do what the original networks do, on photographs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from skimage import data as skimage_data
 
 from cbcl.errors import WeightsError
 from cbcl.vision.backbones import efficientnet, keras, resnet, vgg
-from cbcl.vision.onnx_graph import BatchNorm, Graph, fold, same_padding
+from cbcl.vision.onnx_graph import BatchNorm, NetworkGraph, fold, same_padding
 from cbcl.vision.weights.torch_checkpoint import read_state_dict
 
 Tensors = dict[str, NDArray[Any]]
@@ -140,7 +140,7 @@ def test_same_padding_leaves_one_pixel_for_each_stride(size: int, kernel: int, s
 
 
 def test_the_sizes_a_graph_keeps_are_those_that_onnx_infers() -> None:
-    graph = Graph("small", 33)
+    graph = NetworkGraph("small", 33)
     filters = fold(np.ones((4, 3, 5, 5)), BatchNorm(*np.ones((4, 4))), 1e-3)
     x = graph.relu(graph.conv(graph.pictures, filters, stride=2, padding=same_padding(33, 5, 2)))
     y = graph.max_pool(x, 3, stride=2, padding=(1, 1))
@@ -164,7 +164,7 @@ def test_efficientnet_lite_is_the_original(variant: str) -> None:
     network = original.from_pretrained(
         f"efficientnet-{variant}", weights_path=str(lite_file(variant))
     ).eval()
-    pictures = photographs(efficientnet.VARIANTS[variant].size)
+    pictures = photographs(efficientnet.LITE_VARIANTS[variant].size)
     with torch.no_grad():
         theirs = network.extract_features(torch.from_numpy(pictures)).mean(dim=(2, 3)).numpy()
     assert_same(
@@ -175,7 +175,7 @@ def test_efficientnet_lite_is_the_original(variant: str) -> None:
 def torch_resnet(
     torch: Any, depth: int, *, strided: int, bias: bool = False, eps: float = 1e-5
 ) -> Any:
-    """A residual network as torchvision writes it, its names included; `strided` is the convolution with the stride."""
+    """A residual network with torchvision's names; `strided` is the convolution with the stride."""
     nn = torch.nn
     blocks = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}[depth]
     bottleneck = depth == 50

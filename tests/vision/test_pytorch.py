@@ -1,8 +1,10 @@
-"""Networks in PyTorch: a module becomes a backbone; timm's models do, in timm's own preprocessing."""
+"""Networks in PyTorch: modules become backbones, and timm's models with timm's preprocessing."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +13,10 @@ from PIL import Image
 from skimage import data
 
 from cbcl.errors import WeightsError
+from cbcl.study.data.vectors import features
 from cbcl.vision.backbones.base import Backbone
 from cbcl.vision.backbones.pytorch import TorchNetwork, from_module, load_timm, preprocessing_of
+from cbcl.vision.decoding import Floats
 from cbcl.vision.preprocessing import Preprocessing
 
 SMALL = Preprocessing(32, (127.0, 127.0, 127.0), (128.0, 128.0, 128.0))
@@ -179,7 +183,7 @@ def test_our_pictures_are_timms() -> None:
     backbone = timm_network()
     theirs = create_transform(**resolve_data_config(CONFIG), is_training=False)
     for picture in photographs():
-        ours = backbone.preprocessing.numbers(backbone.preprocessing.pixels(picture))
+        ours = backbone.preprocessing.normalize(backbone.preprocessing.crop(picture))
         assert np.corrcoef(ours.ravel(), theirs(picture).numpy().ravel())[0, 1] > 0.97
 
 
@@ -208,3 +212,29 @@ def test_a_failing_download_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         WeightsError, match=r"timm could not load resnet18, whose weights .*: no connection\.$"
     ):
         load_timm("timm/resnet18")
+
+
+class FakeNetwork(TorchNetwork):
+    """A network of timm without PyTorch: the mean colour of the pixels that it is given."""
+
+    def vectors(self, things: Sequence[Image.Image]) -> Floats:
+        means = [self.preprocessing.crop(picture).mean(axis=(0, 1)) for picture in things]
+        return np.array(means, dtype=np.float32)
+
+
+def test_the_record_of_a_timm_networks_vectors_has_its_preprocessing(tmp_path: Path) -> None:
+    for name, picture in zip(("cat", "cup"), photographs(), strict=False):
+        (tmp_path / "things" / name).mkdir(parents=True)
+        picture.resize((64, 48)).save(tmp_path / "things" / name / "1.png")
+    module: Any = None
+    backbone = FakeNetwork("timm/fake", module, preprocessing_of(CONFIG, "fake"), "0" * 64, "cpu")
+    found = features(str(tmp_path / "things"), backbone, home=tmp_path / "home")
+    wanted = {"size": 224, "square": 0.95, "filter": "bicubic", "channels": "RGB", "revision": 1}
+    assert wanted.items() <= found.about["preprocessing"].items()
+    assert found.about["preprocessing"]["mean"] == pytest.approx([123.675, 116.28, 103.53])
+    assert found.about["weights"] == backbone.fingerprint
+
+
+@pytest.mark.torch
+def test_a_model_of_timm_describes_its_preprocessing() -> None:
+    assert timm_network().description == preprocessing_of(CONFIG, "resnet18").description

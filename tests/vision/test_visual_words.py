@@ -1,4 +1,4 @@
-"""Visual words: always the same for the same pictures, safe to keep, and alike for what looks alike."""
+"""Visual words: the same for the same pictures, safe to store, similar for similar pictures."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from cbcl.errors import WeightsError
 from cbcl.vision.backbones import visual_words
 from cbcl.vision.backbones.base import Backbone, Fittable
 from cbcl.vision.backbones.visual_words import (
-    HEADER,
-    MAGIC,
+    STATE_HEADER,
+    STATE_MAGIC,
     UnfittedWords,
     VisualWords,
     descriptors,
@@ -39,7 +39,7 @@ def fitted() -> VisualWords:
 
 def state(codebook: NDArray[Any], version: int = 1) -> bytes:
     return (
-        HEADER.pack(MAGIC, version, codebook.shape[1], len(codebook))
+        STATE_HEADER.pack(STATE_MAGIC, version, codebook.shape[1], len(codebook))
         + codebook.astype("<f4").tobytes()
     )
 
@@ -108,8 +108,10 @@ def test_descriptors_are_whole_numbers_small_enough_for_exact_sums() -> None:
         assert found.shape[1] == 128
         np.testing.assert_array_equal(found, np.floor(found))
         assert found.min() >= 0
-        assert found.max() <= visual_words.MOST
-        assert 2 * np.linalg.norm(found, axis=1).max() * visual_words.MOST * np.sqrt(128) < 2**24
+        assert found.max() <= visual_words.MAX_VALUE
+        assert (
+            2 * np.linalg.norm(found, axis=1).max() * visual_words.MAX_VALUE * np.sqrt(128) < 2**24
+        )
 
 
 @pytest.mark.parametrize("size", [(1, 1), (10, 300), (300, 10), (1, 5000), (7, 9), (640, 480)])
@@ -142,9 +144,9 @@ def test_few_and_plain_pictures_give_fewer_words() -> None:
 
 
 def test_a_codebook_is_of_a_bounded_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(visual_words, "FROM_PICTURES", 4)
-    monkeypatch.setattr(visual_words, "FOR_CODEBOOK", 1_000)
-    assert len(visual_words._sample(photographs(), seed=0)) == 1_000
+    monkeypatch.setattr(visual_words, "MAX_SAMPLED_PICTURES", 4)
+    monkeypatch.setattr(visual_words, "MAX_SAMPLE", 1_000)
+    assert len(visual_words._sample_descriptors(photographs(), seed=0)) == 1_000
 
 
 @pytest.mark.parametrize(("number", "pictures"), [(0, 1), (-3, 1), (500, 0)])
@@ -163,7 +165,7 @@ def test_a_kept_codebook_is_the_same_backbone() -> None:
 
 
 def test_the_fingerprint_tells_descriptors_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(visual_words, "REVISION", visual_words.REVISION + 1)
+    monkeypatch.setattr(visual_words, "DESCRIPTOR_REVISION", visual_words.DESCRIPTOR_REVISION + 1)
     assert VisualWords(fitted().codebook).fingerprint != fitted().fingerprint
 
 

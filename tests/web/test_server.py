@@ -302,7 +302,7 @@ def test_without_a_port_the_next_free_one_is_taken() -> None:
             ["x.cbcl", "--host", "no.such.host.invalid"],
             "there is no address 'no.such.host.invalid'",
         ),
-        (["x.cbcl", "--backbone", "lite"], "there is no backbone 'lite'"),
+        (["x.cbcl", "--backbone", "lite"], "backbone 'lite' is unknown"),
         (["x.cbcl", "--certificate", "none.pem"], "none.pem is no certificate"),
         (["x.cbcl", "--key", "key.pem"], "give --certificate, too"),
         (["shown.cbcl", "--private"], "was not begun as a private memory"),

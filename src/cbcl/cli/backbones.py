@@ -22,9 +22,9 @@ def list_() -> None:
     \b
     cbcl backbones list
     """
-    from cbcl.vision.backbones import described
+    from cbcl.vision.backbones import list_backbones
 
-    Output().table(["name", "numbers", "here", "weights"], described())
+    Output().table(["name", "numbers", "here", "weights"], list_backbones())
 
 
 @backbones.command("import")
@@ -69,6 +69,6 @@ def test(name: str) -> None:
     \b
     cbcl backbones test efficientnet-lite0
     """
-    from cbcl.vision.backbones import tried
+    from cbcl.vision.backbones import try_out
 
-    Output().table(["name", "numbers", "fingerprint", "pictures a second"], [tried(name)])
+    Output().table(["name", "numbers", "fingerprint", "pictures a second"], [try_out(name)])

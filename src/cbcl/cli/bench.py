@@ -261,7 +261,7 @@ def report(results: Path, html: Path | None, markdown: Path | None, quiet: bool)
     \b
     cbcl bench report --markdown study.md
     """
-    from cbcl.files import write_whole
+    from cbcl.files import write_atomically
     from cbcl.study.records import read
     from cbcl.study.report import report as made
 
@@ -272,9 +272,9 @@ def report(results: Path, html: Path | None, markdown: Path | None, quiet: bool)
         )
     screen = Output(quiet=quiet)
     page = html or results / "report.html"
-    write_whole(page, made.html(records).encode())
+    write_atomically(page, made.html(records).encode())
     if markdown is not None:
-        write_whole(markdown, made.markdown(records).encode())
+        write_atomically(markdown, made.markdown(records).encode())
     screen.say(f"wrote {page}{f' and {markdown}' if markdown else ''}, from {len(records)} runs.")
 
 

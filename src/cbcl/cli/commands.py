@@ -540,7 +540,7 @@ def _safetensors(file: Path) -> Path:
 
 def _by_label(folders: tuple[Path, ...], memory: Path) -> dict[str, list[Path]]:
     from cbcl.memory.store import Memory
-    from cbcl.vision.decoding import find_labelled
+    from cbcl.vision.finding import find_labelled
 
     things: dict[str, list[Path]] = {}
     for label, path in find_labelled(folders, Memory(memory).own_files()):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cbcl.errors import MemoryFileError
-from cbcl.files import write_whole
+from cbcl.files import write_atomically
 from cbcl.memory.rows import (
     MemoryInfo,
     Settings,
@@ -77,7 +77,7 @@ def export(memory: Memory, path: Path) -> ExportResult:
             raise MemoryFileError(f"{file} is there already: give another name.")
     for file, data in files.items():
         try:
-            write_whole(file, data)
+            write_atomically(file, data)
         except OSError as error:
             raise MemoryFileError(
                 f"{file} cannot be written: {error.strerror or error}."

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cbcl.errors import BackboneError, PictureError, WeightsError
+from cbcl.files import Identity
 from cbcl.machine import cores, one_thread
 from cbcl.memory.rows import MemoryInfo
 from cbcl.memory.store import Memory
@@ -23,10 +24,11 @@ from cbcl.method.arrays import Float32s
 from cbcl.recognition.examples import EmbeddedPicture, thumbnail_of
 from cbcl.vision.backbones import DEFAULT, load_backbone, restore
 from cbcl.vision.backbones.base import Backbone, Fittable
-from cbcl.vision.backbones.catalogue import RECIPES
+from cbcl.vision.backbones.catalogue import CATALOGUE
 from cbcl.vision.backbones.network import Network
-from cbcl.vision.decoding import Identity, find, load, name_of
+from cbcl.vision.decoding import load, name_of
 from cbcl.vision.extraction import Progress, extract
+from cbcl.vision.finding import find
 from cbcl.vision.vector_cache import VectorCache
 
 BackboneSpec: TypeAlias = (
@@ -233,7 +235,7 @@ def limit_at_first(backbone: str) -> float:
     On the photos of three data sets it keeps 80 to 97 of 100 photos of the one class that is known from one to three
     photos; docs/method.md has what it refuses. For anything else than such a network nothing is known.
     """
-    return AT_FIRST if backbone in RECIPES else math.inf
+    return AT_FIRST if backbone in CATALOGUE else math.inf
 
 
 def _loaded(sources: Sequence[Any], at_least: int | None) -> list[Any]:

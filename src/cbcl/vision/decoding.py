@@ -1,4 +1,4 @@
-"""Pictures from wherever they come: files, folders, bytes, arrays, camera frames. Bounded, checked, RGB and upright."""
+"""Pictures from files, bytes, arrays and camera frames: bounded, checked, RGB and upright."""
 
 from __future__ import annotations
 
@@ -6,240 +6,117 @@ import io
 import os
 import stat
 import time
-from collections.abc import Collection, Iterable, Iterator
 from functools import cache
-from glob import has_magic
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from cbcl.errors import PictureError, first_line
+from cbcl.errors import PictureError, Subject, first_line, reason
 
 Source: TypeAlias = str | os.PathLike[str] | bytes | NDArray[Any] | Image.Image
 Pixels: TypeAlias = NDArray[np.uint8]  # (height, width, 3), RGB
 Floats: TypeAlias = NDArray[np.float32]
-Identity: TypeAlias = tuple[int, int]
 
-MAX_BYTES = 200_000_000  # of a file
+MAX_PICTURE_BYTES = 200_000_000  # of a file
 MAX_PIXELS = 100_000_000  # to be decoded; a JPEG may have more, since its decoder can scale down
-MAX_SCANS = 200  # of a progressive JPEG; cameras write about ten, and each costs as much as the whole picture
-MAX_SECONDS = 20.0  # to decode one
-ROUNDING = 1e-3  # by which a fraction may miss 0 or 1
+MAX_SCANS = 200  # of a progressive JPEG; cameras write about ten, each as costly as all pixels
+MAX_DECODING_SECONDS = 20.0
+FRACTION_TOLERANCE = 1e-3  # by which a fraction may miss 0 or 1
 
-# What Pillow reads by itself, in memory, without running another program.
+# Formats that Pillow reads by itself, in memory, without running another program.
 FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF", "ICO", "TGA")
 HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
 
 
-class LabelledFile(NamedTuple):
-    """Files to learn, and the name each is to be known by."""
-
-    label: str
-    path: Path
-
-
-def find(
-    sources: Iterable[str | os.PathLike[str]], leave_out: Collection[Identity] = ()
-) -> list[Path]:
-    """The files meant by paths, folders (all files in them, at any depth, but hidden ones) and patterns, in order.
-
-    A path that leads nowhere is among them: who reads it will say so. Files to be left out are, unless they are named.
-    """
-    found: list[Path] = []
-    for source in sources:
-        path = Path(source)
-        if _is_folder(path):
-            found += _files_in(path, leave_out)
-        elif has_magic(str(source)) and identity(path) is None:
-            for match in _matches(path):
-                if _is_folder(match):
-                    found += _files_in(match, leave_out)
-                elif identity(match) not in leave_out:
-                    found.append(match)
-        elif identity(path) in leave_out:
-            raise PictureError(f"{path} is a memory in use, not a picture.")
-        else:
-            found.append(path)
-    return found
-
-
-def find_labelled(
-    folders: Iterable[str | os.PathLike[str]], leave_out: Collection[Identity] = ()
-) -> list[LabelledFile]:
-    """The files in folders of folders (`things/cup/1.jpg` is a cup), or in folders named after what they show.
-
-    >>> find_labelled(["no/such/folder"])
-    Traceback (most recent call last):
-    cbcl.errors.PictureError: no/such/folder is no folder: give folders, each with one folder of pictures a class in it.
-    """
-    found: list[LabelledFile] = []
-    for folder in map(Path, folders):
-        if not _is_folder(folder):
-            raise PictureError(
-                f"{folder} is no folder: give folders, each with one folder of pictures a class in it."
-            )
-        files = _files_in(folder, leave_out)
-        loose = [path for path in files if path.parent == folder]
-        if loose and len(loose) < len(files):
-            raise PictureError(
-                f"{loose[0]} lies beside folders of pictures, so its label is unclear: move it into one."
-            )
-        label = folder.absolute().name or folder.resolve().name
-        found += [
-            LabelledFile(label if loose else path.relative_to(folder).parts[0], path)
-            for path in files
-        ]
-    return found
-
-
-def identity(path: str | os.PathLike[str]) -> Identity | None:
-    """Which file a path leads to, by device and number; None: to none."""
-    try:
-        status = Path(path).stat()
-    except (OSError, ValueError):
-        return None
-    return status.st_dev, status.st_ino
-
-
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except (OSError, ValueError):
-        return False
-
-
-def _matches(pattern: Path) -> list[Path]:
-    there = next((folder for folder in pattern.parents if _is_folder(folder)), Path())
-    try:
-        matches = sorted(there.glob(str(pattern.relative_to(there))))
-    except (OSError, ValueError) as error:
-        raise PictureError(f"{pattern} is no pattern: {first_line(error)}.") from error
-    if not matches:
-        raise PictureError(f"nothing matches {pattern}.")
-    return matches
-
-
-def _files_in(folder: Path, leave_out: Collection[Identity]) -> list[Path]:
-    files = [
-        path
-        for path in _files_under(folder, ())
-        if not leave_out or identity(path) not in leave_out
-    ]
-    if not files:
-        raise PictureError(f"{folder} is an empty folder: put pictures into it.")
-    return files
-
-
-def _files_under(folder: Path, above: tuple[Identity | None, ...]) -> Iterator[Path]:
-    """Files, then those in folders and in links to folders, which may lead in a circle."""
-    here = identity(folder)
-    if here in above:
-        return
-    try:
-        entries = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
-    except OSError as error:
-        raise PictureError(f"{folder} cannot be read: {error.strerror or error}.") from error
-    folders = {path for path in entries if _is_folder(path)}
-    yield from (path for path in entries if path not in folders)
-    for path in sorted(folders):
-        yield from _files_under(path, (*above, here))
-
-
 def name_of(source: object, number: int) -> str:
-    """What to call a source in a message."""
+    """Return a name for a source in messages: its path, or its place in the list given."""
     return str(source) if isinstance(source, str | os.PathLike) else f"picture {number + 1}"
 
 
 def read(path: str | os.PathLike[str]) -> bytes:
-    """The bytes of a file, if they are not too many."""
+    """Return the bytes of a file of at most `MAX_PICTURE_BYTES`."""
+    path = Path(path)
     try:
-        if not stat.S_ISREG(Path(path).stat().st_mode):  # a pipe may keep us waiting for ever
-            raise PictureError(f"{path} is not a file.")
-        with Path(path).open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        if not stat.S_ISREG(path.stat().st_mode):  # a pipe may never end
+            raise PictureError(path, "is not a file")
+        with path.open("rb") as file:
+            data = file.read(MAX_PICTURE_BYTES + 1)
     except FileNotFoundError:
-        raise PictureError(f"{path} does not exist.") from None
+        raise PictureError(path, "does not exist") from None
     except (OSError, ValueError) as error:
-        raise PictureError(
-            f"{path} cannot be read: {getattr(error, 'strerror', None) or error}."
-        ) from error
-    if len(data) > MAX_BYTES:
-        raise PictureError(f"{path} has more than {MAX_BYTES // 1_000_000} MB: make it smaller.")
+        raise PictureError(path, f"cannot be read: {reason(error)}") from error
+    if len(data) > MAX_PICTURE_BYTES:
+        problem = f"has more than {MAX_PICTURE_BYTES // 1_000_000} MB"
+        raise PictureError(path, problem, "make it smaller")
     return data
 
 
-def load(source: Source, name: str, at_least: int) -> Image.Image:
-    """A picture in RGB, upright; a large JPEG is scaled down by its decoder, to no less than `at_least` a side."""
+def load(source: Source, name: Subject, at_least: int) -> Image.Image:
+    """Return a picture in RGB, upright; errors call it by its path if it has one, else by `name`.
+
+    The decoder scales a large JPEG down, to no less than `at_least` pixels a side.
+    """
+    if isinstance(source, str | os.PathLike):
+        return _decode(read(source), Path(source), at_least)
+    if isinstance(source, bytes):
+        return _decode(source, name, at_least)
     if isinstance(source, np.ndarray):
         return _from_array(source, name)
     if isinstance(source, Image.Image):
         try:
             source.load()
             return _as_rgb(_upright(source), name)
-        except (
-            OSError,
-            SyntaxError,
-            ValueError,
-        ) as error:  # what it was opened from is broken, or closed
-            raise PictureError(f"{name} is broken: {first_line(error)}.") from error
-    if isinstance(source, bytes):
-        return _decode(source, name, at_least)
-    if isinstance(source, str | os.PathLike):
-        return _decode(read(source), name, at_least)
-    raise PictureError(
-        f"{name} is of type {type(source).__name__}: give a file, bytes, an array or a PIL picture."
-    )
+        except (OSError, SyntaxError, ValueError) as error:  # its file is broken, or closed
+            raise PictureError(name, f"is broken: {reason(error)}") from error
+    problem = f"is of type {type(source).__name__}"
+    raise PictureError(name, problem, "give a file, bytes, an array or a PIL picture")
 
 
-class _Timed(io.BytesIO):
-    """Bytes that can be read for a limited time; a decoder asks for them piece by piece."""
+class _TimedBytes(io.BytesIO):
+    """Bytes that can be read for a limited time; a decoder reads them in chunks."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
-        self.end = time.monotonic() + MAX_SECONDS
+        self.end = time.monotonic() + MAX_DECODING_SECONDS
 
     def read(self, size: int | None = -1, /) -> bytes:
         if time.monotonic() > self.end:
-            raise TimeoutError(f"takes more than {MAX_SECONDS:.0f} seconds to decode")
+            raise TimeoutError(f"takes more than {MAX_DECODING_SECONDS:.0f} seconds to decode")
         return super().read(size)
 
 
-def _decode(data: bytes, name: str, at_least: int) -> Image.Image:
+def _decode(data: bytes, name: Subject, at_least: int) -> Image.Image:
     if data[4:8] == b"ftyp" and data[8:12] in HEIC_BRANDS:
-        raise PictureError(
-            f"{name} is a HEIC photo, which cannot be read here: save it as JPEG "
-            "(on an iPhone: Settings, Camera, Formats, Most Compatible)."
-        )
+        advice = "save it as JPEG (on an iPhone: Settings, Camera, Formats, Most Compatible)"
+        raise PictureError(name, "is a HEIC photo, which cannot be read here", advice)
     try:
-        image = Image.open(_Timed(data), formats=_formats())
-        if image.info.get("progressive") and data.count(b"\xff\xda") > MAX_SCANS:
-            raise PictureError(
-                f"{name} is a JPEG of more than {MAX_SCANS} scans: no camera makes such. Save it anew."
-            )
+        image = Image.open(_TimedBytes(data), formats=_formats())
         image.draft("RGB", (at_least, at_least))
-        width, height = image.size
-        if width * height > MAX_PIXELS:
-            raise PictureError(
-                f"{name} has {width} x {height} pixels, more than {MAX_PIXELS // 1_000_000} million: make it smaller."
-            )
+        _check_cost(image, data, name)
         image.load()
         return _as_rgb(_upright(image), name)
     except PictureError:
         raise
     except UnidentifiedImageError:
-        raise PictureError(
-            f"{name} is not a picture, or of a format that cannot be read here: {_kind(data)}."
-        ) from None
-    except (
-        Image.DecompressionBombError,
-        Image.DecompressionBombWarning,
-    ):  # a warning, where those are errors
-        raise PictureError(f"{name} has far too many pixels: make it smaller.") from None
-    except Exception as error:  # whatever a decoder of a broken file may raise
-        raise PictureError(f"{name} is broken: {first_line(error)}.") from error
+        problem = f"is not a picture, or of a format that cannot be read here: {_kind(data)}"
+        raise PictureError(name, problem) from None
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise PictureError(name, "has far too many pixels", "make it smaller") from None
+    except Exception as error:  # a decoder may raise anything about a broken file
+        raise PictureError(name, f"is broken: {first_line(error)}") from error
+
+
+def _check_cost(image: Image.Image, data: bytes, name: Subject) -> None:
+    if image.info.get("progressive") and data.count(b"\xff\xda") > MAX_SCANS:
+        problem = f"is a JPEG of more than {MAX_SCANS} scans, which no camera writes"
+        raise PictureError(name, problem, "save it again")
+    width, height = image.size
+    if width * height > MAX_PIXELS:
+        problem = f"has {width} x {height} pixels, more than {MAX_PIXELS // 1_000_000} million"
+        raise PictureError(name, problem, "make it smaller")
 
 
 @cache
@@ -251,27 +128,24 @@ def _formats() -> list[str]:
 def _kind(data: bytes) -> str:
     if not data:
         return "it is empty"
-    return (
-        "it is text"
-        if b"\0" not in data[:1000] and data[:1000].isascii()
-        else f"it begins with {data[:8]!r}"
-    )
+    is_text = b"\0" not in data[:1000] and data[:1000].isascii()
+    return "it is text" if is_text else f"it begins with {data[:8]!r}"
 
 
 def _upright(image: Image.Image) -> Image.Image:
     try:
         return ImageOps.exif_transpose(image)
-    except Exception:  # metadata that makes no sense turns nothing
+    except Exception:  # invalid metadata: the picture stays as it is
         return image
 
 
-def _as_rgb(image: Image.Image, name: str) -> Image.Image:
+def _as_rgb(image: Image.Image, name: Subject) -> Image.Image:
     if 0 in image.size:
-        raise PictureError(f"{name} has no pixels.")
+        raise PictureError(name, "has no pixels")
     if image.mode == "RGB" and "transparency" not in image.info:
         return image
     if image.mode.startswith("I") or image.mode == "F":
-        return _from_array(_sixteen_bits(np.asarray(image)), name)
+        return _from_array(_to_16_bits(np.asarray(image)), name)
     if image.has_transparency_data:
         image = image.convert("RGBA")
         white = Image.new("RGBA", image.size, "white")
@@ -279,35 +153,34 @@ def _as_rgb(image: Image.Image, name: str) -> Image.Image:
     return image.convert("RGB")
 
 
-def _sixteen_bits(values: NDArray[Any]) -> NDArray[Any]:
+def _to_16_bits(values: NDArray[Any]) -> NDArray[Any]:
+    """Clip integers to 16 bits; scale floats above 1, which are of 16 bits, to fractions."""
     if values.dtype.kind != "f":
         return np.asarray(values.clip(0, 65535), dtype=np.uint16)
-    most = float(np.nanmax(values, initial=0.0))
-    return np.asarray(values / 65535.0 if most > 1.0 else values)
+    largest = float(np.nanmax(values, initial=0.0))
+    return np.asarray(values / 65535.0 if largest > 1.0 else values)
 
 
-def _from_array(array: NDArray[Any], name: str) -> Image.Image:
-    """An array of (height, width), or of these and 1, 3 (RGB) or 4 (RGBA): bytes, 16 bits, or numbers from 0 to 1."""
+def _from_array(array: NDArray[Any], name: Subject) -> Image.Image:
+    """Convert an array of (height, width) or (height, width, 1, 3 or 4), grey, RGB or RGBA.
+
+    Its values are 8 or 16 bits without sign, booleans, or fractions from 0 to 1.
+    """
     if array.ndim == 3 and array.shape[2] == 1:
         array = array[:, :, 0]
-    if (
-        array.ndim not in (2, 3)
-        or 0 in array.shape
-        or (array.ndim == 3 and array.shape[2] not in (3, 4))
-    ):
-        raise PictureError(
-            f"{name} is an array of shape {array.shape}: give (height, width), or that and 3 or 4 colours."
-        )
+    is_picture = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (3, 4))
+    if not is_picture or 0 in array.shape:
+        advice = "give (height, width), or that and 3 or 4 colours"
+        raise PictureError(name, f"is an array of shape {array.shape}", advice)
     if array.dtype.kind == "u" and array.dtype.itemsize == 2:
         array = (array.astype(np.uint32) * 255 + 32767) // 65535
     elif array.dtype == np.bool_:
         array = array * np.uint8(255)
     elif array.dtype.kind == "f":
-        if not (np.min(array) >= -ROUNDING and np.max(array) <= 1.0 + ROUNDING):
-            raise PictureError(f"{name} holds fractions, which must be from 0 to 1.")
+        if not (np.min(array) >= -FRACTION_TOLERANCE and np.max(array) <= 1 + FRACTION_TOLERANCE):
+            raise PictureError(name, "holds fractions, which must be from 0 to 1")
         array = np.rint(np.clip(array, 0.0, 1.0) * 255.0)
     elif array.dtype != np.uint8:
-        raise PictureError(
-            f"{name} is an array of {array.dtype}: give bytes (uint8), uint16, or fractions from 0 to 1."
-        )
+        advice = "give bytes (uint8), uint16, or fractions from 0 to 1"
+        raise PictureError(name, f"is an array of {array.dtype}", advice)
     return _as_rgb(Image.fromarray(np.ascontiguousarray(array, dtype=np.uint8)), name)

@@ -1,6 +1,7 @@
-"""Networks as ONNX graphs: weights checked as they are taken, batch norm folded into them, layer after layer.
+"""ONNX graphs: a builder of nodes, and on it networks, layer by layer.
 
-Pictures and maps are square. The weights of a convolution are (out, in / groups, kernel, kernel).
+The weights of a network are checked as they are taken, and batch norms folded into them. Pictures
+and feature maps are square. The weights of a convolution are (out, in / groups, kernel, kernel).
 """
 
 from __future__ import annotations
@@ -11,83 +12,105 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from cbcl.errors import WeightsError
 
-Float64s: TypeAlias = NDArray[np.float64]
+WeightArray: TypeAlias = NDArray[np.float64]
+Operand: TypeAlias = str | float | NDArray[Any] | np.generic  # a value's name, or a constant
 
-OPSET, IR_VERSION = 17, 8  # what ONNX Runtime has read since 1.12
-INPUT, OUTPUT = "pictures", "vectors"
+OPSET, IR_VERSION = 17, 8  # which ONNX Runtime has read since 1.12
+INPUT_NAME, OUTPUT_NAME = "pictures", "vectors"
+TORCH_NORM = (".weight", ".bias", ".running_mean", ".running_var")  # of a batch norm in PyTorch
+
+
+class GraphBuilder:
+    """Nodes and constants of an ONNX graph, in order."""
+
+    def __init__(self, prefix: str = "") -> None:
+        self.prefix = prefix  # of the names of values
+        self.nodes: list[onnx.NodeProto] = []
+        self.tensors: dict[str, TensorProto] = {}
+
+    def __call__(self, operator: str, *operands: Operand, name: str = "", **attributes: Any) -> str:
+        """Append a node, and return the name of its output."""
+        name = name or f"{self.prefix}{operator.lower()}{len(self.nodes)}"
+        inputs = [value if isinstance(value, str) else self.constant(value) for value in operands]
+        self.nodes.append(helper.make_node(operator, inputs, [name], **attributes))
+        return name
+
+    def constant(self, values: float | NDArray[Any] | np.generic, name: str = "") -> str:
+        """Add a constant unless there is one of that name, and return its name."""
+        name = name or f"{self.prefix}constant{len(self.tensors)}"
+        if name not in self.tensors:
+            self.tensors[name] = numpy_helper.from_array(np.asarray(values), name)
+        return name
 
 
 class Filters(NamedTuple):
     """The weights of a convolution."""
 
-    weight: Float64s  # (out, in / groups, kernel, kernel)
-    bias: Float64s  # (out,)
+    weight: WeightArray  # (out, in / groups, kernel, kernel)
+    bias: WeightArray  # (out,)
 
 
 class BatchNorm(NamedTuple):
-    """What a batch norm learned of each channel."""
+    """The parameters of a batch norm, each (channels,)."""
 
-    gamma: Float64s
-    beta: Float64s
-    mean: Float64s
-    variance: Float64s
+    gamma: WeightArray
+    beta: WeightArray
+    mean: WeightArray
+    variance: WeightArray
 
 
-def fold(weight: Float64s, norm: BatchNorm, eps: float, *, bias: Float64s | float = 0.0) -> Filters:
-    """The convolution that does what one with this weight and bias and the batch norm after it do."""
+def fold(
+    weight: WeightArray, norm: BatchNorm, eps: float, *, bias: WeightArray | float = 0.0
+) -> Filters:
+    """Return the convolution that equals this one with the batch norm after it."""
     scale = norm.gamma / np.sqrt(norm.variance + eps)  # (out,)
     return Filters(weight * scale[:, None, None, None], norm.beta + (bias - norm.mean) * scale)
 
 
 class Weights:
-    """The tensors of a network by name: each is checked when it is taken, and in the end none may be left over."""
+    """The tensors of a network by name, each of which must be taken once."""
 
     def __init__(self, tensors: Mapping[str, NDArray[Any]], network: str) -> None:
         self._left = dict(tensors)
         self._network = network
 
-    def take(self, name: str, *shape: int) -> Float64s:
+    def take(self, name: str, *shape: int) -> WeightArray:
         try:
             tensor = self._left.pop(name)
         except KeyError:
-            raise self._wrong(f"tensor {name!r} is missing") from None
+            raise self._error(name, "is missing") from None
         if tensor.shape != shape:
-            raise self._wrong(f"tensor {name!r} has shape {tensor.shape}, not {shape}")
+            raise self._error(name, f"has shape {tensor.shape}, not {shape}")
         if tensor.dtype.kind not in "fiu" or not np.isfinite(tensor).all():
-            raise self._wrong(f"tensor {name!r} holds something else than finite numbers")
+            raise self._error(name, "holds something else than finite numbers")
         return tensor.astype(np.float64)
 
     def take_norm(
-        self, gamma: str, beta: str, mean: str, variance: str, channels: int
+        self, prefix: str, channels: int, parts: tuple[str, ...] = TORCH_NORM
     ) -> BatchNorm:
-        norm = BatchNorm(*(self.take(name, channels) for name in (gamma, beta, mean, variance)))
+        names = [f"{prefix}{part}" for part in parts]
+        norm = BatchNorm(*(self.take(name, channels) for name in names))
         if (norm.variance < 0.0).any():
-            raise self._wrong(f"tensor {variance!r} holds negative variances")
+            raise self._error(names[-1], "holds negative variances")
         return norm
 
-    def take_torch_norm(self, name: str, channels: int) -> BatchNorm:
-        parts = ("weight", "bias", "running_mean", "running_var")
-        gamma, beta, mean, variance = (f"{name}.{part}" for part in parts)
-        return self.take_norm(gamma, beta, mean, variance, channels)
-
-    def nothing_left(self, *but: str) -> None:
-        """Tensors may remain whose names start or end like this, those of the classifier for instance."""
+    def check_all_taken(self, *unused: str) -> None:
+        """Raise an error if a tensor is left whose name does not start or end with `unused`."""
         for name in self._left:
-            if not name.startswith(but) and not name.endswith(but):
-                raise self._wrong(f"tensor {name!r} has no place in it")
+            if not name.startswith(unused) and not name.endswith(unused):
+                raise self._error(name, "has no place in it")
 
-    def _wrong(self, what: str) -> WeightsError:
-        return WeightsError(
-            f"the weights are not those of {self._network}: {what}. Give the file of that network."
-        )
+    def _error(self, tensor: str, problem: str) -> WeightsError:
+        problem = f"are not those of {self._network}: tensor {tensor!r} {problem}"
+        return WeightsError("the weights", problem, "give the file of that network")
 
 
-class Maps(NamedTuple):
-    """What flows between two layers: (batch, channels, size, size)."""
+class FeatureMaps(NamedTuple):
+    """The value between two layers: (batch, channels, size, size)."""
 
     name: str
     channels: int
@@ -95,7 +118,7 @@ class Maps(NamedTuple):
 
 
 def same_padding(size: int, kernel: int, stride: int) -> tuple[int, int]:
-    """Pixels before and after, as TensorFlow's SAME has them: where they are odd, the larger part comes after.
+    """Return the padding before and after of TensorFlow's SAME; an odd pixel comes after.
 
     >>> same_padding(224, kernel=3, stride=2), same_padding(7, kernel=5, stride=1)
     ((0, 1), (2, 2))
@@ -104,59 +127,59 @@ def same_padding(size: int, kernel: int, stride: int) -> tuple[int, int]:
     return total // 2, total - total // 2
 
 
-class Graph:
-    """A network in the making, from normalised pictures (batch, 3, size, size) to vectors (batch, d), all float32."""
+class NetworkGraph(GraphBuilder):
+    """A network, from normalised pictures (batch, 3, size, size) to vectors (batch, d), float32."""
 
     def __init__(self, name: str, size: int) -> None:
+        super().__init__()
         self.name = name
-        self.pictures = Maps(INPUT, 3, size)
-        self._nodes: list[onnx.NodeProto] = []
-        self._tensors: dict[str, onnx.TensorProto] = {}
+        self.pictures = FeatureMaps(INPUT_NAME, 3, size)
 
     def conv(
         self,
-        x: Maps,
+        x: FeatureMaps,
         filters: Filters,
         *,
         stride: int = 1,
         padding: tuple[int, int] = (0, 0),
         groups: int = 1,
-    ) -> Maps:
+    ) -> FeatureMaps:
         out, _, kernel, _ = filters.weight.shape
-        name = f"conv{len(self._nodes)}"
-        inputs = [
-            x.name,
-            self._tensor(f"{name}.weight", filters.weight),
-            self._tensor(f"{name}.bias", filters.bias),
-        ]
-        return self._windows("Conv", inputs, x, out, kernel, stride, padding, group=groups)
+        name = f"conv{len(self.nodes)}"
+        weight = self.constant(filters.weight.astype(np.float32), f"{name}.weight")
+        bias = self.constant(filters.bias.astype(np.float32), f"{name}.bias")
+        inputs = [x.name, weight, bias]
+        return self._slide("Conv", inputs, x, out, kernel, stride, padding, group=groups)
 
     def max_pool(
-        self, x: Maps, kernel: int, *, stride: int, padding: tuple[int, int] = (0, 0)
-    ) -> Maps:
-        return self._windows("MaxPool", [x.name], x, x.channels, kernel, stride, padding)
+        self, x: FeatureMaps, kernel: int, *, stride: int, padding: tuple[int, int] = (0, 0)
+    ) -> FeatureMaps:
+        return self._slide("MaxPool", [x.name], x, x.channels, kernel, stride, padding)
 
-    def relu(self, x: Maps) -> Maps:
-        return x._replace(name=self._node("Relu", [x.name]))
+    def relu(self, x: FeatureMaps) -> FeatureMaps:
+        return x._replace(name=self("Relu", x.name))
 
-    def relu6(self, x: Maps) -> Maps:
-        limits = [self._tensor("zero", np.float64(0.0)), self._tensor("six", np.float64(6.0))]
-        return x._replace(name=self._node("Clip", [x.name, *limits]))
+    def relu6(self, x: FeatureMaps) -> FeatureMaps:
+        limits = self.constant(np.float32(0.0), "zero"), self.constant(np.float32(6.0), "six")
+        return x._replace(name=self("Clip", x.name, *limits))
 
-    def add(self, x: Maps, y: Maps) -> Maps:
-        return x._replace(name=self._node("Add", [x.name, y.name]))
+    def add(self, x: FeatureMaps, y: FeatureMaps) -> FeatureMaps:
+        return x._replace(name=self("Add", x.name, y.name))
 
-    def finish(self, x: Maps) -> bytes:
-        """The network whose vectors are the means of these maps; the same weights give the same bytes."""
-        means = self._node("GlobalAveragePool", [x.name])
-        self._nodes.append(helper.make_node("Flatten", [means], [OUTPUT], axis=1))
-        shape: list[str | int | None] = ["batch", 3, self.pictures.size, self.pictures.size]
-        pictures = helper.make_tensor_value_info(INPUT, onnx.TensorProto.FLOAT, shape)
-        vectors = helper.make_tensor_value_info(
-            OUTPUT, onnx.TensorProto.FLOAT, ["batch", x.channels]
+    def finish(self, x: FeatureMaps) -> bytes:
+        """Return the model whose vectors are the means of these maps; it is deterministic."""
+        self("Flatten", self("GlobalAveragePool", x.name), name=OUTPUT_NAME, axis=1)
+        side = self.pictures.size
+        shapes: dict[str, list[str | int | None]] = {
+            INPUT_NAME: ["batch", 3, side, side],
+            OUTPUT_NAME: ["batch", x.channels],
+        }
+        pictures, vectors = (
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+            for name, shape in shapes.items()
         )
         graph = helper.make_graph(
-            self._nodes, self.name, [pictures], [vectors], list(self._tensors.values())
+            self.nodes, self.name, [pictures], [vectors], [*self.tensors.values()]
         )
         opsets = [helper.make_opsetid("", OPSET)]
         model = helper.make_model(
@@ -164,35 +187,21 @@ class Graph:
         )
         return bytes(model.SerializeToString(deterministic=True))
 
-    def _windows(
+    def _slide(
         self,
-        kind: str,
+        operator: str,
         inputs: list[str],
-        x: Maps,
+        x: FeatureMaps,
         out: int,
         kernel: int,
         stride: int,
         padding: tuple[int, int],
-        **options: int,
-    ) -> Maps:
+        **attributes: Any,
+    ) -> FeatureMaps:
         before, after = padding
-        name = self._node(
-            kind,
-            inputs,
-            kernel_shape=[kernel] * 2,
-            strides=[stride] * 2,
-            pads=[before] * 2 + [after] * 2,
-            **options,
+        pads = [before] * 2 + [after] * 2
+        kernels, strides = [kernel] * 2, [stride] * 2
+        name = self(
+            operator, *inputs, kernel_shape=kernels, strides=strides, pads=pads, **attributes
         )
-        return Maps(name, out, (x.size + before + after - kernel) // stride + 1)
-
-    def _node(self, kind: str, inputs: list[str], **attributes: Any) -> str:
-        name = f"{kind.lower()}{len(self._nodes)}"
-        self._nodes.append(helper.make_node(kind, inputs, [name], **attributes))
-        return name
-
-    def _tensor(self, name: str, values: NDArray[Any] | np.generic) -> str:
-        if name not in self._tensors:
-            dtype = np.float32 if values.dtype == np.float64 else values.dtype
-            self._tensors[name] = numpy_helper.from_array(np.asarray(values, dtype=dtype), name)
-        return name
+        return FeatureMaps(name, out, (x.size + before + after - kernel) // stride + 1)

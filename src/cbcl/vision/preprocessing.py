@@ -1,6 +1,6 @@
-"""From a picture to the numbers a network takes: one description, one piece of code for every way in.
+"""From a picture to the input of a network: one description, one implementation for all callers.
 
-b pictures, s pixels a side.
+s pixels a side.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from typing import Any, Literal, get_args
 import numpy as np
 from PIL import Image
 
-from cbcl.errors import WeightsError
+from cbcl.errors import Subject, WeightsError
 from cbcl.vision.decoding import Floats, Pixels
 
 Filter = Literal["bicubic", "bilinear", "lanczos", "box", "nearest"]
 Triple = tuple[float, float, float]
 
-REVISION = 1  # of the code here and of `pictures`: one more whenever it gives other pixels
+PREPROCESSING_REVISION = (
+    1  # of the code here and of `decoding`: one more whenever it gives other pixels
+)
 
 
 @dataclass(frozen=True)
@@ -33,66 +35,66 @@ class Preprocessing:
 
     @property
     def at_least(self) -> int:
-        """Pixels a side that a decoder must leave: what the filter needs, and half as many again."""
+        """Pixels a side that a decoder must leave: 1.5 times what the filter needs."""
         return round(1.5 * self.size / self.square)
 
-    def pixels(self, picture: Image.Image) -> Pixels:
-        """The central square: (s, s, 3), RGB."""
+    @property
+    def description(self) -> dict[str, Any]:
+        """All parameters and the revision of the code, for fingerprints and records; JSON."""
+        return {**asdict(self), "revision": PREPROCESSING_REVISION}
+
+    def crop(self, picture: Image.Image) -> Pixels:
+        """Return the central square, resized: (s, s, 3), RGB."""
         width, height = picture.size
         side = min(width, height) * self.square
         box = ((width - side) / 2, (height - side) / 2, (width + side) / 2, (height + side) / 2)
-        resized = picture.resize(
-            (self.size, self.size), Image.Resampling[self.filter.upper()], box=box
-        )
-        return np.asarray(resized)
+        resampling = Image.Resampling[self.filter.upper()]
+        return np.asarray(picture.resize((self.size, self.size), resampling, box=box))
 
-    def numbers(self, pixels: Pixels) -> Floats:
-        """What the network takes: (3, s, s)."""
+    def normalize(self, pixels: Pixels) -> Floats:
+        """Return the input of the network: (3, s, s)."""
         colours = pixels[:, :, ::-1] if self.channels == "BGR" else pixels
         planes = np.ascontiguousarray(colours.transpose(2, 0, 1)).astype(np.float32)
         planes -= np.array(self.mean, dtype=np.float32)[:, np.newaxis, np.newaxis]
         planes *= 1.0 / np.array(self.scale, dtype=np.float32)[:, np.newaxis, np.newaxis]
         return planes
 
-    def description(self) -> dict[str, Any]:
-        return {**asdict(self), "revision": REVISION}
-
     @classmethod
-    def described(cls, description: object, name: str) -> Preprocessing:
-        """From what a user wrote, such as {"size": 224, "mean": [127, 127, 127], "scale": [128, 128, 128]}."""
-        wanted = [field.name for field in fields(cls)]
-        if not isinstance(description, dict) or not {"size", "mean", "scale"} <= set(
-            description
-        ) <= set(wanted):
-            raise WeightsError(
-                f"{name} must describe {', '.join(wanted[:3])} and may describe {', '.join(wanted[3:])}."
-            )
+    def from_description(cls, description: object, name: Subject) -> Preprocessing:
+        """Check {"size": 224, "mean": [127, 127, 127], "scale": [128, 128, 128]} of a user."""
+        keys = [field.name for field in fields(cls)]
+        given = set(description) if isinstance(description, dict) else set()
+        if not isinstance(description, dict) or not set(keys[:3]) <= given <= set(keys):
+            needed, optional = ", ".join(keys[:3]), ", ".join(keys[3:])
+            raise WeightsError(name, f"must describe {needed} and may describe {optional}")
         try:
-            given = {
-                **description,
-                "mean": _triple(description["mean"]),
-                "scale": _triple(description["scale"]),
-            }
-            made = cls(**given)
-            numbers = (made.size, made.square, *made.scale)
-            reasonable = all(_is_number(number) for number in numbers) and isinstance(
-                made.size, int
-            )
-            if not reasonable or not (
-                8 <= made.size <= 2048 and 0.05 <= made.square <= 1.0 and min(made.scale) > 1e-6
-            ):
-                raise ValueError
-            if made.channels not in ("RGB", "BGR") or made.filter not in get_args(Filter):
-                raise ValueError
+            triples = {key: _as_triple(description[key]) for key in ("mean", "scale")}
+            preprocessing = cls(**{**description, **triples})
+            preprocessing._check()
         except (TypeError, ValueError, OverflowError):
             raise WeightsError(
-                f"{name} makes no sense: size is in pixels, mean and scale three numbers each (colours are 0 to 255), "
-                f"channels RGB or BGR, square a share, filter one of {', '.join(get_args(Filter))}."
+                name,
+                "makes no sense",
+                "size is in pixels, mean and scale three numbers each (colours are 0 to 255), "
+                "channels RGB or BGR, square a share, "
+                f"filter one of {', '.join(get_args(Filter))}",
             ) from None
-        return made
+        return preprocessing
+
+    def _check(self) -> None:
+        """Raise a ValueError if a value is of the wrong type or out of range."""
+        valid = [
+            isinstance(self.size, int) and _is_number(self.size) and 8 <= self.size <= 2048,
+            _is_number(self.square) and 0.05 <= self.square <= 1.0,
+            min(self.scale) > 1e-6,
+            self.channels in ("RGB", "BGR"),
+            self.filter in get_args(Filter),
+        ]
+        if not all(valid):
+            raise ValueError
 
 
-def _triple(values: Any) -> Triple:
+def _as_triple(values: Any) -> Triple:
     if not isinstance(values, list | tuple) or not all(map(_is_number, values)):
         raise ValueError
     red, green, blue = (float(value) for value in values)

@@ -13,7 +13,7 @@ from PIL import Image
 
 from cbcl.errors import DataError
 from cbcl.vision.weights.numpy_archive import Array, NumpyUnpickler, read_members
-from cbcl.vision.weights.safe_pickle import Refused, naming, next_pickle
+from cbcl.vision.weights.safe_pickle import FileFormatError, convert_errors, read_pickle_bytes
 
 
 class ArchiveFiles(NamedTuple):
@@ -47,10 +47,10 @@ def find_cifar(cifar: Cifar, folder: Path) -> list[ArchiveFiles] | None:
     archive = folder / cifar.archive
     if not archive.is_file():
         return None
-    with naming(archive, "get it again"):
+    with convert_errors(archive, "get it again"):
         members = read_members(archive, rf"{cifar.folder}/({'|'.join(map(re.escape, parts))})")
         if lacking := [part for part in parts if f"{cifar.folder}/{part}" not in members]:
-            raise Refused(f"lacks {cifar.folder}/{lacking[0]}")
+            raise FileFormatError(f"lacks {cifar.folder}/{lacking[0]}")
     return _unpickled(cifar, archive, lambda part: members.pop(f"{cifar.folder}/{part}"))
 
 
@@ -93,12 +93,12 @@ def _are_pictures(labels: Any, pixels: Any, classes: int) -> bool:
 
 
 def _read_pickle(data: bytes, name: str) -> dict[str, Any]:
-    with naming(name, "get the original file again"):
+    with convert_errors(name, "get the original file again"):
         found = Python2Unpickler(
-            io.BytesIO(next_pickle(io.BytesIO(data))), encoding="latin1"
+            io.BytesIO(read_pickle_bytes(io.BytesIO(data))), encoding="latin1"
         ).load()
         if not isinstance(found, dict):
-            raise Refused("is no batch of pictures")
+            raise FileFormatError("is no batch of pictures")
         return {
             str(_text(key)): [*map(_text, item)] if type(item) is list else item
             for key, item in found.items()

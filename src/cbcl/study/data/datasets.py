@@ -19,9 +19,10 @@ import numpy as np
 from cbcl.errors import DataError, PictureError, WeightsError
 from cbcl.machine import cores
 from cbcl.study.data.cifar import ArchiveFiles, Cifar, find_cifar, ppm
-from cbcl.vision.decoding import find_labelled, read
 from cbcl.vision.decoding import load as load_picture
+from cbcl.vision.decoding import read
 from cbcl.vision.extraction import Progress
+from cbcl.vision.finding import find_labelled
 
 DIGITS = "digits"
 DIGITS_HEADER = b"P5 8 8 16\n"  # of a PGM file: 8 x 8 values from 0 to 16

@@ -1,31 +1,22 @@
-"""The archives of data sets, from where their makers put them: fetched once, checked, unpacked.
-
-A fetch that was interrupted goes on; an archive got by other means is taken as if it had been fetched.
-"""
+"""The archives of data sets: downloaded from their publishers once, checked, unpacked."""
 
 from __future__ import annotations
 
 import shutil
 import tarfile
 import tempfile
-import urllib.request
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from hashlib import file_digest, md5
-from http import HTTPStatus
-from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import IO, NamedTuple
-from urllib.error import HTTPError
 
+from cbcl import downloads
+from cbcl.downloads import RemoteFile, partial
 from cbcl.errors import DataError, first_line
 from cbcl.study.data.datasets import CIFAR10, CIFAR100
 from cbcl.vision.extraction import Progress
-
-PIECE = 1 << 20  # bytes at a time
-SECONDS = 60.0  # of silence, after which a server is given up
 
 
 class Archive(NamedTuple):
@@ -100,18 +91,14 @@ def download(
         return place
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        part = _part(path)
-        there = next((one.stat().st_size for one in (path, part) if one.exists()), 0)
+        files = path, partial(path)
+        there = next((file.stat().st_size for file in files if file.exists()), 0)
         if (room := free(folder)) < (needed := archive.size - there + archive.unpacked):
             raise DataError(
                 f"{folder} has {_mb(room)} free, but {name} needs {_mb(needed)}: make room."
             )
-        if path.exists():
-            _check(path, archive, "Delete it, or get it again.")
-        else:
-            _fetch(archive, part, progress)
-            _check(part, archive, "Fetch it again.", delete=True)
-            part.replace(path)
+        remote = RemoteFile(archive.urls, "md5", archive.md5, archive.size)
+        downloads.download(remote, path, DataError, progress)
         _unpack(path, archive, place)
     except OSError as error:
         raise DataError(
@@ -120,81 +107,8 @@ def download(
     return place
 
 
-def _part(path: Path) -> Path:
-    return path.with_name(f"{path.name}.part")
-
-
 def _mb(size: int) -> str:
     return f"{size / 1e6:,.0f} MB"
-
-
-def _fetch(archive: Archive, part: Path, progress: Progress | None) -> None:
-    """The rest of a file, or all of it, from the first address that answers."""
-    problems = []
-    for url in archive.urls if _size(part) != archive.size else ():
-        try:
-            request = urllib.request.Request(
-                url, headers={"Range": f"bytes={_size(part)}-"} if _size(part) else {}
-            )
-            answer = urllib.request.urlopen(request, timeout=SECONDS)
-        except (OSError, HTTPException) as error:
-            if isinstance(error, HTTPError):
-                error.close()
-                if (
-                    error.code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
-                ):  # what was fetched is of another file
-                    part.unlink()
-            problems.append(f"{url}: {first_line(error)}")
-            continue
-        with answer:
-            _receive(answer, archive, part, progress)
-        return
-    if problems:
-        raise DataError(
-            f"{archive.file} cannot be fetched: {'; '.join(problems)}. Try again, or get {archive.file} from "
-            f"{archive.urls[0]} by other means and put it into {part.parent}."
-        )
-
-
-def _receive(answer: HTTPResponse, archive: Archive, part: Path, progress: Progress | None) -> None:
-    start = _size(part) if answer.status == HTTPStatus.PARTIAL_CONTENT else 0
-    length = answer.headers.get("Content-Length")
-    if length is not None and start + int(length) != archive.size:
-        part.unlink(missing_ok=True)
-        raise DataError(
-            f"{answer.url} gives {start + int(length)} bytes, but {archive.file} has {archive.size}: try again later."
-        )
-    with part.open("ab" if start else "wb") as file:
-        while piece := _piece(answer):
-            file.write(piece)
-            if progress is not None:
-                progress(file.tell(), archive.size)
-    if (done := _size(part)) < archive.size:
-        raise DataError(
-            f"{answer.url} broke off after {_mb(done)}: the same command goes on from there."
-        )
-
-
-def _piece(answer: HTTPResponse) -> bytes:
-    try:
-        return answer.read(PIECE)
-    except (OSError, HTTPException):  # the file is too short then
-        return b""
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
-
-
-def _check(path: Path, archive: Archive, way_out: str, *, delete: bool = False) -> None:
-    with path.open("rb") as file:
-        digest = file_digest(file, lambda: md5(usedforsecurity=False)).hexdigest()
-    if digest != archive.md5:
-        if delete:
-            path.unlink()
-        raise DataError(
-            f"{path} is not the file wanted: its MD5 is {digest}, not {archive.md5}. {way_out}"
-        )
 
 
 def _unpack(path: Path, archive: Archive, place: Path) -> None:

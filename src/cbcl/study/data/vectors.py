@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbcl.errors import DataError, PictureError
-from cbcl.files import write_whole
+from cbcl.files import write_atomically
 from cbcl.folders import cache_folder
 from cbcl.machine import description, one_thread
 from cbcl.study.data.datasets import (
@@ -34,11 +34,9 @@ from cbcl.study.data.datasets import (
     fingerprint,
     load,
 )
-from cbcl.vision.backbones import load_backbone, visual_words
+from cbcl.vision.backbones import load_backbone
 from cbcl.vision.backbones.base import Backbone, Fittable
-from cbcl.vision.backbones.catalogue import RECIPES, is_there
-from cbcl.vision.backbones.network import Network
-from cbcl.vision.backbones.visual_words import VisualWords
+from cbcl.vision.backbones.catalogue import CATALOGUE, is_available
 from cbcl.vision.decoding import Floats
 from cbcl.vision.decoding import load as load_picture
 from cbcl.vision.extraction import Progress, extract
@@ -132,8 +130,8 @@ def _is_stale(kept: Features, backbone: str | Backbone | Fittable) -> bool:
     """Whether the backbone is here, without anything being fetched or fitted, and is another by now."""
     if isinstance(backbone, str):
         here = (
-            is_there(backbone)
-            if backbone in RECIPES
+            is_available(backbone)
+            if backbone in CATALOGUE
             else _is_file(backbone) and Path(backbone).is_file()
         )
         if not here:
@@ -183,7 +181,7 @@ def _make(
         listed = json.dumps(
             {"labels": [picture.label for picture in data.pictures], "test": split}
         ).encode()
-        write_whole(place / "labels.json", listed)
+        write_atomically(place / "labels.json", listed)
         about = {
             **_described(data, backbone),
             "fitted_to": fitted_to,
@@ -192,7 +190,7 @@ def _make(
             "labels": sha256(listed).hexdigest(),
             "seconds": round(perf_counter() - begun, 1),  # of the last go, where there were several
         }
-        write_whole(place / "about.json", json.dumps(about, indent=1).encode())
+        write_atomically(place / "about.json", json.dumps(about, indent=1).encode())
         _remove_cache(place)
     except OSError as error:
         raise DataError(
@@ -201,11 +199,6 @@ def _make(
 
 
 def _described(data: DataSet, backbone: Backbone) -> dict[str, Any]:
-    preprocessing: dict[str, Any] = {}
-    if isinstance(backbone, Network):
-        preprocessing = backbone.preprocessing.description()
-    elif isinstance(backbone, VisualWords):
-        preprocessing = visual_words.description()
     return {
         "data": data.name,
         "pictures": len(data.pictures),
@@ -213,7 +206,7 @@ def _described(data: DataSet, backbone: Backbone) -> dict[str, Any]:
         "fingerprint": fingerprint(data.pictures),
         "backbone": Path(backbone.name).name if _is_file(backbone.name) else backbone.name,
         "weights": backbone.fingerprint,
-        "preprocessing": preprocessing,
+        "preprocessing": backbone.description,
         "machine": description(),
         "versions": _versions("cbcl", "numpy", "pillow", "onnxruntime"),
     }

@@ -9,7 +9,7 @@ import numpy as np
 
 from cbcl.study.report.paper import LIMITED, NETWORKS, RADII, STATISTICS, TUNED, Claim, Measure
 from cbcl.study.report.scores import Record, accuracies, average, drop, last, omega
-from cbcl.vision.backbones.catalogue import RECIPES
+from cbcl.vision.backbones.catalogue import CATALOGUE
 
 # What the paper leaves open about a learner of ours.
 UNSAID = {
@@ -76,7 +76,7 @@ def _candidates(claim: Claim, backbone: str) -> Iterator[str]:
     if claim.suspect:
         yield claim.suspect
     if claim.measure == "megabytes":
-        numbers = f", {RECIPES[backbone].dimension} a centroid" if backbone in RECIPES else ""
+        numbers = f", {CATALOGUE[backbone].dimension} a centroid" if backbone in CATALOGUE else ""
         yield f"here it is a file of all that is needed, in float32 numbers{numbers}"
         return
     if (here := NETWORKS[backbone]) != (there := NETWORKS[str(setting.backbone)]):

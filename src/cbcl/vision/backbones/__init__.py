@@ -1,4 +1,4 @@
-"""Backbones by name, by file or by function."""
+"""Backbones by name, file or function."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from PIL import Image
 
 from cbcl.errors import WeightsError
-from cbcl.vision.backbones.base import IDENTITY, Backbone, Fittable, Function
-from cbcl.vision.backbones.catalogue import RECIPES, is_there, network
+from cbcl.vision.backbones.base import IDENTITY, Backbone, Fittable, Function, subject_of
+from cbcl.vision.backbones.catalogue import CATALOGUE, is_available, load_network
 from cbcl.vision.backbones.network import read_network
 from cbcl.vision.backbones.visual_words import UnfittedWords, VisualWords
 
@@ -31,15 +31,18 @@ def load_backbone(
     name: str | None = None,
     at_least: int | None = None,
 ) -> Backbone | Fittable:
-    """What turns pictures, or anything else, into vectors.
+    """Load what turns pictures, or anything else, into vectors.
 
-    `source` is a name (`cbcl backbones list` tells them; "timm/NAME" with the extra `torch`), an ONNX file with a
-    description of its preprocessing beside it (docs/backbones.md), or a function of your own that gives one vector for
-    each of the things it is given. Such a function needs a `name`, which stands for it in the memory; with `at_least`,
-    it is given pictures (PIL, RGB, upright) of no fewer pixels a side, else whatever you learn: text, sound, anything.
+    `source` is a name (`cbcl backbones list` prints them; "timm/NAME" needs the extra `torch`), an
+    ONNX file with a description of its preprocessing beside it (docs/backbones.md), or a function
+    of your own that returns one vector for each of the things it is given. A function needs a
+    `name`, which identifies it in the memory. With `at_least`, it is given pictures (PIL, RGB,
+    upright) of no fewer pixels a side, else whatever you learn: text, sound, anything.
 
-    >>> load_backbone(lambda words: [[len(word), word.count("e")] for word in words], name="letters").vectors(["tree"])
-    array([[4., 2.]], dtype=float32)
+    >>> letters = load_backbone(lambda words: [[len(word)] for word in words], name="letters")
+    >>> letters.vectors(["tree", "forest"])
+    array([[4.],
+           [6.]], dtype=float32)
     """
     if isinstance(source, str | os.PathLike):
         return _by_name(os.fspath(source))
@@ -49,21 +52,21 @@ def load_backbone(
         raise ValueError(f"{source!r} is no backbone: give a name, an ONNX file or a function.")
     if not name:
         raise ValueError(
-            "a function needs a name, which stands for it in the memory: name='my-encoder-1'."
+            "a function needs a name, which identifies it in the memory: name='my-encoder-1'."
         )
     return Function(source, name, at_least)
 
 
 def restore(name: str, state: bytes) -> Backbone:
-    """The backbone that a memory was learned through."""
+    """Load the backbone that a memory was learned through."""
     if name == UnfittedWords.name:
         return VisualWords.from_state(state)
     return cast("Backbone", _by_name(name))  # none of the others is to be fitted
 
 
 def _by_name(name: str) -> Backbone | Fittable:
-    if name in RECIPES:
-        return network(name)
+    if name in CATALOGUE:
+        return load_network(name)
     if name == IDENTITY.name:
         return IDENTITY
     if name == UnfittedWords.name:
@@ -74,45 +77,38 @@ def _by_name(name: str) -> Backbone | Fittable:
         return load_timm(name)
     if name.endswith(".onnx"):
         return read_network(Path(name), name)
-    known = [*RECIPES, UnfittedWords.name, IDENTITY.name]
-    raise WeightsError(
-        f"there is no backbone {name!r}: there are {', '.join(known)}, timm/NAME, and any file .onnx."
-    )
+    names = ", ".join([*CATALOGUE, UnfittedWords.name, IDENTITY.name])
+    advice = f"there are {names}, timm/NAME, and any file .onnx"
+    raise WeightsError(f"backbone {name!r}", "is unknown", advice)
 
 
-def described() -> list[tuple[str, str, str, str]]:
-    """The backbones known by name: name, numbers in a vector, whether it is here, where its weights come from."""
-    rows = [
-        (name, str(recipe.dimension), "yes" if is_there(name) else "no", recipe.weights)
-        for name, recipe in RECIPES.items()
+def list_backbones() -> list[tuple[str, str, str, str]]:
+    """Return name, numbers in a vector, availability and source of weights of each backbone."""
+    networks = [
+        (name, str(entry.dimension), "yes" if is_available(name) else "no", entry.weights)
+        for name, entry in CATALOGUE.items()
     ]
-    words = (
-        UnfittedWords.name,
-        str(UnfittedWords().words),
-        "yes",
-        "made from the first pictures learned",
-    )
+    words = UnfittedWords()
     return [
-        *rows,
-        words,
+        *networks,
+        (words.name, str(words.words), "yes", "made from the first pictures learned"),
         (IDENTITY.name, "any", "yes", "none: for vectors"),
         ("timm/NAME", "any", "", "downloaded by timm"),
     ]
 
 
-def tried(name: str) -> tuple[str, str, str, str]:
-    """Run a backbone on a made-up picture: name, numbers in a vector, fingerprint, pictures a second."""
+def try_out(name: str) -> tuple[str, str, str, str]:
+    """Run a backbone on noise: name, numbers in a vector, fingerprint, pictures a second."""
     backbone = load_backbone(name)
     rng = np.random.default_rng(0)
     picture = Image.fromarray(rng.integers(0, 256, (480, 640, 3), dtype=np.uint8))
     ready = backbone.fit([picture]) if isinstance(backbone, Fittable) else backbone
     if ready.at_least is None:
-        raise WeightsError(f"{name} takes no pictures.")
+        raise WeightsError(subject_of(name), "takes no pictures")
     first = ready.vectors([picture])
-    begun = perf_counter()
+    start = perf_counter()
     again = [ready.vectors([picture]), ready.vectors([picture])]
     if not all((vectors == first).all() for vectors in again):
-        raise WeightsError(
-            f"{name} gives another vector for the same picture: it cannot be relied on."
-        )
-    return name, str(first.shape[1]), ready.fingerprint, f"{2 / (perf_counter() - begun):.0f}"
+        problem = "gives another vector for the same picture, so it cannot be relied on"
+        raise WeightsError(subject_of(name), problem)
+    return name, str(first.shape[1]), ready.fingerprint, f"{2 / (perf_counter() - start):.0f}"

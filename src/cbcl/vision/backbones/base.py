@@ -1,4 +1,4 @@
-"""What a backbone is: something that turns pictures, or anything else, into vectors, always the same way."""
+"""The interface of backbones, which turn pictures, or anything else, into vectors."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 from PIL import Image
 
-from cbcl.errors import PictureError
+from cbcl.errors import PictureError, Subject
 from cbcl.vision.decoding import Floats
 
 
@@ -24,31 +25,35 @@ class Backbone(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """32 hexadecimal digits, made from the weights and everything done to a picture before them."""
+        """32 hexadecimal digits of the weights and of all that is done to a picture before them."""
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """Preprocessing, for records; JSON. Empty: unknown, or none."""
 
     @property
     def at_least(self) -> int | None:
-        """Pixels a side that it needs of a picture; None: it takes things as they are, pictures or not."""
+        """Pixels a side that it needs of a picture; None: it takes things as they are."""
 
     @property
     def batch(self) -> int:
-        """How many it is best given at a time."""
+        """Best number of pictures at a time."""
 
     @property
     def threads(self) -> bool:
-        """Whether several threads may ask it at once."""
+        """True if several threads may call it at once."""
 
     @property
     def state(self) -> bytes:
-        """What it was fitted to: kept in the memory, since nothing else has it."""
+        """What it was fitted to, kept in the memory."""
 
     def vectors(self, things: Sequence[Any]) -> Floats:
-        """One row a thing."""
+        """Return one row a thing."""
 
 
 @runtime_checkable
 class Fittable(Protocol):
-    """What becomes a backbone by looking at pictures: the first that are learned."""
+    """A backbone to be fitted to the first pictures that are learned."""
 
     @property
     def name(self) -> str: ...
@@ -60,28 +65,31 @@ class Fittable(Protocol):
 
 
 def fingerprint(*parts: bytes | str | dict[str, Any]) -> str:
-    """32 hexadecimal digits that differ when a part does.
+    """Return 32 hexadecimal digits that differ when a part does.
 
     >>> fingerprint("efficientnet-lite0", {"size": 224})
     '468436fd51876a5fec4973a6d241b72b'
     """
-    whole = sha256()
+    digest = sha256()
     for part in parts:
         text = json.dumps(part, sort_keys=True) if isinstance(part, dict) else part
         data = text.encode() if isinstance(text, str) else text
-        whole.update(sha256(data).digest())
-    return whole.hexdigest()[:32]
+        digest.update(sha256(data).digest())
+    return digest.hexdigest()[:32]
+
+
+def subject_of(name: str) -> Subject:
+    """Return a backbone's name as the subject of an error: a path where it is a file."""
+    return Path(name) if name.endswith(".onnx") else name
 
 
 @dataclass(frozen=True)
 class Function:
-    """A function of the user's, from a list of anything to vectors. Its name stands for what it does."""
+    """A function of the user's from a list of anything to vectors, identified by its name."""
 
     function: Callable[[Sequence[Any]], ArrayLike]
     name: str
-    at_least: int | None = (
-        None  # to be given pictures of that many pixels a side, rather than things
-    )
+    at_least: int | None = None  # pixels a side of the pictures it takes; None: any things
 
     batch: ClassVar[int] = 32
     threads: ClassVar[bool] = False
@@ -91,25 +99,28 @@ class Function:
     def fingerprint(self) -> str:
         return fingerprint("function", self.name)
 
+    @property
+    def description(self) -> dict[str, Any]:
+        return {}
+
     def vectors(self, things: Sequence[Any]) -> Floats:
-        with np.errstate(
-            over="ignore"
-        ):  # what is too large for float32 is infinite, which learning refuses
+        # Numbers too large for float32 become infinite, which learning refuses.
+        with np.errstate(over="ignore"):
             vectors = np.asarray(self.function(things), dtype=np.float32)
         if vectors.ndim != 2 or len(vectors) != len(things):
             raise ValueError(
-                f"{self.name} must give one vector for each of {len(things)} things, but gave shape {vectors.shape}."
+                f"{self.name} must give one vector for each of {len(things)} things, "
+                f"but gave shape {vectors.shape}."
             )
         return vectors
 
 
-def _as_they_are(things: Sequence[Any]) -> Any:
+def _as_vectors(things: Sequence[Any]) -> Any:
     try:
         return np.asarray(things, dtype=np.float64)
     except (TypeError, ValueError):
-        raise PictureError(
-            "identity takes vectors, all of one length, and these are something else."
-        ) from None
+        problem = "takes vectors, all of one length, and these are something else"
+        raise PictureError("identity", problem) from None
 
 
-IDENTITY = Function(_as_they_are, "identity")
+IDENTITY = Function(_as_vectors, "identity")

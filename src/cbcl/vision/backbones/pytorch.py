@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from PIL import Image
 
-from cbcl.errors import WeightsError, first_line
+from cbcl.errors import WeightsError, first_line, reason
 from cbcl.vision.backbones.base import fingerprint
 from cbcl.vision.decoding import Floats
 from cbcl.vision.preprocessing import Preprocessing
@@ -23,7 +23,7 @@ from cbcl.vision.preprocessing import Preprocessing
 if TYPE_CHECKING:
     from torch.nn import Module
 
-PREFIX = "timm/"
+TIMM_PREFIX = "timm/"
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +42,13 @@ class TorchNetwork:
 
     @cached_property
     def fingerprint(self) -> str:
-        # The same weights in another design, say with another activation, are another network.
-        design, _, _ = self.name.partition(".")
-        return fingerprint(design, self.weights, self.preprocessing.description())
+        # The same weights with another activation, say, are another network.
+        architecture, _, _ = self.name.partition(".")
+        return fingerprint(architecture, self.weights, self.description)
+
+    @property
+    def description(self) -> dict[str, Any]:
+        return self.preprocessing.description
 
     @property
     def at_least(self) -> int:
@@ -53,27 +57,27 @@ class TorchNetwork:
     def vectors(self, things: Sequence[Image.Image]) -> Floats:
         import torch
 
-        numbers = np.stack(
-            [self.preprocessing.numbers(self.preprocessing.pixels(picture)) for picture in things]
-        )
+        how = self.preprocessing
+        pictures = np.stack([how.normalize(how.crop(picture)) for picture in things])
         try:
-            # Without TF32, which is PyTorch's default for convolutions on a GPU: vectors must be a processor's, too.
+            # Without TF32, PyTorch's default for convolutions on a GPU, vectors are a processor's.
             with torch.inference_mode(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
-                features = self.module(torch.from_numpy(numbers).to(self.device))
+                features = self.module(torch.from_numpy(pictures).to(self.device))
         except RuntimeError as error:
-            raise WeightsError(
-                f"{self.name} failed on pictures of {numbers.shape}: {first_line(error)}."
-            ) from error
+            problem = f"failed on pictures of {pictures.shape}: {first_line(error)}"
+            raise WeightsError(self.name, problem) from error
         vectors: Floats = features.cpu().numpy()
         if vectors.ndim != 2 or len(vectors) != len(things):
-            raise WeightsError(
-                f"{self.name} gives {vectors.shape} for {len(things)} pictures, not one vector each."
-            )
+            problem = f"gives {vectors.shape} for {len(things)} pictures, not one vector each"
+            raise WeightsError(self.name, problem)
         return vectors
 
 
 def from_module(name: str, module: Module, preprocessing: Preprocessing) -> TorchNetwork:
-    """A module that takes (b, 3, s, s) and gives (b, d). It is taken over: set to evaluation, float32, and moved."""
+    """Make a backbone of a module from (b, 3, s, s) to (b, d).
+
+    The module itself is set to evaluation mode and float32, and moved to the GPU if there is one.
+    """
     import torch
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -83,75 +87,64 @@ def from_module(name: str, module: Module, preprocessing: Preprocessing) -> Torc
 
 
 def load_timm(name: str) -> TorchNetwork:
-    """A pretrained model of timm, such as `timm/resnet18.a1_in1k`; timm downloads its weights when first asked.
+    """Load a pretrained model of timm, such as `timm/resnet18.a1_in1k`; timm downloads its weights.
 
-    Pictures are cropped to their central square, also for the models that timm gives whole pictures, squashed.
+    Pictures are cropped to their central square, also for models whose pictures timm squashes.
     """
-    model = name.removeprefix(PREFIX)
+    model = name.removeprefix(TIMM_PREFIX)
+    name = TIMM_PREFIX + model
     try:
         import timm
         from timm.data import resolve_model_data_config
-    except (
-        ImportError,
-        OSError,
-        RuntimeError,
-    ) as error:  # the last two: PyTorch and torchvision of different makes
-        raise WeightsError(
-            f'{PREFIX}{model} needs PyTorch and timm: pip install "cbcl[torch]" ({first_line(error)}).'
-        ) from error
-    if not timm.is_model_pretrained(model):  # asked for one of these, timm may give random weights
-        known = [*timm.list_models(pretrained=True), *timm.list_models()]
-        close = get_close_matches(
-            model, filter(timm.is_model_pretrained, dict.fromkeys(known)), n=5
-        )
-        hint = (
-            f"the closest names are {', '.join(close)}"
-            if close
-            else "timm.list_models(pretrained=True) lists all"
-        )
-        raise WeightsError(f"timm has no pretrained model {model}: {hint}.")
+    # The last two: PyTorch and torchvision of different builds.
+    except (ImportError, OSError, RuntimeError) as error:
+        advice = f'pip install "cbcl[torch]" ({first_line(error)})'
+        raise WeightsError(name, "needs PyTorch and timm", advice) from error
+    if not timm.is_model_pretrained(model):  # of others, timm may return random weights
+        raise WeightsError("timm", f"has no pretrained model {model}", _suggest(model, timm))
     try:
         module = timm.create_model(model, pretrained=True, num_classes=0)
-    except (
-        Exception
-    ) as error:  # of timm, the hub or the network: they have no common class but this
-        raise WeightsError(
-            f"timm could not load {model}, whose weights it downloads when first asked: {first_line(error)}."
-        ) from error
-    name = PREFIX + model
+    except Exception as error:  # of timm, the hub or the network, without a common class
+        problem = f"could not load {model}, whose weights it downloads when first asked"
+        raise WeightsError("timm", problem, reason(error)) from error
     return from_module(name, module, preprocessing_of(resolve_model_data_config(module), name))
 
 
+def _suggest(model: str, timm: Any) -> str:
+    names = dict.fromkeys([*timm.list_models(pretrained=True), *timm.list_models()])
+    close = get_close_matches(model, filter(timm.is_model_pretrained, names), n=5)
+    if close:
+        return f"the closest names are {', '.join(close)}"
+    return "timm.list_models(pretrained=True) lists all"
+
+
 def preprocessing_of(config: Mapping[str, Any], name: str) -> Preprocessing:
-    """What timm says of a model's pictures, in our terms.
+    """Convert timm's configuration of a model's pictures.
 
     >>> colours = {"mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5)}
-    >>> config = {"input_size": (3, 224, 224), "crop_pct": 0.9, "interpolation": "bicubic", **colours}
-    >>> preprocessing_of(config, "net").square
+    >>> how = {"input_size": (3, 224, 224), "crop_pct": 0.9, "interpolation": "bicubic", **colours}
+    >>> preprocessing_of(how, "net").square
     0.9
     """
     colours, height, width = config["input_size"]
     if colours != 3 or height != width:
-        raise WeightsError(
-            f"{name} takes pictures of {colours} x {height} x {width}, not colours in a square."
-        )
-    return Preprocessing.described(
-        {
-            "size": height,
-            "mean": [255 * value for value in config["mean"]],
-            "scale": [255 * value for value in config["std"]],
-            "square": config["crop_pct"],
-            "filter": config["interpolation"],
-        },
-        f"timm's description of {name}",
-    )
+        problem = f"takes pictures of {colours} x {height} x {width}, not colours in a square"
+        raise WeightsError(name, problem)
+    description = {
+        "size": height,
+        "mean": [255 * value for value in config["mean"]],
+        "scale": [255 * value for value in config["std"]],
+        "square": config["crop_pct"],
+        "filter": config["interpolation"],
+    }
+    return Preprocessing.from_description(description, f"timm's description of {name}")
 
 
 def _digest(tensors: Mapping[str, Any]) -> str:
-    """Of all names, types, shapes and numbers."""
-    whole = sha256()
+    """Return the SHA-256 of all names, types, shapes and numbers."""
+    digest = sha256()
     for name, tensor in sorted(tensors.items()):
         values = tensor.detach().cpu().numpy()
-        whole.update(f"{name} {values.dtype.str} {values.shape}\n".encode())
-        whole.update(values.tobytes())
-    return whole.hexdigest()
+        digest.update(f"{name} {values.dtype.str} {values.shape}\n".encode())
+        digest.update(values.tobytes())
+    return digest.hexdigest()

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 from numpy.typing import NDArray
 
-from cbcl.vision.onnx_graph import Filters, Graph, Maps, Weights, fold
+from cbcl.vision.onnx_graph import FeatureMaps, Filters, NetworkGraph, Weights, fold
 
-EPS = 1e-5  # of the batch norms
+BATCH_NORM_EPSILON = 1e-5
 
 
 class BlockPosition(NamedTuple):
-    """Where a convolution is: part 0, 1, ... of a block, or its shortcut. The stem is stage 0."""
+    """The place of a convolution: part 0, 1, ... or shortcut of a block; the stem is stage 0."""
 
     stage: int
     block: int = 0
@@ -24,31 +24,29 @@ class BlockPosition(NamedTuple):
     is_shortcut: bool = False
 
 
-class Design(NamedTuple):
-    """What tells one residual network from another."""
+class Architecture(NamedTuple):
+    """The parameters of a residual network."""
 
     name: str
     blocks: tuple[int, int, int, int]  # in each stage
-    kernels: tuple[
-        int, ...
-    ]  # of a block's convolutions; three make a bottleneck, whose last is four times as wide
-    strided: int  # which of them has the stride
+    # Of a block's convolutions; three make a bottleneck, whose last is four times as wide.
+    kernels: tuple[int, ...]
+    strided: int  # the number of the convolution with the stride
 
 
-Layer: TypeAlias = Callable[
-    [BlockPosition, tuple[int, int, int, int]], Filters
-]  # the weights of that shape at that place
+# The weights of a shape at a place.
+Layer: TypeAlias = Callable[[BlockPosition, tuple[int, int, int, int]], Filters]
 
-DESIGNS = {
-    18: Design("ResNet-18", (2, 2, 2, 2), (3, 3), strided=0),
-    34: Design("ResNet-34", (3, 4, 6, 3), (3, 3), strided=0),
-    50: Design("ResNet-50", (3, 4, 6, 3), (1, 3, 1), strided=1),
+ARCHITECTURES = {
+    18: Architecture("ResNet-18", (2, 2, 2, 2), (3, 3), strided=0),
+    34: Architecture("ResNet-34", (3, 4, 6, 3), (3, 3), strided=0),
+    50: Architecture("ResNet-50", (3, 4, 6, 3), (1, 3, 1), strided=1),
 }
 
 
 def build(tensors: Mapping[str, NDArray[Any]], depth: int, *, size: int = 224) -> bytes:
-    """The ONNX model of torchvision's ResNet of depth 18, 34 (512 features) or 50 (2048), without its classifier."""
-    weights = Weights(tensors, f"torchvision's {DESIGNS[depth].name}")
+    """Return the ONNX model of torchvision's ResNet of depth 18, 34 (512 features) or 50 (2048)."""
+    weights = Weights(tensors, f"torchvision's {ARCHITECTURES[depth].name}")
 
     def layer(place: BlockPosition, shape: tuple[int, int, int, int]) -> Filters:
         prefix = f"layer{place.stage}.{place.block}." if place.stage else ""
@@ -56,46 +54,43 @@ def build(tensors: Mapping[str, NDArray[Any]], depth: int, *, size: int = 224) -
         if place.is_shortcut:
             conv, norm = "downsample.0", "downsample.1"
         weight = weights.take(f"{prefix}{conv}.weight", *shape)
-        return fold(weight, weights.take_torch_norm(f"{prefix}{norm}", shape[0]), EPS)
+        return fold(weight, weights.take_norm(f"{prefix}{norm}", shape[0]), BATCH_NORM_EPSILON)
 
-    model = residual(DESIGNS[depth], layer, size)
-    weights.nothing_left("fc.", ".num_batches_tracked")
+    model = build_residual(ARCHITECTURES[depth], layer, size)
+    weights.check_all_taken("fc.", ".num_batches_tracked")
     return model
 
 
-def residual(design: Design, layer: Layer, size: int) -> bytes:
-    """The ONNX model of a residual network; the vectors are the means of its last maps."""
-    graph = Graph(design.name, size)
-    x = graph.relu(
-        graph.conv(graph.pictures, layer(BlockPosition(0), (64, 3, 7, 7)), stride=2, padding=(3, 3))
-    )
+def build_residual(architecture: Architecture, layer: Layer, size: int) -> bytes:
+    """Return the ONNX model of a residual network; its vectors are the means of its last maps."""
+    graph = NetworkGraph(architecture.name, size)
+    stem = layer(BlockPosition(0), (64, 3, 7, 7))
+    x = graph.relu(graph.conv(graph.pictures, stem, stride=2, padding=(3, 3)))
     x = graph.max_pool(x, 3, stride=2, padding=(1, 1))
-    for stage, repeats in enumerate(design.blocks, start=1):
+    for stage, repeats in enumerate(architecture.blocks, start=1):
         for block in range(repeats):
             stride = 2 if stage > 1 and block == 0 else 1
-            x = _block(graph, design, layer, x, BlockPosition(stage, block), stride)
+            x = _add_block(graph, architecture, layer, x, BlockPosition(stage, block), stride)
     return graph.finish(x)
 
 
-def _block(
-    graph: Graph, design: Design, layer: Layer, x: Maps, place: BlockPosition, stride: int
-) -> Maps:
+def _add_block(
+    graph: NetworkGraph,
+    architecture: Architecture,
+    layer: Layer,
+    x: FeatureMaps,
+    place: BlockPosition,
+    stride: int,
+) -> FeatureMaps:
     width = 32 << place.stage
     y = x
-    for part, kernel in enumerate(design.kernels):
+    for part, kernel in enumerate(architecture.kernels):
         out = 4 * width if part == 2 else width
         filters = layer(place._replace(part=part), (out, y.channels, kernel, kernel))
         y = graph.relu(y) if part else y
-        y = graph.conv(
-            y,
-            filters,
-            stride=stride if part == design.strided else 1,
-            padding=(kernel // 2, kernel // 2),
-        )
+        own_stride = stride if part == architecture.strided else 1
+        y = graph.conv(y, filters, stride=own_stride, padding=(kernel // 2, kernel // 2))
     if (x.channels, x.size) != (y.channels, y.size):
-        x = graph.conv(
-            x,
-            layer(place._replace(is_shortcut=True), (y.channels, x.channels, 1, 1)),
-            stride=stride,
-        )
+        shortcut = layer(place._replace(is_shortcut=True), (y.channels, x.channels, 1, 1))
+        x = graph.conv(x, shortcut, stride=stride)
     return graph.relu(graph.add(y, x))

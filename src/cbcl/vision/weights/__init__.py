@@ -1,1 +1,1 @@
-"""Files of pretrained weights, read without trusting them."""
+"""Readers for files of pretrained weights that trust none of their content."""

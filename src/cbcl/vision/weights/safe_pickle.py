@@ -1,6 +1,6 @@
-"""Pickles that others wrote, read without obeying them: a pickle may name any function of any module.
+"""Pickles of unknown origin, read without running them: a pickle may call any function.
 
-The readers know a dozen names, for which they have stand-ins of their own, and refuse every other.
+The readers resolve a dozen globals to stand-ins of their own, and refuse every other.
 """
 
 from __future__ import annotations
@@ -10,48 +10,43 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Protocol
 
-from cbcl.errors import WeightsError
+from cbcl.errors import Subject, WeightsError, first_line, reason
 
-MAX_STEPS = (
-    1_000_000  # of a pickle: each makes an object of a few dozen bytes, besides what it reads
-)
+MAX_OPCODES = 1_000_000  # of a pickle: each makes an object of a few dozen bytes
 
 
-class Refused(Exception):
-    """What is wrong with a file, in words that follow its name."""
+class FileFormatError(Exception):
+    """A file's content is invalid or unsafe. The text follows the file's name in a sentence."""
 
 
 @contextmanager
-def naming(source: object, way_out: str) -> Iterator[None]:
-    """Whatever goes wrong inside is a `WeightsError` that names the source and the way out."""
+def convert_errors(subject: Subject, advice: str) -> Iterator[None]:
+    """Raise every error inside as a `WeightsError` about the subject, with this advice."""
     try:
         yield
     except WeightsError:
         raise
-    except Refused as error:
-        raise WeightsError(f"{source} {error}: {way_out}.") from None
+    except FileFormatError as error:
+        raise WeightsError(subject, str(error), advice) from None
     except OSError as error:
-        raise WeightsError(
-            f"{source} cannot be read ({error.strerror or error}): {way_out}."
-        ) from error
+        raise WeightsError(subject, f"cannot be read ({reason(error)})", advice) from error
     except Exception as error:  # a hostile pickle can make the unpickler raise anything
-        raise WeightsError(
-            f"{source} is damaged or of another kind ({type(error).__name__}: {error}): {way_out}."
-        ) from error
+        problem = f"is damaged or of another kind ({type(error).__name__}: {first_line(error)})"
+        raise WeightsError(subject, problem, advice) from error
 
 
-def are_counts(numbers: object) -> bool:
-    return isinstance(numbers, tuple) and all(
-        type(number) is int and number >= 0 for number in numbers
-    )
+def are_non_negative_ints(values: object) -> bool:
+    return isinstance(values, tuple) and all(type(value) is int and value >= 0 for value in values)
 
 
-def known_name(known: Mapping[str, object], module: str, name: str, purpose: str) -> object:
+def resolve_global(known: Mapping[str, object], module: str, name: str, purpose: str) -> object:
+    """Return the stand-in for a global that a pickle names."""
     try:
         return known[f"{module}.{name}"]
     except KeyError:
-        raise Refused(
-            f"asks for {module}.{name}, which a file of {purpose} does not need and which may do harm"
+        raise FileFormatError(
+            f"asks for {module}.{name}, which a file of {purpose} does not need "
+            "and which may do harm"
         ) from None
 
 
@@ -62,14 +57,14 @@ class PickleStream(Protocol):
     def tell(self) -> int: ...
 
 
-def next_pickle(stream: PickleStream) -> bytes:
-    """The pickle at this place of the stream, none of whose steps asks for much more memory than it has bytes."""
+def read_pickle_bytes(stream: PickleStream) -> bytes:
+    """Return the pickle that begins here, none of whose opcodes needs much more memory than it."""
     start = stream.tell()
     for step, (opcode, argument, _) in enumerate(pickletools.genops(stream)):  # type: ignore[arg-type]
-        # The unpickler makes room up to the highest number of its memo, and writers number objects one by one.
-        number = int(argument or 0) if opcode.name in ("PUT", "BINPUT", "LONG_BINPUT") else 0
-        if number > step or step > MAX_STEPS or opcode.name.startswith("EXT"):
-            raise Refused(
+        # The unpickler allocates its memo up to the highest index; writers count objects by one.
+        index = int(argument or 0) if opcode.name in ("PUT", "BINPUT", "LONG_BINPUT") else 0
+        if index > step or step > MAX_OPCODES or opcode.name.startswith("EXT"):
+            raise FileFormatError(
                 f"is no plain collection of tensors: its pickle has {opcode.name} as step {step}"
             )
     end = stream.tell()

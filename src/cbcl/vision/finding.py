@@ -1,0 +1,114 @@
+"""Files meant by paths, folders and patterns, and the labels that folders give them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator
+from glob import has_magic
+from pathlib import Path
+from typing import NamedTuple
+
+from cbcl.errors import PictureError, reason
+from cbcl.files import Identity, identity
+
+
+class LabelledFile(NamedTuple):
+    """A file to learn, and the label that its folder gives it."""
+
+    label: str
+    path: Path
+
+
+def find(
+    sources: Iterable[str | os.PathLike[str]], leave_out: Collection[Identity] = ()
+) -> list[Path]:
+    """Return the files meant by paths, folders and patterns, in order.
+
+    A folder stands for all files in it at any depth, except hidden ones. A path that leads nowhere
+    is returned, too: reading it will raise the error. The files in `leave_out` are skipped; naming
+    one of them is an error.
+    """
+    files: list[Path] = []
+    for source in sources:
+        path = Path(source)
+        if _is_folder(path):
+            files += _files_in(path, leave_out)
+        elif has_magic(str(source)) and identity(path) is None:
+            for match in _matches(path):
+                if _is_folder(match):
+                    files += _files_in(match, leave_out)
+                elif identity(match) not in leave_out:
+                    files.append(match)
+        elif identity(path) in leave_out:
+            raise PictureError(path, "is a memory in use, not a picture")
+        else:
+            files.append(path)
+    return files
+
+
+def find_labelled(
+    folders: Iterable[str | os.PathLike[str]], leave_out: Collection[Identity] = ()
+) -> list[LabelledFile]:
+    """Return the files in folders of one folder a class (`things/cup/1.jpg`), or in class folders.
+
+    >>> find_labelled(["nowhere"])
+    Traceback (most recent call last):
+    cbcl.errors.PictureError: nowhere is no folder: give folders with one folder a class in them.
+    """
+    labelled: list[LabelledFile] = []
+    for folder in map(Path, folders):
+        if not _is_folder(folder):
+            advice = "give folders with one folder a class in them"
+            raise PictureError(folder, "is no folder", advice)
+        files = _files_in(folder, leave_out)
+        loose = [path for path in files if path.parent == folder]
+        if loose and len(loose) < len(files):
+            problem = "lies beside folders of pictures, so its label is unclear"
+            raise PictureError(loose[0], problem, "move it into one of them")
+        folder_label = folder.absolute().name or folder.resolve().name
+        for path in files:
+            label = folder_label if loose else path.relative_to(folder).parts[0]
+            labelled.append(LabelledFile(label, path))
+    return labelled
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def _matches(pattern: Path) -> list[Path]:
+    start = next((folder for folder in pattern.parents if _is_folder(folder)), Path())
+    try:
+        matches = sorted(start.glob(str(pattern.relative_to(start))))
+    except (OSError, ValueError) as error:
+        raise PictureError(pattern, f"is no pattern: {reason(error)}") from error
+    if not matches:
+        raise PictureError(pattern, "matches no files")
+    return matches
+
+
+def _files_in(folder: Path, leave_out: Collection[Identity]) -> list[Path]:
+    files = [*_walk(folder, ())]
+    if leave_out:
+        files = [path for path in files if identity(path) not in leave_out]
+    if not files:
+        raise PictureError(folder, "is an empty folder", "put pictures into it")
+    return files
+
+
+def _walk(folder: Path, above: tuple[Identity | None, ...]) -> Iterator[Path]:
+    """Yield the files of a folder, then those of its folders; links may lead in a circle."""
+    here = identity(folder)
+    if here in above:
+        return
+    try:
+        entries = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    except OSError as error:
+        raise PictureError(folder, f"cannot be read: {reason(error)}") from error
+    folders = {path for path in entries if _is_folder(path)}
+    yield from (path for path in entries if path not in folders)
+    for path in sorted(folders):
+        yield from _walk(path, (*above, here))
