@@ -18,12 +18,12 @@ from uvicorn.server import ServerState
 
 from cbcl import PictureError
 from cbcl.recognition.examples import EmbeddedPicture
-from cbcl.web import connections, events, request_body
+from cbcl.web import connections, events, rate_limit, request_body
 from cbcl.web.connections import Connection, ConnectionLimiter
 from cbcl.web.errors import PathRedactor, RequestRefused
 from cbcl.web.metrics import Metrics
 from cbcl.web.picture_cache import PictureCache
-from cbcl.web.request_body import RateLimiter, is_loopback
+from cbcl.web.rate_limit import RateLimiter, is_loopback
 from cbcl.web.response_cache import MemoryRevision
 from cbcl.web.security import AccessPolicy, SecurityMiddleware
 from cbcl.web.uploads import save_file
@@ -251,7 +251,7 @@ def test_an_allowance_fills_up_again_and_forgets_old_addresses() -> None:
     assert taken("b")
     now = 1.0
     assert [taken() for _ in range(3)] == [True, True, False]
-    for number in range(request_body.ADDRESSES):
+    for number in range(rate_limit.ADDRESSES):
         taken(str(number))
     assert [taken() for _ in range(3)] == [True, True, True]
 

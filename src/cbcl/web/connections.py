@@ -9,7 +9,7 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from cbcl.web.request_body import is_loopback
+from cbcl.web.rate_limit import is_loopback
 
 MOST = 512  # connections
 MAX_OF_ONE = 64  # of an address; this machine's own has no limit but that of all

@@ -15,18 +15,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cbcl.web.errors import RequestRefused, unexpected
 from cbcl.web.metrics import Metrics
-from cbcl.web.request_body import (
+from cbcl.web.rate_limit import (
     AT_ONCE,
     BURST,
     PICTURE_REQUESTS,
     RATE,
     WRONG_BURST,
     WRONG_RATE,
-    Bodies,
-    Body,
     RateLimiter,
     is_loopback,
 )
+from cbcl.web.request_body import Bodies, Body
 
 HEADERS = {
     "Content-Security-Policy": (

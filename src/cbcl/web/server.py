@@ -28,7 +28,7 @@ from cbcl.recognition.recognizer import Recognizer
 from cbcl.vision.backbones import DEFAULT
 from cbcl.web.app import create_app
 from cbcl.web.connections import Connection, ConnectionLimiter, room
-from cbcl.web.request_body import is_loopback
+from cbcl.web.rate_limit import is_loopback
 from cbcl.web.request_log import RequestLog
 from cbcl.web.security import AccessPolicy
 
