@@ -30,7 +30,7 @@ def photos() -> dict[str, list[bytes]]:
 
 @pytest.fixture
 def open_page(tmp_path: Path, backbone: Backbone) -> Iterator[Callable[..., Page]]:
-    """Opens a page on a memory: as others see it with client=, door=, log=."""
+    """Opens a page on a memory: as others see it with client=, policy=, log=."""
     opened: list[TestClient] = []
     recognizers: list[Recognizer] = []
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from support.api import HERE, TOKEN, Page, refused
+from support.server import until
 
 from cbcl.web.security import HEADERS, AccessPolicy
 
@@ -94,7 +95,7 @@ def test_other_sites_can_link_here_but_not_read(page: Page) -> None:
 @pytest.fixture
 def guarded(open_page: Callable[..., Page]) -> Page:
     return open_page(
-        door=AccessPolicy(TOKEN, "cbcl-8737"),
+        policy=AccessPolicy(TOKEN, "cbcl-8737"),
         client="192.168.1.9",
         base_url="http://192.168.1.7:8737",
     )
@@ -133,7 +134,7 @@ def test_the_token_in_the_address_becomes_a_cookie_that_scripts_cannot_read(guar
 
 
 def test_over_tls_the_cookie_is_never_sent_in_the_clear(open_page: Callable[..., Page]) -> None:
-    page = open_page(door=AccessPolicy(TOKEN, secure=True), base_url="https://192.168.1.7:8737")
+    page = open_page(policy=AccessPolicy(TOKEN, secure=True), base_url="https://192.168.1.7:8737")
     assert "Secure" in page.get(f"/?token={TOKEN}", follow_redirects=False).headers["set-cookie"]
 
 
@@ -193,6 +194,7 @@ def test_every_answer_has_the_headers_that_keep_browsers_safe(page: Page, addres
     "address", ["/", "/static/icon.svg", "/api/health", "/api/examples/1/thumbnail"]
 )
 def test_who_asks_for_the_head_only_gets_that(taught: Page, address: str) -> None:
+    until(lambda: taught.get("/api/health").json()["backbone"]["ready"])  # which health tells
     whole, head = taught.get(address), taught.http.head(address)
     assert (head.status_code, head.content) == (200, b"")
     assert head.headers["content-type"] == whole.headers["content-type"]
@@ -202,6 +204,6 @@ def test_who_asks_for_the_head_only_gets_that(taught: Page, address: str) -> Non
     routes = re.findall(
         r'cbcl_requests_total\{method="HEAD",route="([^"]+)"', taught.get("/metrics").text
     )
-    assert [route.replace("{number}", "1").replace("{name}", "icon.svg") for route in routes][
+    assert [route.replace("{number}", "1").replace("{name:path}", "icon.svg") for route in routes][
         :1
     ] == [address]

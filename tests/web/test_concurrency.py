@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 from support.api import Page, files, refused
+from support.server import until
 
 from cbcl import Recognizer
 from cbcl.vision.backbones.base import Backbone
@@ -42,18 +43,17 @@ def test_a_single_picture_need_not_wait_for_a_whole_batch(
     monkeypatch.setattr(service, "cores", lambda: 1)
     watched = Watched(tmp_path / "x.cbcl", backbone)
     page = open_page(recognizer=watched)
-    looking = cast(Any, page.http.app).state.classroom.looking
+    queue = cast(Any, page.http.app).state.service.embedding
     watched.may.release()  # for what it looks at by itself, to warm up
-    while looking.pending or not watched.looks:
-        pass
+    until(lambda: watched.looks and not queue.pending)
     batch = threading.Thread(
         target=lambda: page.post("/api/recognize-many", files=files(*photos["coffee"]))
     )
     frame = threading.Thread(target=page.recognize, args=[photos["rocket"][0]])
-    for number, thread in enumerate((batch, frame), 1):
-        thread.start()
-        while looking.pending < number:
-            pass
+    batch.start()
+    until(lambda: queue.pending)
+    frame.start()
+    until(lambda: queue.pending == 2)
     watched.may.release(9)
     for thread in (batch, frame):
         thread.join()
@@ -96,8 +96,7 @@ def test_reading_and_asking_do_not_wait_for_learning(
         other.execute("BEGIN IMMEDIATE")  # another process writes, and takes its time
         learning = threading.Thread(target=taught.learn, args=["rocket"], kwargs={"seen": [asked]})
         learning.start()
-        while learning.is_alive() and not taught.get("/api/health").json()["learning"]:
-            pass
+        until(lambda: taught.get("/api/health").json()["learning"])
         assert taught.labels() == {"chelsea": 3, "coffee": 3}
         assert taught.recognize(photos["coffee"][4]).json()["label"] == "coffee"
         assert taught.get("/api/history").status_code == 200

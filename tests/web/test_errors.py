@@ -5,15 +5,17 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from support.api import NOISE, Page, refused
+from support.api import NOISE, Page, files, refused
+from support.server import until
 
 from cbcl import Recognizer
+from cbcl.errors import CBCLError, MemoryFileError, PictureError, WeightsError
 from cbcl.web.request_log import RequestLog
 
 pytest_plugins = ["support.api_fixtures"]
@@ -22,7 +24,7 @@ pytest_plugins = ["support.api_fixtures"]
 def bad(
     page: Page, photos: dict[str, list[bytes]]
 ) -> dict[str, tuple[str, str, Callable[[], Any]]]:
-    """Requests that cannot be done: their kind, some words of the message, and how they are made."""
+    """Requests that cannot be done: kind, some words of the message, and how they are made."""
     photo = photos["coffee"][0]
     lost = "0" * 64
     newer = page.get("/api/export").content
@@ -66,8 +68,8 @@ def bad(
             form(
                 "/api/examples",
                 b'--x\r\nContent-Disposition: form-data; name="label"\r\n\r\ncaf\xe9\r\n'
-                b'--x\r\nContent-Disposition: form-data; name="pictures"; filename="a"\r\n\r\n%b\r\n--x--\r\n'
-                % photo,
+                b'--x\r\nContent-Disposition: form-data; name="pictures"; filename="a"\r\n'
+                b"\r\n%b\r\n--x--\r\n" % photo,
             ),
         ),
         "two labels": (
@@ -87,7 +89,7 @@ def bad(
         ),
         "a long word": (
             "argument",
-            "is longer than",
+            "has more than 2000 bytes",
             given("/api/examples", "pictures", photo, label="a" * 3000),
         ),
         "nothing to learn": ("argument", "no picture", lambda: page.learn("mug", seen=[])),
@@ -97,14 +99,18 @@ def bad(
             "give one file",
             given("/api/recognize", "picture", photo, seen=lost),
         ),
-        "forgotten by us": ("seen", "no longer remembered", lambda: page.learn("mug", seen=[lost])),
+        "forgotten by us": ("seen", "no longer cached", lambda: page.learn("mug", seen=[lost])),
         "another field": (
             "argument",
-            "not wanted, 'photo'",
+            "unknown field 'photo'",
             given("/api/recognize", "photo", photo),
         ),
-        "no form": ("argument", "no form", form("/api/recognize", b"{}", "application/json")),
-        "no boundary": ("argument", "no form", form("/api/recognize", b"", "multipart/form-data")),
+        "not a form": ("argument", "not a form", form("/api/recognize", b"{}", "application/json")),
+        "no boundary": (
+            "argument",
+            "not a form",
+            form("/api/recognize", b"", "multipart/form-data"),
+        ),
         "a broken form": ("argument", "form is broken", form("/api/recognize", b"hello")),
         "half a form": (
             "argument",
@@ -121,7 +127,7 @@ def bad(
         ),
         "a long head": (
             "argument",
-            "too long a head",
+            "too long a header",
             form("/api/recognize", b"--x\r\n" + 3 * (b"A: " + b"b" * 3000 + b"\r\n")),
         ),
         "an unknown label": (
@@ -149,20 +155,20 @@ def bad(
         "of no label": ("argument", "'label' is missing", lambda: page.get("/api/examples")),
         "no JSON": ("argument", "not JSON", form("/api/forget", b"{", "application/json")),
         "no body": ("argument", "the body is missing", lambda: page.post("/api/forget")),
-        "not a text": ("argument", "'label' is not as it should be", sent("/api/forget", label=1)),
+        "not a text": ("argument", "'label' is invalid", sent("/api/forget", label=1)),
         "one word too many": (
             "argument",
-            "'more' is not as",
+            "'more' is invalid",
             sent("/api/forget", label="coffee", more=1),
         ),
         "no number": (
             "argument",
-            "'number' is not as",
+            "'number' is invalid",
             lambda: page.get("/api/examples/x/thumbnail"),
         ),
         "too large a number": (
             "argument",
-            "'number' is not as",
+            "'number' is invalid",
             lambda: page.http.delete(f"/api/examples/{2**63}"),
         ),
         "no such example": (
@@ -202,7 +208,7 @@ def bad(
             "nothing at this",
             lambda: page.get("/static/nothing.js"),
         ),
-        "another method": ("method", "cannot be done", lambda: page.get("/api/undo")),
+        "another method": ("method", "no such method", lambda: page.get("/api/undo")),
     }
 
 
@@ -220,8 +226,7 @@ def test_what_cannot_be_done_is_one_sentence_without_a_path_and_changes_nothing(
 
 
 def test_a_memory_that_went_away_is_told_without_its_path(taught: Page) -> None:
-    while not taught.get("/api/health").json()["backbone"]["ready"]:
-        pass  # it would be told what only the first to ask is told
+    until(lambda: taught.get("/api/health").json()["backbone"]["ready"])
     for ending in ("", "-wal", "-shm"):
         taught.memory.with_name(taught.memory.name + ending).unlink(missing_ok=True)
     message = refused(taught.get("/api/labels"), "memory")["message"]
@@ -247,29 +252,98 @@ def test_those_that_are_no_longer_remembered_are_named(
 
 
 class Failing(Recognizer):
-    """One that has an error of ours in it."""
+    """One in which something fails, as a memory, a network or a program does."""
 
-    error: type[Exception]
+    error: Exception
+    errors: Sequence[PictureError] = ()
 
     def history(self) -> Any:
-        raise self.error(f"something secret at {self.path}")
+        raise self.error
+
+    def adopt(self, path: Any) -> Any:
+        raise MemoryFileError(path, "is damaged", "export it again")
+
+    def rename(self, *_: str) -> Any:
+        raise MemoryFileError(self.path, "is locked", "try again")
+
+    def look(self, pictures: Any, **options: Any) -> Any:
+        if options["broken"] == "raise":  # it warms up
+            raise WeightsError(SECRET / "my net.onnx", "is not a network", "give another")
+        return [*self.errors][: len(pictures)]
+
+
+SECRET = Path("/given, by you/some where")
+
+
+@pytest.fixture
+def failing(tmp_path: Path) -> Failing:
+    return Failing(tmp_path / "x.cbcl")
+
+
+def leaves(error: type[CBCLError]) -> list[type[CBCLError]]:
+    below = [leaf for child in error.__subclasses__() for leaf in leaves(child)]
+    return below or [error]
+
+
+@pytest.mark.parametrize("error", leaves(CBCLError))
+def test_every_error_has_a_status_and_names_no_folder(
+    open_page: Callable[..., Page], failing: Failing, error: type[CBCLError]
+) -> None:
+    page = open_page(recognizer=failing)
+    failing.error = error(SECRET / "x y.onnx", "is broken", "mend it")
+    told = refused(page.get("/api/history"), error.kind)
+    assert told["message"] == "x y.onnx is broken: mend it."
+    failing.error = error("'/usr/local/mugs'", "is a label")
+    assert (
+        refused(page.get("/api/history"), error.kind)["message"] == "'/usr/local/mugs' is a label."
+    )
+
+
+def test_files_have_the_names_they_were_sent_under(
+    open_page: Callable[..., Page], failing: Failing
+) -> None:
+    page = open_page(recognizer=failing)
+    sent = {"memory": ("/home/ann/shop.cbcl", b"")}
+    message = refused(page.post("/api/import", files=sent), "memory")["message"]
+    assert message == "shop.cbcl is damaged: export it again."
+    renamed = page.post("/api/rename", json={"label": "a", "new": "b"})
+    assert refused(renamed, "memory")["message"] == "x.cbcl is locked: try again."
+    failing.errors = [PictureError(f"picture {n}", "is broken: cut off") for n in (1, 2)]
+    asked = page.recognize(NOISE, "a.jpg")
+    assert refused(asked, "picture")["message"] == "a.jpg is broken: cut off."
+    learned = page.learn("mug", NOISE, b"other noise")
+    assert refused(learned, "picture")["message"] == "0.jpg is broken: cut off."
+    many = page.post("/api/recognize-many", files=files(NOISE, b"other noise")).json()["answers"]
+    assert [answer["error"]["message"] for answer in many] == [
+        "0.jpg is broken: cut off.",
+        "1.jpg is broken: cut off.",
+    ]
+
+
+def test_a_backbone_given_by_its_path_is_shown_by_name(
+    open_page: Callable[..., Page], failing: Failing
+) -> None:
+    page = open_page(recognizer=failing, backbone=str(SECRET / "my net.onnx"))
+    until(lambda: page.get("/api/health").json()["backbone"]["problem"])
+    assert page.get("/api/health").json()["backbone"] == {
+        "name": "my net.onnx",
+        "ready": False,
+        "problem": "my net.onnx is not a network: give another.",
+    }
 
 
 @pytest.mark.parametrize("error", [RuntimeError, ValueError, OSError])
 def test_an_error_of_ours_tells_nothing_but_is_in_the_log(
-    open_page: Callable[..., Page], tmp_path: Path, error: type[Exception]
+    open_page: Callable[..., Page], failing: Failing, error: type[Exception]
 ) -> None:
     file = io.StringIO()
-    failing = Failing(tmp_path / "x.cbcl")
-    failing.error = error
+    failing.error = error(f"something secret at {failing.path}")
     page = open_page(recognizer=failing, log=RequestLog(file=file))
-    assert (
-        refused(page.get("/api/history"), "internal")["message"]
-        == "something went wrong here; the log has it."
-    )
-    told = json.loads(file.getvalue())
-    assert (told["route"], told["status"]) == ("/api/history", 500)
-    assert "something secret" in told["trace"]
+    message = refused(page.get("/api/history"), "internal")["message"]
+    assert message == "internal error: the server's log has the details."
+    entry = json.loads(file.getvalue())
+    assert (entry["route"], entry["status"]) == ("/api/history", 500)
+    assert "something secret" in entry["trace"]
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support.api import HOST, NOISE, TOKEN, Page, files, refused
-from support.server import awaited
+from support.server import run_async
 
 from cbcl import Recognizer
 from cbcl.vision.backbones.base import Backbone
@@ -28,7 +28,7 @@ def test_bodies_that_are_too_large_are_refused_by_their_length_and_while_they_co
             yield bytes(1 << 20)
 
     kind = {"Content-Type": "multipart/form-data; boundary=x"}
-    for address, most in request_body.BODIES.items():
+    for address, most in request_body.MAX_BODY_BYTES.items():
         refused(
             page.post(address, content=b"", headers={**kind, "Content-Length": str(most + 1)}),
             "size",
@@ -56,7 +56,7 @@ def test_a_request_has_a_hundred_pictures_at_most(
 def test_all_bodies_together_are_bounded(
     open_page: Callable[..., Page], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(request_body, "HELD", 100_000)
+    monkeypatch.setattr(request_body, "MAX_HELD_BYTES", 100_000)
     page = open_page()
     assert refused(page.recognize(bytes(200_000)), "busy")["retry_after"] == 2
     refused(page.recognize(bytes(50_000)), "picture")  # what was held is let go
@@ -65,7 +65,7 @@ def test_all_bodies_together_are_bounded(
 def test_others_have_a_rate_and_this_machine_has_none(
     open_page: Callable[..., Page], page: Page
 ) -> None:
-    other = open_page(door=AccessPolicy(TOKEN), client="192.168.1.9")
+    other = open_page(policy=AccessPolicy(TOKEN), client="192.168.1.9")
     headers = {"Authorization": f"Bearer {TOKEN}"}
     answers = [other.post("/api/recognize", headers=headers) for _ in range(150)]
     limited = [answer for answer in answers if answer.status_code == 429]
@@ -78,7 +78,7 @@ def test_others_have_a_rate_and_this_machine_has_none(
 def test_so_many_may_ask_at_once(
     open_page: Callable[..., Page], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(security, "AT_ONCE", 0)
+    monkeypatch.setattr(security, "MAX_CONCURRENT_REQUESTS", 0)
     assert refused(open_page().get("/api/version"), "busy")["retry_after"] == 1
 
 
@@ -121,6 +121,6 @@ def test_a_memory_has_its_place_among_those_that_are_sent_until_its_end(taught: 
         "client": ("127.0.0.1", 5000),
         "asgi": {"spec_version": "2.3"},
     }
-    awaited(app(scope, receive, send))
+    run_async(app(scope, receive, send))
     assert set(sending) == {1}
     assert app.state.transfers == 0

@@ -60,7 +60,7 @@ def test_the_description_names_every_address_and_all_that_it_names_is_there(page
 
 
 def test_the_kinds_in_the_description_are_all_there_are(page: Page) -> None:
-    schema = page.get("/api/openapi.json").json()["components"]["schemas"]["Error"]
+    schema = page.get("/api/openapi.json").json()["components"]["schemas"]["ErrorDetail"]
     assert schema["properties"]["kind"]["enum"] == [*STATUSES]
 
 
@@ -96,7 +96,7 @@ def test_metrics_are_counted(taught: Page, photos: dict[str, list[bytes]]) -> No
     assert samples["cbcl_labels",] == 3
     assert samples["cbcl_event_streams",] == 0
     desks = {sample[1] for sample in samples if sample[0] == "cbcl_jobs_waiting"}
-    assert desks == {"learning", "looking", "thinking"}
+    assert desks == {"changes", "embedding", "reports"}
 
 
 def test_the_log_has_one_line_a_request_and_no_secret(
@@ -104,7 +104,7 @@ def test_the_log_has_one_line_a_request_and_no_secret(
 ) -> None:
     file = io.StringIO()
     page = open_page(
-        door=AccessPolicy(TOKEN), client="192.168.1.9", log=RequestLog(everything=True, file=file)
+        policy=AccessPolicy(TOKEN), client="192.168.1.9", log=RequestLog(everything=True, file=file)
     )
     page.get(f"/?token={TOKEN}")
     page.learn("a secret thing", photos["coffee"][0])

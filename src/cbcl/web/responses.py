@@ -1,87 +1,96 @@
-"""What the library says, in the shapes that are sent."""
+"""Responses made of what the library returns."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from cbcl.errors import PictureError
-from cbcl.memory.transaction import Step
 from cbcl.recognition.answer import Answer
-from cbcl.web import schemas
-from cbcl.web.errors import PathRedactor
-from cbcl.web.picture_cache import Looked
+from cbcl.web.picture_cache import EmbeddingResult
+from cbcl.web.schemas import (
+    AdviceResponse,
+    ChangeResponse,
+    ChangeSummary,
+    ErrorDetail,
+    EvidenceEntry,
+    HistoryEntry,
+    HistoryResponse,
+    RankingEntry,
+    RecognizeResponse,
+    ScoresResponse,
+    SimilarityEntry,
+    SkippedPicture,
+    UnreadablePicture,
+    WantedEntry,
+    WrongAnswerEntry,
+)
 
 if TYPE_CHECKING:
+    from cbcl.memory.transaction import Step
     from cbcl.recognition.self_test import SelfTestResult
     from cbcl.recognition.suggestions import Suggestions
 
-_NUMBERED = re.compile(r"^picture \d+\b")  # what the library calls a picture that has no name
 
-
-class Asked(NamedTuple):
-    """A picture that was asked about."""
+class RequestPicture(NamedTuple):
+    """A picture of a request: its name there, its digest, and the embedded picture or an error."""
 
     name: str
     digest: str
-    looked: Looked
+    result: EmbeddingResult
 
 
-def named(looked: Looked, name: str) -> Looked:
-    """What is wrong with a picture, told with the name it was sent under."""
-    if not isinstance(looked, PictureError):
-        return looked
-    return PictureError(_NUMBERED.sub(lambda _: name, str(looked), count=1))
+def change_response(revision: int, action: str, subject: str) -> ChangeResponse:
+    done = ChangeSummary(action=action, text=f"{action} {subject}")
+    return ChangeResponse(revision=revision, done=done)
 
 
-def to_undo(steps: Sequence[Step]) -> Step | None:
-    """The step that undo would take back."""
+def step_to_undo(steps: Sequence[Step]) -> Step | None:
     return next((step for step in steps if step.can_be_undone), None)
 
 
-def in_words(step: Step) -> str:
-    """What was done, to what."""
+def describe_step(step: Step) -> str:
+    """Return what was done, and to what."""
     return f"{step.action} {step.summary}".strip()
 
 
-def history(steps: Sequence[Step], revision: int) -> schemas.History:
-    following = to_undo(steps)
-    return schemas.History(
+def history_response(steps: Sequence[Step], revision: int) -> HistoryResponse:
+    next_step = step_to_undo(steps)
+    entries = [
+        HistoryEntry(
+            step=step.step,
+            time=step.time,
+            action=step.action,
+            text=step.summary,
+            undone=step.undone,
+            next=step is next_step,
+        )
+        for step in steps
+    ]
+    return HistoryResponse(revision=revision, steps=entries)
+
+
+def recognize_response(
+    picture: RequestPicture, answer: Answer | None, revision: int
+) -> RecognizeResponse:
+    """Return the response for a picture; without an answer, the memory is empty."""
+    return RecognizeResponse(
+        picture=picture.name,
+        seen=picture.digest,
+        label=answer.label if answer else None,
+        confidence=answer.confidence if answer else None,
+        strangeness=answer.strangeness if answer else None,
+        ranking=[RankingEntry(**guess._asdict()) for guess in answer.ranking] if answer else [],
+        evidence=_evidence(answer) if answer else [],
         revision=revision,
-        steps=[
-            schemas.Step(
-                step=step.step,
-                time=step.time,
-                action=step.action,
-                text=step.summary,
-                undone=step.undone,
-                next=step is following,
-            )
-            for step in steps
-        ],
     )
 
 
-def answer(asked: Asked, given: Answer | None, revision: int) -> schemas.Answer:
-    """An answer; without one, nothing is known at all."""
-    return schemas.Answer(
-        picture=asked.name,
-        seen=asked.digest,
-        label=given.label if given else None,
-        confidence=given.confidence if given else None,
-        strangeness=given.strangeness if given else None,
-        ranking=[schemas.Guess(**guess._asdict()) for guess in given.ranking] if given else [],
-        evidence=_evidence(given) if given else [],
-        revision=revision,
-    )
-
-
-def _evidence(given: Answer) -> list[schemas.Reason]:
+def _evidence(answer: Answer) -> list[EvidenceEntry]:
     return [
-        schemas.Reason(
+        EvidenceEntry(
             label=reason.label,
             share=share,
             weight=reason.weight,
@@ -89,44 +98,42 @@ def _evidence(given: Answer) -> list[schemas.Reason]:
             pictures=reason.pictures,
             examples=[example.number for example in reason.examples],
         )
-        for reason, share in zip(given.evidence, given.shares, strict=True)
+        for reason, share in zip(answer.evidence, answer.shares, strict=True)
     ]
 
 
-def unanswered(asked: Asked, discretion: PathRedactor) -> schemas.Unanswered:
-    error = schemas.Error(kind="picture", message=discretion(str(asked.looked)))
-    return schemas.Unanswered(picture=asked.name, error=error)
+def unreadable_picture(picture: RequestPicture, error: PictureError) -> UnreadablePicture:
+    detail = ErrorDetail(kind="picture", message=error.about(picture.name))
+    return UnreadablePicture(picture=picture.name, error=detail)
 
 
-def problem(asked: Asked, discretion: PathRedactor) -> schemas.Problem:
-    return schemas.Problem(picture=asked.name, message=discretion(str(asked.looked)))
+def skipped_picture(picture: RequestPicture, error: PictureError) -> SkippedPicture:
+    return SkippedPicture(picture=picture.name, message=error.about(picture.name))
 
 
-def advice(given: Suggestions, revision: int) -> schemas.Advice:
-    return schemas.Advice(
+def advice_response(suggestions: Suggestions, revision: int) -> AdviceResponse:
+    similar = [
+        SimilarityEntry(label=pair.label, other=pair.other, closeness=pair.closeness)
+        for pair in suggestions.alike
+    ]
+    in_need = [
+        WantedEntry(label=label.label, examples=label.examples, reason=label.reason)
+        for label in suggestions.more
+    ]
+    return AdviceResponse(revision=revision, alike=similar, more=in_need)
+
+
+def scores_response(result: SelfTestResult, revision: int) -> ScoresResponse:
+    return ScoresResponse(
         revision=revision,
-        alike=[
-            schemas.Alike(label=one.label, other=one.other, closeness=one.closeness)
-            for one in given.alike
-        ],
-        more=[
-            schemas.Wanted(label=one.label, examples=one.examples, reason=one.reason)
-            for one in given.more
-        ],
-    )
-
-
-def scores(given: SelfTestResult, revision: int) -> schemas.Scores:
-    return schemas.Scores(
-        revision=revision,
-        labels=[*given.labels],
-        matrix=np.asarray(given.matrix).tolist(),
-        asked=given.asked,
-        right=given.right,
-        unknown=given.unknown,
+        labels=[*result.labels],
+        matrix=np.asarray(result.matrix).tolist(),
+        asked=result.asked,
+        right=result.right,
+        unknown=result.unknown,
         wrong=[
-            schemas.Missed(example=one.example, label=one.label, answer=one.answer)
-            for one in given.wrong
+            WrongAnswerEntry(example=miss.example, label=miss.label, answer=miss.answer)
+            for miss in result.wrong
         ],
-        problem=given.problem,
+        problem=result.problem,
     )
