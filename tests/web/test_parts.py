@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,10 @@ from cbcl.web.errors import ApiError
 from cbcl.web.metrics import Metrics
 from cbcl.web.picture_cache import PictureCache
 from cbcl.web.rate_limit import RateLimiter
+from cbcl.web.request_body import MB
 from cbcl.web.response_cache import MemoryRevision
 from cbcl.web.security import AccessPolicy, SecurityMiddleware
-from cbcl.web.uploads import save_file
+from cbcl.web.uploads import read_form, save_file
 from cbcl.web.work_queue import WorkQueue
 
 FILE = 1, 2
@@ -227,6 +229,37 @@ def test_a_job_that_fails_leaves_its_queue_free() -> None:
         queue.close()
 
     run_async(day())
+
+
+def form_request(chunks: Iterator[bytes]) -> Request:
+    async def receive() -> Any:
+        return {"type": "http.request", "body": next(chunks), "more_body": True}
+
+    header = (b"content-type", b"multipart/form-data; boundary=x")
+    return Request({"type": "http", "headers": [header]}, receive)
+
+
+@pytest.mark.parametrize(
+    ("field", "chunks", "message"),
+    [("pictures", 26, "a.jpg has more than 25 MB"), ("other", 0, "unknown field 'other'")],
+)
+def test_a_form_is_refused_before_all_of_it_has_arrived(
+    field: str, chunks: int, message: str
+) -> None:
+    arrived = 0
+
+    def endless() -> Iterator[bytes]:
+        nonlocal arrived
+        head = f'Content-Disposition: form-data; name="{field}"; filename="a.jpg"'
+        yield f"--x\r\n{head}\r\n\r\n".encode()
+        while True:
+            arrived += 1
+            yield bytes(MB)
+
+    reading = read_form(form_request(endless()), files="pictures", fields=["label"])
+    with pytest.raises(ApiError, match=message):
+        run_async(reading)
+    assert arrived <= chunks
 
 
 class Eyes:

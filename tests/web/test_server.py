@@ -293,7 +293,7 @@ def test_without_a_port_the_next_free_one_is_taken() -> None:
             ["x.cbcl", "--host", "no.such.host.invalid"],
             "'no.such.host.invalid' is no address to listen on",
         ),
-        (["x.cbcl", "--backbone", "lite"], "there is no backbone 'lite'"),
+        (["x.cbcl", "--backbone", "lite"], "'lite'"),
         (["x.cbcl", "--certificate", "none.pem"], "none.pem cannot be used as a certificate"),
         (["x.cbcl", "--key", "key.pem"], "give --certificate, too"),
         (["shown.cbcl", "--private"], "was not begun as a private memory"),
