@@ -39,6 +39,10 @@ ERRORS: dict[str, type[CBCLError]] = {  # others are a `ServerError`
 class Client:
     """Client of a server that `cbcl teach` started, with methods like those of a `Recognizer`.
 
+    Errors are those that a `Recognizer` would raise, with the server's sentence; a `ServerError`
+    where the server cannot be reached or refuses a request. Requests that find the server busy are
+    sent again after the time it asks for, up to four times.
+
     Parameters
     ----------
     url
@@ -48,9 +52,12 @@ class Client:
     certificate
         File of a certificate to trust, for a server with a self-signed one.
 
-    Errors are those that a `Recognizer` would raise, with the server's sentence; a `ServerError`
-    where the server cannot be reached or refuses a request. Requests that find the server busy are
-    sent again after the time it asks for, up to four times.
+    Examples
+    --------
+    >>> from cbcl.client import Client
+    >>> robot = Client("http://127.0.0.1:8737/?token=as-printed")  # no request is sent yet
+    >>> robot.url
+    'http://127.0.0.1:8737'
 
     """
 
