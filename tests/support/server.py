@@ -54,7 +54,7 @@ def make_certificate(folder: Path) -> tuple[Path, Path]:
     return certificate, key
 
 
-class Running:
+class ServerProcess:
     """A server process."""
 
     def __init__(
@@ -97,7 +97,7 @@ class Running:
 
 
 @contextmanager
-def teach(memory: Path, *words: object) -> Iterator[Running]:
+def teach(memory: Path, *words: object) -> Iterator[ServerProcess]:
     """Run `cbcl teach` at a free port until the end of the block, unless it was stopped inside."""
     command = [sys.executable, "-m", "cbcl", "teach", str(memory), "--no-browser", *map(str, words)]
     command += [] if "--port" in words else ["--port", "0"]
@@ -108,7 +108,7 @@ def teach(memory: Path, *words: object) -> Iterator[Running]:
         try:
             assert process.stdout is not None
             line = process.stdout.readline()
-            running = Running(process, memory, line.partition(" at ")[2].strip(), errors)
+            running = ServerProcess(process, memory, line.partition(" at ")[2].strip(), errors)
             assert running.url.startswith("http"), (line, *running.rest())
             yield running
         finally:

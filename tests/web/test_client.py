@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from support.photos import folders
-from support.server import TIMEOUT_SECONDS, Running, teach
+from support.server import TIMEOUT_SECONDS, ServerProcess, teach
 
 from cbcl import CBCLError, LabelError, MemoryFileError, PictureError, Recognizer
 from cbcl.client import Client
@@ -29,12 +29,12 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     with teach(tmp_path_factory.mktemp("served") / "things.cbcl") as running:
         yield running
 
 
-def test_a_session(server: Running, photos: Path, tmp_path: Path) -> None:
+def test_a_session(server: ServerProcess, photos: Path, tmp_path: Path) -> None:
     client = server.client
     assert client.labels() == {}
     cats, cups = sorted((photos / "chelsea").iterdir()), sorted((photos / "coffee").iterdir())
@@ -80,7 +80,7 @@ def test_a_session(server: Running, photos: Path, tmp_path: Path) -> None:
     ],
 )
 def test_what_goes_wrong_is_raised_as_a_recognizer_would(
-    server: Running, call: Any, kind: type[CBCLError], message: str
+    server: ServerProcess, call: Any, kind: type[CBCLError], message: str
 ) -> None:
     with pytest.raises(kind, match=message):
         call(server.client)

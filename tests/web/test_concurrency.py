@@ -15,7 +15,7 @@ from support.server import until
 
 from cbcl import Recognizer
 from cbcl.vision.backbones.base import Backbone
-from cbcl.web import service
+from cbcl.web import embedding
 
 pytest_plugins = ["support.api_fixtures"]
 
@@ -40,10 +40,10 @@ def test_a_single_picture_need_not_wait_for_a_whole_batch(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(service, "cores", lambda: 1)
+    monkeypatch.setattr(embedding, "cores", lambda: 1)
     watched = Watched(tmp_path / "x.cbcl", backbone)
     page = open_page(recognizer=watched)
-    queue = cast(Any, page.http.app).state.service.embedding
+    queue = cast(Any, page.http.app).state.service.embedding.queue
     watched.may.release()  # for what it looks at by itself, to warm up
     until(lambda: watched.looks and not queue.pending)
     batch = threading.Thread(

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from support.photos import encoded, folders, views
-from support.server import TIMEOUT_SECONDS, Running, make_certificate, teach, until
+from support.server import TIMEOUT_SECONDS, ServerProcess, make_certificate, teach, until
 
 from cbcl import CBCLError, Recognizer, load_backbone
 from cbcl.cli.commands import main
@@ -68,7 +68,7 @@ def test_a_restarted_server_knows_all_it_knew(photos: Path, tmp_path: Path) -> N
 
 
 def test_pages_hear_of_changes_made_here_and_by_other_processes(
-    server: Running, photos: Path
+    server: ServerProcess, photos: Path
 ) -> None:
     with server.events() as one, server.events() as two:
         assert one.headers["content-type"].startswith("text/event-stream")
@@ -83,7 +83,7 @@ def test_pages_hear_of_changes_made_here_and_by_other_processes(
     until(lambda: figure(server, "cbcl_event_streams") == 0)
 
 
-def figure(server: Running, name: str) -> float:
+def figure(server: ServerProcess, name: str) -> float:
     with closing(server.connect()) as connection:
         connection.request("GET", "/metrics")
         lines = connection.getresponse().read().decode().splitlines()
@@ -156,7 +156,7 @@ def test_who_says_stop_twice_loses_nothing_either(photos: Path, tmp_path: Path) 
     assert wrong == ""
 
 
-def answers(server: Running) -> bool:
+def answers(server: ServerProcess) -> bool:
     try:
         return bool(server.client.health()["status"] == "ok")
     except CBCLError:
@@ -201,7 +201,7 @@ def test_too_many_connections_are_hung_up_on_and_nothing_is_said(tmp_path: Path)
 
 
 def test_when_too_much_waits_some_are_sent_away_and_the_rest_is_done(
-    server: Running, photos: Path
+    server: ServerProcess, photos: Path
 ) -> None:
     fields = {"label": "full", "seen": server.client.recognize(photos / "coffee" / "2.jpg")["seen"]}
     part = '--x\r\nContent-Disposition: form-data; name="{}"\r\n\r\n{}\r\n'
@@ -240,7 +240,7 @@ def test_when_too_much_waits_some_are_sent_away_and_the_rest_is_done(
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_who_sends_too_much_hears_that_it_is_too_much(server: Running, chunked: bool) -> None:
+def test_who_sends_too_much_hears_that_it_is_too_much(server: ServerProcess, chunked: bool) -> None:
     pieces = (bytes(MB) for _ in range(30))
     length = {} if chunked else {"Content-Length": str(30 * MB)}
     answer, told = server.ask(
@@ -255,7 +255,7 @@ def test_who_sends_too_much_hears_that_it_is_too_much(server: Running, chunked: 
     assert "Content-Security-Policy" in answer.headers
 
 
-def test_who_leaves_in_the_middle_harms_nobody(server: Running) -> None:
+def test_who_leaves_in_the_middle_harms_nobody(server: ServerProcess) -> None:
     for request in (
         HALF,
         b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n",
@@ -269,7 +269,7 @@ def test_who_leaves_in_the_middle_harms_nobody(server: Running) -> None:
     assert answers(server)
 
 
-def test_a_port_that_is_given_and_taken_is_refused(server: Running, tmp_path: Path) -> None:
+def test_a_port_that_is_given_and_taken_is_refused(server: ServerProcess, tmp_path: Path) -> None:
     port = server.url.rstrip("/").rpartition(":")[2]
     result = CliRunner().invoke(
         main, ["teach", str(tmp_path / "x.cbcl"), "--port", port, "--no-browser"]
@@ -387,7 +387,7 @@ def test_over_tls(photos: Path, tmp_path: Path) -> None:
 
 
 def test_the_robot_says_what_it_sees_and_learns_what_it_is_told(
-    server: Running, photos: Path, tmp_path: Path
+    server: ServerProcess, photos: Path, tmp_path: Path
 ) -> None:
     seen = tmp_path / "seen"
     seen.mkdir()

@@ -74,7 +74,7 @@ def create_app(
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     service: TeachingService = app.state.service
-    warming_up = asyncio.create_task(service.warm_up())
+    warming_up = asyncio.create_task(service.embedding.warm_up())
     app.state.on_start()
     yield
     warming_up.cancel()

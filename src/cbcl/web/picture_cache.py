@@ -39,17 +39,19 @@ class PictureCache:
 
     def get(self, digests: Sequence[str]) -> list[EmbeddingResult]:
         """Return pictures by their digests, or raise an error with all that are not cached."""
+        results: dict[str, EmbeddingResult] = {}
         with self._lock:
-            unique = dict.fromkeys(digests)
-            cached = {digest for digest in unique if digest in self._pictures}
-            cached = {digest for digest in cached if self._pictures[digest].done()}
-            lost = [digest for digest in unique if digest not in cached]
-            if lost:
-                message = "some pictures are no longer cached: send them again."
-                raise ApiError("seen", message, seen=lost)
             for digest in digests:
-                self._pictures.move_to_end(digest)
-            return [self._pictures[digest].result() for digest in digests]
+                future = self._pictures.get(digest)
+                if future is not None and future.done():
+                    self._pictures.move_to_end(digest)
+                    results[digest] = future.result()
+        lost = [digest for digest in dict.fromkeys(digests) if digest not in results]
+        if lost:
+            raise ApiError(
+                "seen", "some pictures are no longer cached: send them again.", seen=lost
+            )
+        return [results[digest] for digest in digests]
 
     def look(self, pictures: Sequence[bytes]) -> list[tuple[str, EmbeddingResult]]:
         """Return the digest of each picture, and the embedded picture or its error."""

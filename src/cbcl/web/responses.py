@@ -3,30 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cbcl.errors import PictureError
 from cbcl.recognition.answer import Answer
-from cbcl.web.picture_cache import EmbeddingResult
-from cbcl.web.schemas import (
-    AdviceResponse,
-    ChangeResponse,
-    ChangeSummary,
-    ErrorDetail,
-    EvidenceEntry,
-    HistoryEntry,
-    HistoryResponse,
-    RankingEntry,
-    RecognizeResponse,
-    ScoresResponse,
-    SimilarityEntry,
-    SkippedPicture,
-    UnreadablePicture,
-    WantedEntry,
-    WrongAnswerEntry,
-)
+from cbcl.web import schemas
+from cbcl.web.embedding import RequestPicture
 
 if TYPE_CHECKING:
     from cbcl.memory.transaction import Step
@@ -34,17 +18,9 @@ if TYPE_CHECKING:
     from cbcl.recognition.suggestions import Suggestions
 
 
-class RequestPicture(NamedTuple):
-    """A picture of a request: its name there, its digest, and the embedded picture or an error."""
-
-    name: str
-    digest: str
-    result: EmbeddingResult
-
-
-def change_response(revision: int, action: str, subject: str) -> ChangeResponse:
-    done = ChangeSummary(action=action, text=f"{action} {subject}")
-    return ChangeResponse(revision=revision, done=done)
+def change_response(revision: int, action: str, subject: str) -> schemas.ChangeResponse:
+    done = schemas.ChangeSummary(action=action, text=f"{action} {subject}")
+    return schemas.ChangeResponse(revision=revision, done=done)
 
 
 def step_to_undo(steps: Sequence[Step]) -> Step | None:
@@ -56,10 +32,10 @@ def describe_step(step: Step) -> str:
     return f"{step.action} {step.summary}".strip()
 
 
-def history_response(steps: Sequence[Step], revision: int) -> HistoryResponse:
+def history_response(steps: Sequence[Step], revision: int) -> schemas.HistoryResponse:
     next_step = step_to_undo(steps)
     entries = [
-        HistoryEntry(
+        schemas.HistoryEntry(
             step=step.step,
             time=step.time,
             action=step.action,
@@ -69,28 +45,30 @@ def history_response(steps: Sequence[Step], revision: int) -> HistoryResponse:
         )
         for step in steps
     ]
-    return HistoryResponse(revision=revision, steps=entries)
+    return schemas.HistoryResponse(revision=revision, steps=entries)
 
 
 def recognize_response(
     picture: RequestPicture, answer: Answer | None, revision: int
-) -> RecognizeResponse:
+) -> schemas.RecognizeResponse:
     """Return the response for a picture; without an answer, the memory is empty."""
-    return RecognizeResponse(
+    return schemas.RecognizeResponse(
         picture=picture.name,
         seen=picture.digest,
         label=answer.label if answer else None,
         confidence=answer.confidence if answer else None,
         strangeness=answer.strangeness if answer else None,
-        ranking=[RankingEntry(**guess._asdict()) for guess in answer.ranking] if answer else [],
+        ranking=[schemas.RankingEntry(**guess._asdict()) for guess in answer.ranking]
+        if answer
+        else [],
         evidence=_evidence(answer) if answer else [],
         revision=revision,
     )
 
 
-def _evidence(answer: Answer) -> list[EvidenceEntry]:
+def _evidence(answer: Answer) -> list[schemas.EvidenceEntry]:
     return [
-        EvidenceEntry(
+        schemas.EvidenceEntry(
             label=reason.label,
             share=share,
             weight=reason.weight,
@@ -102,29 +80,29 @@ def _evidence(answer: Answer) -> list[EvidenceEntry]:
     ]
 
 
-def unreadable_picture(picture: RequestPicture, error: PictureError) -> UnreadablePicture:
-    detail = ErrorDetail(kind="picture", message=error.about(picture.name))
-    return UnreadablePicture(picture=picture.name, error=detail)
+def unreadable_picture(picture: RequestPicture, error: PictureError) -> schemas.UnreadablePicture:
+    detail = schemas.ErrorDetail(kind="picture", message=error.about(picture.name))
+    return schemas.UnreadablePicture(picture=picture.name, error=detail)
 
 
-def skipped_picture(picture: RequestPicture, error: PictureError) -> SkippedPicture:
-    return SkippedPicture(picture=picture.name, message=error.about(picture.name))
+def skipped_picture(picture: RequestPicture, error: PictureError) -> schemas.SkippedPicture:
+    return schemas.SkippedPicture(picture=picture.name, message=error.about(picture.name))
 
 
-def advice_response(suggestions: Suggestions, revision: int) -> AdviceResponse:
+def advice_response(suggestions: Suggestions, revision: int) -> schemas.AdviceResponse:
     similar = [
-        SimilarityEntry(label=pair.label, other=pair.other, closeness=pair.closeness)
+        schemas.SimilarityEntry(label=pair.label, other=pair.other, closeness=pair.closeness)
         for pair in suggestions.alike
     ]
     in_need = [
-        WantedEntry(label=label.label, examples=label.examples, reason=label.reason)
+        schemas.WantedEntry(label=label.label, examples=label.examples, reason=label.reason)
         for label in suggestions.more
     ]
-    return AdviceResponse(revision=revision, alike=similar, more=in_need)
+    return schemas.AdviceResponse(revision=revision, alike=similar, more=in_need)
 
 
-def scores_response(result: SelfTestResult, revision: int) -> ScoresResponse:
-    return ScoresResponse(
+def scores_response(result: SelfTestResult, revision: int) -> schemas.ScoresResponse:
+    return schemas.ScoresResponse(
         revision=revision,
         labels=[*result.labels],
         matrix=np.asarray(result.matrix).tolist(),
@@ -132,7 +110,7 @@ def scores_response(result: SelfTestResult, revision: int) -> ScoresResponse:
         right=result.right,
         unknown=result.unknown,
         wrong=[
-            WrongAnswerEntry(example=miss.example, label=miss.label, answer=miss.answer)
+            schemas.WrongAnswerEntry(example=miss.example, label=miss.label, answer=miss.answer)
             for miss in result.wrong
         ],
         problem=result.problem,

@@ -4,57 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import numpy as np
-
-from cbcl.errors import (
-    BackboneError,
-    CBCLError,
-    LabelError,
-    MemoryFileError,
-    PictureError,
-    WeightsError,
-)
-from cbcl.machine import cores
+from cbcl.errors import CBCLError, LabelError, MemoryFileError, PictureError
 from cbcl.memory.connection import which
 from cbcl.memory.rows import as_label
 from cbcl.recognition.answer import Answer
 from cbcl.recognition.examples import EmbeddedPicture
 from cbcl.recognition.recognizer import Recognizer
-from cbcl.web import responses
+from cbcl.web import responses, schemas
+from cbcl.web.embedding import EmbeddingService, RequestPicture
 from cbcl.web.errors import ApiError
 from cbcl.web.events import ChangeNotifier
 from cbcl.web.metrics import Metrics
-from cbcl.web.picture_cache import PictureCache
-from cbcl.web.request_body import MAX_PICTURES
 from cbcl.web.response_cache import MemoryRevision, ResponseCache
-from cbcl.web.responses import RequestPicture, change_response
-from cbcl.web.schemas import (
-    BackboneStatus,
-    ChangeResponse,
-    ChangeSummary,
-    ExampleEntry,
-    ExamplesResponse,
-    HealthResponse,
-    HistoryResponse,
-    ImportResponse,
-    LabelEntry,
-    LabelsResponse,
-    LearnResponse,
-    RecognizeManyResponse,
-    RecognizeResponse,
-    UnlearnResponse,
-)
-from cbcl.web.uploads import UploadedFile, too_many_pictures
+from cbcl.web.uploads import UploadedFile
 from cbcl.web.work_queue import WorkQueue
 
-MAX_WAITING = 64  # jobs of a queue
+MAX_WAITING_CHANGES = 64
 MAX_WAITING_REPORTS = 16  # which take long
-PICTURES_PER_JOB = 2  # of a request, so that others have their turn in between
-NO_PICTURE = "the request has no picture: give files as 'pictures', or digests as 'seen'."
 
 T = TypeVar("T")
 
@@ -62,8 +32,8 @@ T = TypeVar("T")
 class TeachingService:
     """A recognizer behind three queues: for embedding, for changes, and for slow reports.
 
-    Embedding has a thread for each core; changes and reports are made one after another. Reading
-    waits for none of them.
+    Changes and reports are made one after another, each in a queue of their own. Reading waits for
+    none of them.
     """
 
     def __init__(
@@ -71,12 +41,10 @@ class TeachingService:
     ) -> None:
         self._recognizer, self._metrics = recognizer, metrics
         self._backbone, self._private = backbone, private
-        self._ready, self._problem = False, ""
-        self.embedding = WorkQueue("embedding", cores(), MAX_WAITING)
-        self.changes = WorkQueue("changes", 1, MAX_WAITING)
+        self.embedding = EmbeddingService(recognizer, metrics)
+        self.changes = WorkQueue("changes", 1, MAX_WAITING_CHANGES)
         self.reports = WorkQueue("reports", 1, MAX_WAITING_REPORTS)
-        self._queues = self.embedding, self.changes, self.reports
-        self._pictures = PictureCache(self._look)
+        self._queues = self.embedding.queue, self.changes, self.reports
         self.notifier = ChangeNotifier(self._current_revision)
         self.labels = ResponseCache(self._current_revision, self._list_labels)
         self._advice = ResponseCache(
@@ -101,11 +69,13 @@ class TeachingService:
 
     # Reading: without a queue.
 
-    def health(self) -> HealthResponse:
+    def health(self) -> schemas.HealthResponse:
         info = self._recognizer.about()
         name = Path(info.backbone if info else self._backbone).name
-        backbone = BackboneStatus(name=name, ready=self._ready, problem=self._problem or None)
-        return HealthResponse(
+        backbone = schemas.BackboneStatus(
+            name=name, ready=self.embedding.ready, problem=self.embedding.problem
+        )
+        return schemas.HealthResponse(
             memory=self.name,
             revision=self._recognizer.revision(),
             private=self._is_private(),
@@ -113,16 +83,18 @@ class TeachingService:
             learning=self.changes.pending,
         )
 
-    def examples(self, label: str) -> ExamplesResponse:
+    def examples(self, label: str) -> schemas.ExamplesResponse:
         revision = self._recognizer.revision()
         if not revision:
             raise LabelError(repr(label), "is not known")
         examples = self._recognizer.examples(label)
         label = as_label(label)
-        return ExamplesResponse(
+        return schemas.ExamplesResponse(
             label=label,
             examples=self._recognizer.labels().get(label, len(examples)),
-            kept=[ExampleEntry(example=kept.number, concept=kept.concept) for kept in examples],
+            kept=[
+                schemas.ExampleEntry(example=kept.number, concept=kept.concept) for kept in examples
+            ],
             revision=revision,
         )
 
@@ -130,39 +102,34 @@ class TeachingService:
         with self._missing_without(number):
             return self._recognizer.example(number).jpeg
 
-    def history(self) -> HistoryResponse:
+    def history(self) -> schemas.HistoryResponse:
         revision = self._recognizer.revision()
         return responses.history_response(self._recognizer.history(), revision)
 
-    # Embedding: a thread for each core.
-
-    async def warm_up(self) -> None:
-        """Embed a picture, so that the first request need not wait for the backbone to load."""
-        with suppress(CBCLError):  # health reports it
-            await self.embedding.run(self._look, [np.zeros((64, 64, 3), dtype=np.uint8)])
+    # Recognizing: in the threads of the embedding.
 
     async def recognize(
         self, files: Sequence[UploadedFile], digests: Sequence[str]
-    ) -> RecognizeResponse:
+    ) -> schemas.RecognizeResponse:
         if len(files) + len(digests) != 1:
             raise ApiError("argument", "give one file as 'picture', or one digest as 'seen'.")
-        return await self.embedding.run(self._recognize_one, files, digests)
+        return await self.embedding.queue.run(self._recognize_one, files, digests)
 
     async def recognize_many(
         self, files: Sequence[UploadedFile], digests: Sequence[str]
-    ) -> RecognizeManyResponse:
-        pictures = await self._look_at(files, digests)
-        return await self.embedding.run_part(self._recognize_all, pictures)
+    ) -> schemas.RecognizeManyResponse:
+        pictures = await self.embedding.embed(files, digests)
+        return await self.embedding.queue.run_part(self._recognize_all, pictures)
 
     # Changes: one after another.
 
     async def learn(
         self, label: str, files: Sequence[UploadedFile], digests: Sequence[str]
-    ) -> LearnResponse:
+    ) -> schemas.LearnResponse:
         """Learn pictures; those that cannot be read are skipped and reported."""
         label = as_label(label)
         self.changes.check()
-        pictures = await self._look_at(files, digests)
+        pictures = await self.embedding.embed(files, digests)
         embedded: list[EmbeddedPicture] = []
         skipped = []
         for picture in pictures:
@@ -174,14 +141,14 @@ class TeachingService:
             raise ApiError("picture", skipped[0].message)
         learned, revision = await self._change(lambda: self._recognizer.learn(label, embedded))
         self._metrics.examples_learned.inc(len(embedded))
-        return LearnResponse(learned=learned.pictures, problems=skipped, revision=revision)
+        return schemas.LearnResponse(learned=learned.pictures, problems=skipped, revision=revision)
 
-    async def unlearn(self, number: int) -> UnlearnResponse:
+    async def unlearn(self, number: int) -> schemas.UnlearnResponse:
         with self._missing_without(number):
             label, revision = await self._change(lambda: self._recognizer.unlearn(number))
-        return UnlearnResponse(label=label, revision=revision)
+        return schemas.UnlearnResponse(label=label, revision=revision)
 
-    async def forget(self, label: str, *, for_good: bool) -> ChangeResponse:
+    async def forget(self, label: str, *, for_good: bool) -> schemas.ChangeResponse:
         def forget_and_clear() -> None:
             try:
                 self._recognizer.forget(label, for_good=for_good)
@@ -191,23 +158,23 @@ class TeachingService:
 
         _, revision = await self._change(forget_and_clear)
         subject = f"{as_label(label)}{' for good' if for_good else ''}"
-        return change_response(revision, "forget", subject)
+        return responses.change_response(revision, "forget", subject)
 
-    async def rename(self, label: str, new: str) -> ChangeResponse:
+    async def rename(self, label: str, new: str) -> schemas.ChangeResponse:
         _, revision = await self._change(lambda: self._recognizer.rename(label, new))
-        return change_response(revision, "rename", f"{as_label(label)} → {as_label(new)}")
+        return responses.change_response(revision, "rename", f"{as_label(label)} → {as_label(new)}")
 
-    async def merge(self, label: str, into: str) -> ChangeResponse:
+    async def merge(self, label: str, into: str) -> schemas.ChangeResponse:
         _, revision = await self._change(lambda: self._recognizer.merge(label, into))
-        return change_response(revision, "merge", f"{as_label(label)} → {as_label(into)}")
+        return responses.change_response(revision, "merge", f"{as_label(label)} → {as_label(into)}")
 
-    async def undo(self) -> ChangeResponse:
+    async def undo(self) -> schemas.ChangeResponse:
         step, revision = await self._change(self._recognizer.undo)
-        return change_response(revision, "undo", responses.describe_step(step))
+        return responses.change_response(revision, "undo", responses.describe_step(step))
 
-    async def adopt(self, path: Path) -> ImportResponse:
+    async def adopt(self, path: Path) -> schemas.ImportResponse:
         result, revision = await self._change(lambda: self._recognizer.adopt(path))
-        return ImportResponse(added=result.added, joined=result.joined, revision=revision)
+        return schemas.ImportResponse(added=result.added, joined=result.joined, revision=revision)
 
     # Reports: one after another, and once for each revision.
 
@@ -231,8 +198,7 @@ class TeachingService:
         return result, revision.revision
 
     def _clear_caches(self) -> None:
-        self._pictures.clear()
-        for cache in (self.labels, self._advice, self._scores):
+        for cache in (self.embedding.cache, self.labels, self._advice, self._scores):
             cache.clear()
 
     def _current_revision(self) -> MemoryRevision:
@@ -242,11 +208,13 @@ class TeachingService:
         info = self._recognizer.about()
         return info.private if info else self._private
 
-    def _list_labels(self, revision: int) -> LabelsResponse:
+    def _list_labels(self, revision: int) -> schemas.LabelsResponse:
         step = responses.step_to_undo(self._recognizer.history())
-        undo = step and ChangeSummary(action=step.action, text=responses.describe_step(step))
-        labels = [LabelEntry(**label._asdict()) for label in self._recognizer.things()]
-        return LabelsResponse(
+        undo = step and schemas.ChangeSummary(
+            action=step.action, text=responses.describe_step(step)
+        )
+        labels = [schemas.LabelEntry(**label._asdict()) for label in self._recognizer.things()]
+        return schemas.LabelsResponse(
             revision=revision, private=self._is_private(), labels=labels, undo=undo
         )
 
@@ -269,53 +237,17 @@ class TeachingService:
                 raise
             raise missing from None
 
-    def _look(self, pictures: list[Any], broken: Any = "raise") -> list[Any]:
-        try:
-            results = self._recognizer.look(pictures, broken=broken)
-        except (WeightsError, BackboneError) as error:
-            self._ready, self._problem = False, error.public
-            raise
-        self._ready, self._problem = True, ""
-        self._metrics.pictures_embedded.inc(len(pictures))
-        return results
-
-    async def _look_at(
-        self, files: Sequence[UploadedFile], digests: Sequence[str]
-    ) -> list[RequestPicture]:
-        """Embed the pictures of a request, a few at a time; return files first, then digests."""
-        if not files and not digests:
-            raise ApiError("argument", NO_PICTURE)
-        if len(files) + len(digests) > MAX_PICTURES:
-            raise too_many_pictures()
-        self.embedding.check()
-        cached = self._cached_pictures(digests)
-        new: list[RequestPicture] = []
-        for start in range(0, len(files), PICTURES_PER_JOB):
-            some = files[start : start + PICTURES_PER_JOB]
-            new += await self.embedding.run_part(self._new_pictures, some)
-        return new + cached
-
-    def _cached_pictures(self, digests: Sequence[str]) -> list[RequestPicture]:
-        results = self._pictures.get(digests)
-        return [RequestPicture("", *pair) for pair in zip(digests, results, strict=True)]
-
-    def _new_pictures(self, files: Sequence[UploadedFile]) -> list[RequestPicture]:
-        results = self._pictures.look([file.data for file in files])
-        return [
-            RequestPicture(file.name, *result) for file, result in zip(files, results, strict=True)
-        ]
-
     def _recognize_one(
         self, files: Sequence[UploadedFile], digests: Sequence[str]
-    ) -> RecognizeResponse:
-        (picture,) = self._new_pictures(files) + self._cached_pictures(digests)
+    ) -> schemas.RecognizeResponse:
+        (picture,) = self.embedding.embed_now(files, digests)
         if isinstance(picture.result, PictureError):
             raise ApiError("picture", picture.result.about(picture.name))
         revision = self._recognizer.revision()  # before answering: never newer than the answer
         answers = self._recognize([picture.result])
         return responses.recognize_response(picture, answers[0] if answers else None, revision)
 
-    def _recognize_all(self, pictures: Sequence[RequestPicture]) -> RecognizeManyResponse:
+    def _recognize_all(self, pictures: Sequence[RequestPicture]) -> schemas.RecognizeManyResponse:
         revision = self._recognizer.revision()
         indices: list[int] = []
         embedded: list[EmbeddedPicture] = []
@@ -328,7 +260,7 @@ class TeachingService:
         if answers is not None:
             order = self._recognizer.worth_asking(embedded, answers)
         remaining = iter(answers or [])
-        return RecognizeManyResponse(
+        return schemas.RecognizeManyResponse(
             answers=[
                 responses.unreadable_picture(picture, picture.result)
                 if isinstance(picture.result, PictureError)
