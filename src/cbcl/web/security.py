@@ -62,6 +62,28 @@ class AccessPolicy:
     name: str = "localhost"  # a host name that is accepted beside this machine's own
 
 
+class _Responder:
+    """Sends an answer with security headers, once the body was read; to HEAD without content."""
+
+    def __init__(self, scope: Scope, body: RequestBody, send: Send) -> None:
+        self._scope, self._body, self._send = scope, body, send
+        self._begun = False
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._begun = True
+            await self._body.drain()
+            _set_headers(message, self._scope["path"])
+        elif self._scope["method"] == "HEAD":
+            message = {**message, "body": b""}
+        await self._send(message)
+
+    async def refuse(self, error: ApiError) -> None:
+        """Answer with an error, unless an answer has begun."""
+        if not self._begun:
+            await error.response()(self._scope, self._body.receive, self.send)
+
+
 class SecurityMiddleware:
     """Checks a request before the application sees it, and completes its answer."""
 
@@ -78,32 +100,26 @@ class SecurityMiddleware:
             await self._app(scope, receive, send)
             return
         body = RequestBody(scope, receive, self._bodies)
-        head_only, begun = scope["method"] == "HEAD", False
-
-        async def send_checked(message: Message) -> None:
-            nonlocal begun
-            if message["type"] == "http.response.start":
-                begun = True
-                await body.drain()
-                _set_headers(message, scope["path"])
-            await send({**message, "body": b""} if head_only and "body" in message else message)
-
+        responder = _Responder(scope, body, send)
         answer = self._check(scope, body)
         if answer is not None:
-            await answer(scope, body.receive, send_checked)
-            return
+            await answer(scope, body.receive, responder.send)
+        else:
+            await self._pass_on(scope, body, responder)
+
+    async def _pass_on(self, scope: Scope, body: RequestBody, responder: _Responder) -> None:
+        inner = scope
+        if scope["method"] == "HEAD" and scope["path"] != EVENTS_PATH:
+            inner = {**scope, "method": "GET"}
         self._under_way += 1
-        inner = {**scope, "method": "GET"} if head_only and scope["path"] != EVENTS_PATH else scope
         try:
-            await self._app(inner, body.receive, send_checked)
+            await self._app(inner, body.receive, responder.send)
         except ClientDisconnect:  # there is nobody to answer
             pass
         except asyncio.CancelledError:  # the server stops, and its timeout is over
-            if not begun:
-                await _stopped().response()(scope, receive, send_checked)
+            await responder.refuse(_stopped())
         except Exception:
-            if not begun:
-                await internal_error().response()(scope, receive, send_checked)
+            await responder.refuse(internal_error())
             raise  # for the log
         finally:
             self._under_way -= 1

@@ -12,7 +12,7 @@ import socket
 import ssl
 import sys
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
@@ -142,15 +142,10 @@ def serve(
     )
 
     def announce() -> None:
-        if port is None and address.port != DEFAULT_PORT:
-            say(f"port {DEFAULT_PORT} is taken: this is {address.port}.")
-        url = address.url(token)
-        say(f"teach {recognizer.path.name} at {url}")
-        if token is not None:
-            say(f"{_qr_code(url)}Whoever has this address can see and change the memory.")
-        say("Ctrl-C stops.")
+        for line in _greeting(recognizer.path.name, address, token, port):
+            say(line)
         if browser and _has_browser():
-            Thread(target=webbrowser.open, args=[url], daemon=True).start()
+            Thread(target=webbrowser.open, args=[address.url(token)], daemon=True).start()
 
     _run(app, address, announce, ssl_certfile=certificate, ssl_keyfile=key)
 
@@ -187,6 +182,18 @@ def _run(app: FastAPI, address: ServerAddress, announce: Callable[[], None], **t
 
     app.state.on_start = start
     server.run([address.listening])
+
+
+def _greeting(
+    memory: str, address: ServerAddress, token: str | None, port: int | None
+) -> Iterator[str]:
+    if port is None and address.port != DEFAULT_PORT:
+        yield f"port {DEFAULT_PORT} is taken: this is {address.port}."
+    url = address.url(token)
+    yield f"teach {memory} at {url}"
+    if token is not None:
+        yield f"{_qr_code(url)}Whoever has this address can see and change the memory."
+    yield "Ctrl-C stops."
 
 
 def _qr_code(url: str) -> str:
