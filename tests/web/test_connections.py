@@ -78,6 +78,25 @@ def test_connections_leave_files_for_other_things() -> None:
     assert 0 < connection_limit() <= connections.MAX_CONNECTIONS
 
 
+def test_a_request_that_begins_before_another_has_ended_is_not_cut_off() -> None:
+    with ConnectionLimiter() as limiter:
+        limiter.idle_timeout = -1.0  # whatever is idle is so for too long
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            theirs.setblocking(False)
+            peer = "127.0.0.1", 5000
+            limiter.admit(ours, peer)
+            first, second = limiter.request(peer), limiter.request(peer)
+            first.__enter__()
+            with second:
+                first.__exit__(None, None, None)
+                limiter.close_idle()
+                with pytest.raises(BlockingIOError):
+                    theirs.recv(1)
+            limiter.close_idle()
+            assert theirs.recv(1) == b""
+
+
 class Impatient(ConnectionLimiter):
     """One that hangs up soon, and counts how often it looked for idle connections."""
 

@@ -43,7 +43,8 @@ class OpenConnection:
 
     socket: socket.socket
     peer: tuple[str, int]
-    idle_since: float | None  # None: a request is under way
+    idle_since: float
+    requests: int = 0  # under way: one may begin before the one before has quite ended
 
 
 class ConnectionLimiter(socket.socket):
@@ -74,24 +75,23 @@ class ConnectionLimiter(socket.socket):
     @contextmanager
     def request(self, peer: tuple[str, int]) -> Iterator[None]:
         """Stop the idle timeout of a connection while a request is under way."""
-        self._set_idle(peer, None)
+        connections = [connection for connection in self._open if connection.peer == peer]
+        for connection in connections:
+            connection.requests += 1
         try:
             yield
         finally:
-            self._set_idle(peer, monotonic())
+            for connection in connections:
+                connection.requests -= 1
+                connection.idle_since = monotonic()
 
     def close_idle(self) -> None:
         """Hang up where no request has begun for too long."""
         oldest = monotonic() - self.idle_timeout
         for connection in self._open:
-            if connection.idle_since is not None and connection.idle_since < oldest:
+            if not connection.requests and connection.idle_since < oldest:
                 with suppress(OSError):  # it is closed already
                     connection.socket.shutdown(socket.SHUT_RDWR)
-
-    def _set_idle(self, peer: tuple[str, int], since: float | None) -> None:
-        for connection in self._open:
-            if connection.peer == peer:
-                connection.idle_since = since
 
 
 class IdleTimeoutMiddleware:

@@ -15,7 +15,7 @@ import webbrowser
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Thread
+from threading import Thread, current_thread, main_thread
 from typing import Any
 from urllib.parse import quote
 
@@ -176,8 +176,9 @@ def _run(app: FastAPI, address: ServerAddress, announce: Callable[[], None], **t
             server.should_exit = True
             loop.call_soon_threadsafe(begin_stop, app)
 
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, stop)
+        if current_thread() is main_thread():  # no other can handle signals
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, stop)
         announce()
 
     app.state.on_start = start
