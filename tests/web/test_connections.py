@@ -83,7 +83,7 @@ def test_a_request_that_begins_before_another_has_ended_is_not_cut_off() -> None
         limiter.idle_timeout = -1.0  # whatever is idle is so for too long
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            theirs.setblocking(False)
+            ours.setblocking(False)
             peer = "127.0.0.1", 5000
             limiter.admit(ours, peer)
             first, second = limiter.request(peer), limiter.request(peer)
@@ -92,9 +92,11 @@ def test_a_request_that_begins_before_another_has_ended_is_not_cut_off() -> None
                 first.__exit__(None, None, None)
                 limiter.close_idle()
                 with pytest.raises(BlockingIOError):
-                    theirs.recv(1)
+                    ours.recv(1)
             limiter.close_idle()
-            assert theirs.recv(1) == b""
+            assert ours.recv(1) == b""
+            ours.sendall(b"the rest of an answer")
+            assert theirs.recv(100) == b"the rest of an answer"
 
 
 class Impatient(ConnectionLimiter):

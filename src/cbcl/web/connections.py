@@ -86,12 +86,12 @@ class ConnectionLimiter(socket.socket):
                 connection.idle_since = monotonic()
 
     def close_idle(self) -> None:
-        """Hang up where no request has begun for too long."""
+        """Hang up where no request has begun for too long, once all is sent."""
         oldest = monotonic() - self.idle_timeout
         for connection in self._open:
             if not connection.requests and connection.idle_since < oldest:
                 with suppress(OSError):  # it is closed already
-                    connection.socket.shutdown(socket.SHUT_RDWR)
+                    connection.socket.shutdown(socket.SHUT_RD)  # read as the client's end
 
 
 class IdleTimeoutMiddleware:
