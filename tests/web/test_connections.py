@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -172,11 +173,19 @@ def test_a_connection_without_a_request_is_closed_and_one_with_a_request_is_not(
     assert bool(answer) == bool(answered)
 
 
-def test_who_does_not_begin_with_tls_is_hung_up_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("handshake", [False, True])
+def test_over_tls_too_a_connection_without_a_request_is_closed(
+    tmp_path: Path, handshake: bool
+) -> None:
     certificate, key = make_certificate(tmp_path)
     with (
         serving(ssl_certfile=certificate, ssl_keyfile=key) as limiter,
         connect(limiter) as connection,
     ):
-        connection.sendall(b"\x16\x03\x01")
-        assert connection.makefile("rb").read() == b""
+        if handshake:
+            trust = ssl.create_default_context(cafile=certificate)
+            with trust.wrap_socket(connection, server_hostname="localhost") as secure:
+                assert secure.recv(1) == b""
+        else:
+            connection.sendall(b"\x16\x03\x01")
+            assert connection.recv(1) == b""
