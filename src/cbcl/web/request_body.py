@@ -90,8 +90,8 @@ class RequestBody:
         if self._received > self._limit:
             raise self._too_large()
         if self._bodies.held > MAX_HELD_BYTES:
-            message_text = "the server is receiving too much at once: try again in 2 s."
-            raise ApiError("busy", message_text, retry_after=2)
+            problem = "the server is receiving too much at once: try again in 2 s."
+            raise ApiError("busy", problem, retry_after=2)
         return message
 
     async def drain(self) -> None:

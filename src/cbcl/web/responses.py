@@ -90,15 +90,11 @@ def skipped_picture(picture: RequestPicture, error: PictureError) -> schemas.Ski
 
 
 def advice_response(suggestions: Suggestions, revision: int) -> schemas.AdviceResponse:
-    similar = [
-        schemas.SimilarityEntry(label=pair.label, other=pair.other, closeness=pair.closeness)
-        for pair in suggestions.alike
-    ]
-    in_need = [
-        schemas.WantedEntry(label=label.label, examples=label.examples, reason=label.reason)
-        for label in suggestions.more
-    ]
-    return schemas.AdviceResponse(revision=revision, alike=similar, more=in_need)
+    return schemas.AdviceResponse(
+        revision=revision,
+        alike=[schemas.SimilarityEntry(**pair._asdict()) for pair in suggestions.alike],
+        more=[schemas.WantedEntry(**label._asdict()) for label in suggestions.more],
+    )
 
 
 def scores_response(result: SelfTestResult, revision: int) -> schemas.ScoresResponse:
@@ -109,9 +105,6 @@ def scores_response(result: SelfTestResult, revision: int) -> schemas.ScoresResp
         asked=result.asked,
         right=result.right,
         unknown=result.unknown,
-        wrong=[
-            schemas.WrongAnswerEntry(example=miss.example, label=miss.label, answer=miss.answer)
-            for miss in result.wrong
-        ],
+        wrong=[schemas.WrongAnswerEntry(**miss._asdict()) for miss in result.wrong],
         problem=result.problem,
     )

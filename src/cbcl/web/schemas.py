@@ -6,23 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Kind = Literal[
-    "picture",
-    "label",
-    "argument",
-    "memory",
-    "backbone",
-    "size",
-    "slow",
-    "busy",
-    "rate",
-    "token",
-    "origin",
-    "missing",
-    "method",
-    "seen",
-    "internal",
-]
+from cbcl.web.errors import STATUSES
+
+Kind = Annotated[str, Field(json_schema_extra={"enum": [*STATUSES]})]
 Revision = Annotated[
     int,
     Field(description="Number of the memory's latest step; 0: there is no memory", examples=[12]),
@@ -271,7 +257,7 @@ class WantedEntry(BaseModel):
 
 
 class AdviceResponse(BaseModel):
-    """What to teach next."""
+    """Labels that look alike, and labels that need more examples."""
 
     revision: Revision
     alike: list[SimilarityEntry]

@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
@@ -58,38 +59,20 @@ class UploadForm:
 
 @dataclass
 class _Part:
-    """A part of a form, held until it is complete."""
+    """A part of a form, handed over when it is complete."""
 
-    limit: int
-    too_large: ApiError
     finish: Callable[[bytes], None]
+    limit: float = math.inf
+    too_large: ApiError | None = None
     data: bytearray = field(default_factory=bytearray)
 
     def write(self, data: bytes) -> None:
         self.data += data
-        if len(self.data) > self.limit:
+        if len(self.data) > self.limit and self.too_large is not None:
             raise self.too_large
 
     def close(self) -> None:
         self.finish(bytes(self.data))
-
-
-class _FilePart:
-    """A part of a form, written to a file while it arrives."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file, self._buffer = file, bytearray()
-
-    def write(self, data: bytes) -> None:
-        self._buffer += data
-
-    def close(self) -> None:
-        """Leave the rest to the last `flush`."""
-
-    async def flush(self, at_least: int = WRITE_BUFFER_BYTES) -> None:
-        if len(self._buffer) > at_least:
-            await run_in_threadpool(self._file.write, bytes(self._buffer))
-            self._buffer.clear()
 
 
 async def read_form(request: Request, *, files: str, fields: Collection[str]) -> UploadForm:
@@ -104,16 +87,16 @@ async def read_form(request: Request, *, files: str, fields: Collection[str]) ->
             limit = f"{MAX_PICTURE_BYTES // MB} MB"
             too_large = ApiError("size", f"{shown} has more than {limit}: make it smaller.")
             return _Part(
+                lambda data: form.files.append(UploadedFile(shown, data)),
                 MAX_PICTURE_BYTES,
                 too_large,
-                lambda data: form.files.append(UploadedFile(shown, data)),
             )
         if filename is None and name in fields:
             values = form.fields.setdefault(name, [])
             if len(values) >= MAX_PICTURES:
                 raise ApiError("size", f"{name!r} is given more than {MAX_PICTURES} times.")
             too_long = ApiError("argument", f"{name!r} has more than {MAX_FIELD_BYTES} bytes.")
-            return _Part(MAX_FIELD_BYTES, too_long, lambda data: values.append(_decode(data, name)))
+            return _Part(lambda data: values.append(_decode(data, name)), MAX_FIELD_BYTES, too_long)
         allowed = ", ".join(map(repr, sorted({*fields, files})))
         message = f"the form has an unknown field {name[:50]!r}: {allowed} can be given."
         raise ApiError("argument", message)
@@ -125,17 +108,22 @@ async def read_form(request: Request, *, files: str, fields: Collection[str]) ->
 async def save_file(request: Request, *, field: str, path: Path) -> str:
     """Write the only file of a form to a path while it arrives, and return its name."""
     names: list[str] = []
+    received = bytearray()
+
+    def open_part(name: str, filename: str | None) -> _Part:
+        if filename is None or name != field or names:
+            raise ApiError("argument", f"give one file, as {field!r}.")
+        names.append(_clean_name(filename) or field)
+        return _Part(lambda _: None, data=received)
+
+    async def write(at_least: int = WRITE_BUFFER_BYTES) -> None:
+        if len(received) > at_least:
+            await run_in_threadpool(file.write, bytes(received))
+            received.clear()
+
     with report_disk_errors(), path.open("wb") as file:
-        part = _FilePart(file)
-
-        def open_part(name: str, filename: str | None) -> _FilePart:
-            if filename is None or name != field or names:
-                raise ApiError("argument", f"give one file, as {field!r}.")
-            names.append(_clean_name(filename) or field)
-            return part
-
-        await _parse(request, open_part, part.flush)
-        await part.flush(at_least=0)
+        await _parse(request, open_part, write)
+        await write(at_least=0)
     if not names:
         raise ApiError("argument", f"{field!r} is missing.")
     return names[0]
@@ -159,9 +147,9 @@ def report_disk_errors() -> Iterator[None]:
 class _FormReader:
     """Callbacks of the parser: opens a part after its header, fills and closes it."""
 
-    def __init__(self, open_part: Callable[[str, str | None], _Part | _FilePart]) -> None:
+    def __init__(self, open_part: Callable[[str, str | None], _Part]) -> None:
         self._open_part = open_part
-        self._part: _Part | _FilePart | None = None
+        self._part: _Part | None = None
         self._header_name = self._header_value = self._disposition = b""
         self._header_bytes = 0
         self.complete = False
@@ -221,7 +209,7 @@ class _FormReader:
 
 async def _parse(
     request: Request,
-    open_part: Callable[[str, str | None], _Part | _FilePart],
+    open_part: Callable[[str, str | None], _Part],
     after_chunk: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
     media_type, options = parse_options_header(request.headers.get("content-type", ""))
