@@ -1,14 +1,15 @@
-"""What ten labels are worth if the machine says which photos to label: `python benchmarks/asking.py FOLDER`.
+"""Active learning: the worth of ten labels by the order in which photos are labelled.
 
-    python benchmarks/asking.py 101_ObjectCategories --leave-out BACKGROUND_Google --known 10 --new 10 --shots 5
+    python benchmarks/asking.py FOLDER --about NAME --known 10 --new 10 --shots 5
 
-FOLDER holds one folder a class; a file of vectors and labels (X and y in an .npz) will do, too. Some classes, drawn at
-random, are learned from a few photos each. Then there is a pool of photos without labels, of these and new classes; a
-person labels ten, in an order that is given at once, or one at a time, asking again after each. Means over draws of the
-share of other photos, of all these classes, whose first guess is right then; the orders differ, all else is the same.
-With --strangers, so many photos of the pool are of yet other classes, one each, that are not examined: what lies about
-and is of no interest. What an order is worth is the number of photos, drawn from the pool at random, whose labels give
-as much. Each run is appended to results/asking.jsonl with its record.
+FOLDER holds one folder a class; a file of vectors and labels (X and y in an .npz) will do, too.
+Some classes, drawn at random, are learned from a few photos each. Then there is a pool of photos
+without labels, of these and of new classes; a person labels ten, in an order that is given at once,
+or one at a time, asking again after each. The accuracy is the share of other photos, of all these
+classes, whose first guess is right then, as a mean over draws; the orders differ, all else is the
+same. With --strangers, so many photos of the pool are of yet other classes, one each, that are not
+tested: things of no interest. The worth of an order is the number of photos, drawn from the pool at
+random, whose labels give the same accuracy. Each run is appended to results/asking.jsonl.
 """
 
 from __future__ import annotations
@@ -38,28 +39,28 @@ from cbcl.vision.finding import find_labelled
 RECORDS = Path(__file__).parent.parent / "results" / "asking.jsonl"
 LABELLED = 10
 TESTED = 10  # photos of a class
-AT_RANDOM = (10, 20, 30, 40, 50, 60, 80, 100)  # labels, to find out what ten chosen ones are worth
-LEAST = 0.01  # that ten labels at random gain, to be compared with
-TIMES = 3  # that so many are drawn
+RANDOM_COUNTS = (10, 20, 30, 40, 50, 60, 80, 100)  # labels drawn at random, to compare with
+MIN_GAIN = 0.01  # of ten labels drawn at random, for a ratio to mean anything
+REPEATS = 3  # of each random draw
 
 Order: TypeAlias = Callable[[Float32s, Sequence[Answer]], Sequence[int]]
 
 
-def by_margin(matrix: Float32s, given: Sequence[Answer]) -> list[int]:
+def by_margin(_: Float32s, given: Sequence[Answer]) -> list[int]:
     margins = [[*(guess.confidence for guess in answer.ranking), 0.0] for answer in given]
     return sorted(range(len(given)), key=lambda row: margins[row][0] - margins[row][1])
 
 
-def by_doubt(matrix: Float32s, given: Sequence[Answer]) -> list[int]:
+def by_confidence(_: Float32s, given: Sequence[Answer]) -> list[int]:
     return sorted(range(len(given)), key=lambda row: given[row].ranking[0].confidence)
 
 
-def by_strangeness(matrix: Float32s, given: Sequence[Answer]) -> list[int]:
+def by_strangeness(_: Float32s, given: Sequence[Answer]) -> list[int]:
     return sorted(range(len(given)), key=lambda row: -given[row].strangeness)
 
 
 def by_centres(matrix: Float32s, given: Sequence[Answer]) -> list[int]:
-    """The farthest from all that is known or chosen (k-center, greedily)."""
+    """Choose the farthest from all that is known or chosen (k-center, greedily)."""
     lengths = np.linalg.norm(matrix, axis=1)
     away = np.array([answer.evidence[0].distance for answer in given]) / lengths
     order: list[int] = []
@@ -72,7 +73,7 @@ def by_centres(matrix: Float32s, given: Sequence[Answer]) -> list[int]:
 
 ORDERS: dict[str, Order] = {
     "margin": by_margin,
-    "confidence": by_doubt,
+    "confidence": by_confidence,
     "strangeness": by_strangeness,
     "k-center": by_centres,
     "worth_asking": worth_asking,
@@ -80,7 +81,7 @@ ORDERS: dict[str, Order] = {
 
 
 class Trial:
-    """One draw: what is known, the pool, and the photos to be examined with."""
+    """One draw: the photos learned, the pool, and the photos to test with."""
 
     def __init__(
         self, vectors: Float32s, labels: NDArray[Any], how: argparse.Namespace, seed: int
@@ -88,9 +89,9 @@ class Trial:
         self.rng = np.random.default_rng(seed)
         self.vectors, self.labels = vectors, labels.astype(object)
         self.at_first = limit_at_first(how.backbone)
-        enough = how.shots + 2 * TESTED
-        some = [label for label in np.unique(labels) if np.sum(labels == label) >= enough]
-        classes = self.rng.permutation(some)[: how.known + how.new]
+        needed = how.shots + 2 * TESTED
+        large = [label for label in np.unique(labels) if np.sum(labels == label) >= needed]
+        classes = self.rng.permutation(large)[: how.known + how.new]
         rows = {label: self.rng.permutation(np.flatnonzero(labels == label)) for label in classes}
         self.learned = np.concatenate([rows[label][: how.shots] for label in classes[: how.known]])
         self.tested = np.concatenate(
@@ -103,7 +104,7 @@ class Trial:
         self.pool = self.rng.permutation(np.array(pool))
 
     def know(self, more: Int64s) -> tuple[Knowledge, NDArray[Any], Float32s]:
-        """What is known once these are learned, too; and from what."""
+        """Learn these photos, too; return the knowledge, and the labels and vectors behind it."""
         rows = np.concatenate([self.learned, more])
         labels, vectors = self.labels[rows], self.vectors[rows]
         return learn(None, vectors, labels, Options()), labels, vectors
@@ -118,7 +119,7 @@ class Trial:
         )
 
     def right(self, more: Int64s) -> float:
-        """The share of first guesses that are right, once these are learned, too."""
+        """Return the share of first guesses that are right after learning these photos, too."""
         knowledge, _, _ = self.know(more)
         guesses = knowledge.classes[knowledge.winners(self.vectors[self.tested])]
         return float(np.mean(guesses == self.labels[self.tested]))
@@ -136,24 +137,25 @@ class Trial:
 
     def at_random(self, count: int) -> float:
         return float(
-            np.mean([self.right(self.rng.permutation(self.pool)[:count]) for _ in range(TIMES)])
+            np.mean([self.right(self.rng.permutation(self.pool)[:count]) for _ in range(REPEATS)])
         )
 
 
 def draw(trial: Trial) -> dict[str, float]:
-    found = {"nothing": trial.right(trial.pool[:0])}
-    found |= {
-        f"random {count}": trial.at_random(count) for count in AT_RANDOM if count <= len(trial.pool)
-    }
+    """Return the accuracy of each order, of random draws, and of learning nothing more."""
+    accuracy = {"nothing": trial.right(trial.pool[:0])}
+    for count in RANDOM_COUNTS:
+        if count <= len(trial.pool):
+            accuracy[f"random {count}"] = trial.at_random(count)
     for name, order in ORDERS.items():
-        found[f"{name}, at once"] = trial.at_once(order)
-        found[f"{name}, one at a time"] = trial.one_at_a_time(order)
-    return found
+        accuracy[f"{name}, at once"] = trial.at_once(order)
+        accuracy[f"{name}, one at a time"] = trial.one_at_a_time(order)
+    return accuracy
 
 
 def worth(means: dict[str, float], right: float) -> float:
-    """How many labels at random give as much."""
-    counts = [0, *(count for count in AT_RANDOM if f"random {count}" in means)]
+    """Return the number of random labels that give the same accuracy."""
+    counts = [0, *(count for count in RANDOM_COUNTS if f"random {count}" in means)]
     shares = [means["nothing"], *(means[f"random {count}"] for count in counts[1:])]
     return float(
         np.interp(right, np.maximum.accumulate(shares) + 1e-9 * np.arange(len(shares)), counts)
@@ -161,7 +163,7 @@ def worth(means: dict[str, float], right: float) -> float:
 
 
 def load(path: Path, leave_out: str, backbone: str) -> tuple[Float32s, NDArray[Any], str]:
-    """The vectors, their labels, and the backbone that they are from."""
+    """Return vectors, their labels, and the backbone that made them."""
     if path.suffix == ".npz":
         with np.load(path) as file:
             vectors, labels = file["X"], file["y"]
@@ -195,21 +197,18 @@ def main() -> None:
     trials = (Trial(vectors, labels, args, seed) for seed in range(args.draws))
     draws = [draw(trial) for trial in trials]
     means = {name: float(np.mean([one[name] for one in draws])) for name in draws[0]}
-    print(
-        f"{args.about}, {args.draws} draws: {args.known} known with {args.shots} photos each, {args.new} new,",
-        end=" ",
-    )
-    print(f"{args.strangers} strangers")
+    known = f"{args.known} known with {args.shots} photos each"
+    others = f"{args.new} new, {args.strangers} strangers"
+    print(f"{args.about}, {args.draws} draws: {known}, {others}")
     usual = means["random 10"] - means["nothing"]
     results: list[dict[str, object]] = []
     for name, right in means.items():
         labels_like = worth(means, right)
-        gain = (right - means["nothing"]) / usual if usual > LEAST else math.nan
+        gain = (right - means["nothing"]) / usual if usual > MIN_GAIN else math.nan
         ratio = None if math.isnan(gain) else gain
         results.append({"order": name, "right": right, "worth": labels_like, "ratio": ratio})
-        print(
-            f"{name:<30} right {right:.3f}   gain {gain:5.2f} x that of ten at random   worth {labels_like:5.1f} labels"
-        )
+        gained = f"gain {gain:5.2f} x that of ten at random"
+        print(f"{name:<30} right {right:.3f}   {gained}   worth {labels_like:5.1f} labels")
     made = record(
         [cbcl, np],
         results,
@@ -224,7 +223,7 @@ def main() -> None:
             "left_out": args.leave_out,
             "labelled": LABELLED,
             "tested": TESTED,
-            "times": TIMES,
+            "times": REPEATS,
             "seeds": args.draws,
         },
         draws=draws,

@@ -1,11 +1,11 @@
-"""How the teaching server does under load: `python benchmarks/serving.py [REQUESTS]`, 20,000 unless told otherwise.
+"""Load test of the server: `python benchmarks/serving.py [REQUESTS]`, 20,000 by default.
 
-Claim, on two cores, clients and server on one machine: 32 clients, who recognize in three requests of four and teach in
-one, every picture new to the server, get no error and no refusal, and every example acknowledged is in the memory;
-the server takes no more than a tenth more memory in the end than after a quarter of the run; and from teaching a photo,
-upload included, to the changed answer for another takes less than half a second, and at most 2 x as long with 1,000
-things known as with 10. The peer is the library in the same run: threads that call `Recognizer` without a server.
-The last line is a JSON record of the run.
+Claim, on two cores, with clients and server on one machine: 32 clients, who recognize in three
+requests of four and teach in one, every picture new to the server, get no error, and every example
+acknowledged is in the memory; the server's memory grows by at most a tenth after a quarter of the
+run; and from teaching a photo, upload included, to the changed answer for another takes less than
+half a second, and at most 2 x as long with 1,000 labels as with 10. The baseline is the library in
+the same run: threads that call `Recognizer` without a server. The last line is a JSON record.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from threading import Event, Thread, local
@@ -60,7 +61,7 @@ class Pictures:
 
     def __call__(self) -> bytes:
         number = next(self._number)
-        # What follows the end of a JPEG is not looked at, but makes it another file, which nothing remembers.
+        # Bytes after the end of a JPEG are ignored, but make it another file, which is not cached.
         return self._files[number % len(self._files)] + number.to_bytes(8, "big")
 
 
@@ -76,8 +77,8 @@ def _view(photo: Image.Image, rng: np.random.Generator) -> bytes:
     return file.getvalue()
 
 
-class Client:
-    """One connection, kept open, as a browser keeps it."""
+class KeepAliveClient:
+    """A client with one connection, kept open, as a browser keeps it."""
 
     def __init__(self, address: str) -> None:
         self._connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=120)
@@ -85,19 +86,14 @@ class Client:
     def post(
         self, route: str, picture: tuple[str, bytes], **fields: str
     ) -> tuple[int, dict[str, Any]]:
-        parts = [
-            f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode()
-            for name, value in fields.items()
-        ]
+        begin = f"--{BOUNDARY}\r\nContent-Disposition: form-data; name="
+        parts = [f'{begin}"{name}"\r\n\r\n{value}\r\n'.encode() for name, value in fields.items()]
         name, data = picture
-        head = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"; filename="frame.jpg"\r\n'
-        body = b"".join([*parts, head.encode(), b"Content-Type: image/jpeg\r\n\r\n", data, b"\r\n"])
-        self._connection.request(
-            "POST",
-            route,
-            body + f"--{BOUNDARY}--\r\n".encode(),
-            {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"},
-        )
+        head = f'{begin}"{name}"; filename="frame.jpg"\r\nContent-Type: image/jpeg\r\n\r\n'
+        end = f"\r\n--{BOUNDARY}--\r\n"
+        body = b"".join([*parts, head.encode(), data, end.encode()])
+        headers = {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
+        self._connection.request("POST", route, body, headers)
         return self._answer()
 
     def get(self, route: str) -> dict[str, Any]:
@@ -124,70 +120,66 @@ def served(memory: Path) -> Iterator[tuple[str, int]]:
 
 
 def resident(process: int) -> float:
-    """Megabytes that a process has in memory."""
+    """Return the resident memory of a process, in megabytes."""
     status = Path(f"/proc/{process}/status").read_text()
     return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
 
-class Watch:
-    """Looks at a process's memory once a second."""
+class MemorySampler:
+    """Measures a process's memory once a second."""
 
     def __init__(self, process: int) -> None:
         self.megabytes: list[float] = []
-        self._process, self._over = process, Event()
-        self._thread = Thread(target=self._look, daemon=True)
+        self._process, self._stopped = process, Event()
+        self._thread = Thread(target=self._sample, daemon=True)
         self._thread.start()
 
-    def _look(self) -> None:
-        while not self._over.wait(1.0):
+    def _sample(self) -> None:
+        while not self._stopped.wait(1.0):
             self.megabytes.append(resident(self._process))
 
-    def end(self) -> list[float]:
-        self._over.set()
+    def stop(self) -> list[float]:
+        self._stopped.set()
         self._thread.join()
         return self.megabytes
 
 
 def load(folder: Path, requests: int, pictures: Pictures) -> dict[str, Any]:
-    """All clients at once: what they got, and how long it took them."""
+    """Run all clients at once; return their answers' statuses and latencies."""
     seconds: dict[str, list[float]] = {"recognize": [], "learn": []}
     statuses: dict[str, int] = {}
-    mine = local()
+    thread = local()
 
     with served(folder / "load.cbcl") as (address, process):
-        first = Client(address)
+        first = KeepAliveClient(address)
         for label in LABELS:
             first.post("/api/examples", ("pictures", pictures()), label=label)
 
         def ask(number: int) -> None:
-            if not hasattr(mine, "client"):
-                mine.client = Client(address)
+            if not hasattr(thread, "client"):
+                thread.client = KeepAliveClient(address)
             begun = perf_counter()
             if number % 4:
-                kind, (status, _) = (
-                    "recognize",
-                    mine.client.post("/api/recognize", ("picture", pictures())),
-                )
+                kind = "recognize"
+                status, _ = thread.client.post("/api/recognize", ("picture", pictures()))
             else:
-                label = LABELS[number // 4 % len(LABELS)]
-                kind, (status, _) = (
-                    "learn",
-                    mine.client.post("/api/examples", ("pictures", pictures()), label=label),
-                )
+                kind, label = "learn", LABELS[number // 4 % len(LABELS)]
+                picture = "pictures", pictures()
+                status, _ = thread.client.post("/api/examples", picture, label=label)
             seconds[kind].append(perf_counter() - begun)
             statuses[f"{kind} {status}"] = statuses.get(f"{kind} {status}", 0) + 1
 
-        watch = Watch(process)
+        sampler = MemorySampler(process)
         begun = perf_counter()
         with ThreadPoolExecutor(CLIENTS) as executor:
             for number, _ in enumerate(executor.map(ask, range(requests)), 1):
                 if number % (requests // 10) == 0:
-                    print(
-                        f"{number} requests, {perf_counter() - begun:.0f} s, {resident(process):.0f} MB"
-                    )
+                    took = perf_counter() - begun
+                    print(f"{number} requests, {took:.0f} s, {resident(process):.0f} MB")
         took = perf_counter() - begun
-        megabytes = watch.end()
-        known = sum(label["examples"] for label in Client(address).get("/api/labels")["labels"])
+        megabytes = sampler.stop()
+        labels = KeepAliveClient(address).get("/api/labels")["labels"]
+        known = sum(label["examples"] for label in labels)
     learned = statuses.get("learn 200", 0) + len(LABELS)
     with Recognizer(folder / "load.cbcl") as recognizer:
         on_disk = sum(recognizer.labels().values())
@@ -214,9 +206,9 @@ def _quantiles(times: list[float]) -> dict[str, float]:
     return {f"{share} %": 1000 * float(np.percentile(times, share)) for share in (50, 95, 99, 100)}
 
 
-def peer(folder: Path, requests: int, pictures: Pictures) -> float:
-    """The same mixture without a server: requests a second of the library, a thread a core."""
-    with Recognizer(folder / "peer.cbcl", cache=False) as recognizer:
+def baseline(folder: Path, requests: int, pictures: Pictures) -> float:
+    """Return requests a second of the library without a server, with a thread for each core."""
+    with Recognizer(folder / "library.cbcl", cache=False) as recognizer:
         for label in LABELS:
             recognizer.learn(label, pictures())
 
@@ -232,30 +224,28 @@ def peer(folder: Path, requests: int, pictures: Pictures) -> float:
         return requests / (perf_counter() - begun)
 
 
-def crowd(memory: Path, things: int, pictures: Pictures) -> None:
-    """A memory that knows so many things: vectors around those of real photographs."""
+def make_memory(path: Path, labels: int, pictures: Pictures) -> None:
+    """Write a memory with so many labels: vectors around those of real photographs."""
     rng = np.random.default_rng(0)
-    with Recognizer(memory, cache=False) as recognizer:
-        seen = recognizer.look([pictures() for _ in range(20)])
+    with Recognizer(path, cache=False) as recognizer:
+        embedded = recognizer.look([pictures() for _ in range(20)])
 
-        def another() -> EmbeddedPicture:
-            one = seen[rng.integers(len(seen))]
-            vector = (
-                one.vector + rng.normal(scale=0.5, size=one.vector.shape).astype(np.float32)
-            ).clip(0)
-            return EmbeddedPicture(vector, one.jpeg, one.fingerprint)
+        def vary() -> EmbeddedPicture:
+            picture = embedded[rng.integers(len(embedded))]
+            noise = rng.normal(scale=0.5, size=picture.vector.shape).astype(np.float32)
+            return replace(picture, vector=(picture.vector + noise).clip(0))
 
         recognizer.learn_many(
-            {f"thing {number:04}": [another() for _ in range(5)] for number in range(things)}
+            {f"thing {number:04}": [vary() for _ in range(5)] for number in range(labels)}
         )
 
 
 def teaching(folder: Path, things: int, pictures: Pictures, times: int = 40) -> list[float]:
-    """From teaching one photo to the answer for another of the same: seconds."""
-    crowd(folder / f"{things}.cbcl", things, pictures)
+    """Return the seconds from teaching one photo to the answer for another of the same label."""
+    make_memory(folder / f"{things}.cbcl", things, pictures)
     took = []
     with served(folder / f"{things}.cbcl") as (address, _):
-        client = Client(address)
+        client = KeepAliveClient(address)
         client.post("/api/recognize", ("picture", pictures()))
         for _ in range(times):
             begun = perf_counter()
@@ -295,7 +285,7 @@ def main() -> None:
             }
         )
         loaded = load(folder, requests, pictures)
-        alone = peer(folder, min(requests, 2000), pictures)
+        alone = baseline(folder, min(requests, 2000), pictures)
         results += [
             loaded,
             {

@@ -1,12 +1,12 @@
-"""A robot that says what it sees, and learns what you tell it: type a name and Enter while it looks at the thing.
+"""A robot that says what it sees, and learns the name that you type while it looks at a thing.
 
 Start `cbcl teach things.cbcl` in one terminal, and in another
 
     python examples/robot.py http://127.0.0.1:8737             # frames of a camera, through OpenCV
-    python examples/robot.py http://127.0.0.1:8737 pictures/   # or of a folder, one after another
+    python examples/robot.py http://127.0.0.1:8737 pictures/   # or the files of a folder, in turn
 
-An empty line, or the end of the input, stops it. Both ends may be on different machines: give the whole address, with
-its token, that `cbcl teach --host 0.0.0.0` prints.
+An empty line or the end of the input stops it. The server may run on another machine: give the
+whole address that `cbcl teach --host 0.0.0.0` prints, with its token.
 """
 
 from __future__ import annotations
@@ -24,28 +24,27 @@ from cbcl.client import Client
 
 
 def frames(folder: str | None) -> Iterator[bytes]:
-    """What the robot sees, as files of pictures."""
+    """Yield what the robot sees, as files of pictures."""
     if folder is not None:
-        yield from cycle(
-            [path.read_bytes() for path in sorted(Path(folder).iterdir()) if path.is_file()]
-        )
+        files = [path for path in sorted(Path(folder).iterdir()) if path.is_file()]
+        yield from cycle([path.read_bytes() for path in files])
         return
     import cv2  # pip install opencv-python
 
     camera = cv2.VideoCapture(0)
-    while (taken := camera.read())[0]:
-        yield cv2.imencode(".jpg", taken[1])[1].tobytes()
+    while (frame := camera.read())[0]:
+        yield cv2.imencode(".jpg", frame[1])[1].tobytes()
 
 
-def listen(names: deque[str]) -> None:
+def read_names(names: deque[str]) -> None:
     for line in chain(sys.stdin, [""]):
         names.append(line.strip())
 
 
 def main(url: str, folder: str | None = None) -> None:
     robot = Client(url)
-    names: deque[str] = deque()  # that were typed, and are not learned yet
-    Thread(target=listen, args=[names], daemon=True).start()
+    names: deque[str] = deque()  # typed, and not learned yet
+    Thread(target=read_names, args=[names], daemon=True).start()
     said = None
     for frame in frames(folder):
         try:
@@ -54,11 +53,9 @@ def main(url: str, folder: str | None = None) -> None:
                 print(f"I see {sees}.", flush=True)
                 said = sees
             if names and names[0]:
-                robot.learn(
-                    names[0], seen=[answer["seen"]]
-                )  # the very frame that was answered: it is not sent again
+                robot.learn(names[0], seen=[answer["seen"]])  # this frame, without sending it again
                 print(f"So this is {names.popleft()}.", flush=True)
-        except LabelError as error:  # which no other frame would change
+        except LabelError as error:  # no other frame would change it
             print(error, file=sys.stderr, flush=True)
             names.popleft()
         except CBCLError as error:

@@ -1,4 +1,4 @@
-"""A client of a teaching page's API, for robots and scripts: the standard library is all it needs."""
+"""Client of a server's API, for robots and scripts; it needs the standard library only."""
 
 from __future__ import annotations
 
@@ -22,35 +22,42 @@ from cbcl.errors import (
     LabelError,
     MemoryFileError,
     PictureError,
+    ServerError,
     first_line,
+    reason,
 )
 
-Picture: TypeAlias = str | os.PathLike[str] | bytes  # a file, or the bytes of one
+PictureFile: TypeAlias = str | os.PathLike[str] | bytes  # a path, or the bytes of a file
 
-TRIES = 5  # of something that the server is too busy for
-PATIENCE = 120.0  # seconds to wait for an answer
-ERRORS: dict[str, type[CBCLError]] = {
-    "picture": PictureError,
-    "label": LabelError,
-    "memory": MemoryFileError,
-    "backbone": BackboneError,
+MAX_TRIES = 5  # while the server is busy
+TIMEOUT_SECONDS = 120.0
+ERRORS: dict[str, type[CBCLError]] = {  # others are a `ServerError`
+    error.kind: error for error in (PictureError, LabelError, MemoryFileError, BackboneError)
 }
 
 
 class Client:
-    """Asks and teaches a server that `cbcl teach` started, mostly as one would a `Recognizer`.
+    """Client of a server that `cbcl teach` started, with methods like those of a `Recognizer`.
+
+    Errors are those that a `Recognizer` would raise, with the server's sentence; a `ServerError`
+    where the server cannot be reached or refuses a request. Requests that find the server busy are
+    sent again after the time it asks for, up to four times.
 
     Parameters
     ----------
     url
-        Where it is: `http://127.0.0.1:8737`, or the whole address that `cbcl teach` printed, token and all.
+        Address: `http://127.0.0.1:8737`, or the whole one that `cbcl teach` printed, with a token.
     token
-        What a server beyond this machine asks for, if it is not in the address.
+        Access token, if it is not in the address.
     certificate
-        A file with the certificate to believe, for a server whose own was not signed by anybody known.
+        File of a certificate to trust, for a server with a self-signed one.
 
-    What goes wrong is raised as the error that a `Recognizer` would raise, with the server's sentence. If the server is
-    too busy, it is asked again after the time that it says, a few times.
+    Examples
+    --------
+    >>> from cbcl.client import Client
+    >>> robot = Client("http://127.0.0.1:8737/?token=as-printed")  # no request is sent yet
+    >>> robot.url
+    'http://127.0.0.1:8737'
 
     """
 
@@ -64,47 +71,47 @@ class Client:
         try:
             parts = urlsplit(url)
         except ValueError as error:
-            raise CBCLError(f"{url!r} is no address: {error}.") from error
+            raise ServerError(repr(url), f"is not an address ({first_line(error)})") from error
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise CBCLError(
-                f"{url!r} is no address of a server: give one such as http://127.0.0.1:8737."
-            )
+            advice = "give one such as http://127.0.0.1:8737"
+            raise ServerError(repr(url), "is not an address of a server", advice)
         self.url = f"{parts.scheme}://{parts.netloc}"
         self._token = token or next(iter(parse_qs(parts.query).get("token", [])), None)
-        context = _context(certificate) if parts.scheme == "https" else None
-        # A proxy, as programs may be told to use one, knows nothing of machines nearby.
+        context = _tls_context(certificate) if parts.scheme == "https" else None
+        # Proxies of the environment are ignored: they do not know machines nearby.
         self._opener = build_opener(ProxyHandler({}), HTTPSHandler(context=context))
 
     def health(self) -> dict[str, Any]:
-        """How the server is, which memory it has, and whether it can see."""
+        """Return the state of the server, its memory and its backbone."""
         return self._json("GET", "/api/health")
 
     def labels(self) -> dict[str, int]:
-        """What is known, and from how many pictures."""
-        return {
-            thing["label"]: thing["examples"]
-            for thing in self._json("GET", "/api/labels")["labels"]
-        }
+        """Return the number of examples of each label."""
+        labels = self._json("GET", "/api/labels")["labels"]
+        return {entry["label"]: entry["examples"] for entry in labels}
 
     def learn(
-        self, label: str, pictures: Picture | Iterable[Picture] = (), *, seen: Iterable[str] = ()
+        self,
+        label: str,
+        pictures: PictureFile | Iterable[PictureFile] = (),
+        *,
+        seen: Iterable[str] = (),
     ) -> dict[str, Any]:
-        """Learn a label from pictures, or from those that the server looked at lately: `seen` of its answers.
+        """Learn a label from pictures, or from the `seen` of answers, without sending them again.
 
-        Told are how many were learned, and the problems with those that could not be read.
+        Returned are the number of pictures learned, and the problems of those that were skipped.
         """
-        words = [("label", label), *(("seen", digest) for digest in seen)]
-        return self._form("/api/examples", words, "pictures", _each(pictures))
+        fields = [("label", label), *(("seen", digest) for digest in seen)]
+        return self._form("/api/examples", fields, "pictures", _as_list(pictures))
 
-    def recognize(self, picture: Picture) -> dict[str, Any]:
-        """What a picture shows: label (None: unknown), confidence, ranking, evidence and more."""
+    def recognize(self, picture: PictureFile) -> dict[str, Any]:
+        """Return the answer for a picture: label (None: unknown), confidence, evidence and more."""
         return self._form("/api/recognize", [], "picture", [picture])
 
-    def recognize_many(self, pictures: Iterable[Picture]) -> list[dict[str, Any]]:
-        """An answer for each picture, in their order; in place of one that cannot be read, its error."""
-        answers: list[dict[str, Any]] = self._form(
-            "/api/recognize-many", [], "pictures", _each(pictures)
-        )["answers"]
+    def recognize_many(self, pictures: Iterable[PictureFile]) -> list[dict[str, Any]]:
+        """Return an answer for each picture, in their order; an error where it cannot be read."""
+        body = self._form("/api/recognize-many", [], "pictures", _as_list(pictures))
+        answers: list[dict[str, Any]] = body["answers"]
         return answers
 
     def forget(self, label: str, *, for_good: bool = False) -> None:
@@ -112,130 +119,137 @@ class Client:
         self._json("POST", "/api/forget", {"label": label, "for_good": for_good})
 
     def rename(self, label: str, new: str) -> None:
-        """Call a label something else."""
+        """Rename a label."""
         self._json("POST", "/api/rename", {"label": label, "new": new})
 
     def merge(self, label: str, into: str) -> None:
-        """Make one label part of another."""
+        """Merge a label into another."""
         self._json("POST", "/api/merge", {"label": label, "into": into})
 
     def undo(self) -> str:
-        """Take back the latest step, and say what it was."""
+        """Revert the latest change, and return what it was."""
         return str(self._json("POST", "/api/undo")["done"]["text"])
 
     def history(self) -> list[dict[str, Any]]:
-        """What was done, the latest first."""
+        """Return the changes, latest first."""
         steps: list[dict[str, Any]] = self._json("GET", "/api/history")["steps"]
         return steps
 
     def examples(self, label: str) -> list[int]:
-        """The numbers of a label's examples that are kept, in the order learned."""
-        return [
-            one["example"]
-            for one in self._json("GET", f"/api/examples?label={quote(label, safe='')}")["kept"]
-        ]
+        """Return the numbers of a label's examples that have a thumbnail, in the order learned."""
+        kept = self._json("GET", f"/api/examples?label={quote(label, safe='')}")["kept"]
+        return [entry["example"] for entry in kept]
 
     def thumbnail(self, example: int) -> bytes:
-        """A small picture of an example, as JPEG."""
+        """Return the thumbnail of an example, a JPEG file."""
         return self._send("GET", f"/api/examples/{example}/thumbnail")
 
     def unlearn(self, example: int) -> str:
-        """Take one example back out of its label, which is returned."""
+        """Remove an example from its label, and return the label."""
         return str(self._json("DELETE", f"/api/examples/{example}")["label"])
 
     def export(self, path: str | os.PathLike[str]) -> None:
-        """Write the server's memory, as it is now, to a file."""
+        """Write a copy of the server's memory to a file."""
         memory = self._send("GET", "/api/export")
         try:
             Path(path).write_bytes(memory)
         except OSError as error:
-            raise MemoryFileError(
-                f"{path} cannot be written: {error.strerror or error}."
-            ) from error
+            raise MemoryFileError(Path(path), f"cannot be written ({reason(error)})") from error
 
     def adopt(self, path: str | os.PathLike[str]) -> dict[str, Any]:
-        """Have the server learn all that a memory file knows."""
+        """Have the server learn everything that a memory file knows."""
         return self._form("/api/import", [], "memory", [path], MemoryFileError)
 
     def _json(
         self, method: str, address: str, body: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         data = None if body is None else json.dumps(body).encode()
-        return self._told(self._send(method, address, data, "application/json"))
+        return self._parse(self._send(method, address, data, "application/json"))
 
     def _form(
         self,
         address: str,
-        words: list[tuple[str, str]],
-        field: str,
-        files: Iterable[Picture],
-        unread: type[CBCLError] = PictureError,
+        fields: list[tuple[str, str]],
+        file_field: str,
+        files: Iterable[PictureFile],
+        error_type: type[CBCLError] = PictureError,
     ) -> dict[str, Any]:
         boundary = uuid4().hex
-        parts = [_part(boundary, name, value.encode()) for name, value in words]
+        parts = [_part(boundary, name, value.encode()) for name, value in fields]
         for file in files:
-            data = file if isinstance(file, bytes) else _read(file, unread)
+            data = file if isinstance(file, bytes) else _read(Path(file), error_type)
             name = "picture" if isinstance(file, bytes) else Path(file).name
-            parts.append(_part(boundary, field, data, name))
+            parts.append(_part(boundary, file_field, data, name))
         body = b"".join([*parts, f"--{boundary}--\r\n".encode()])
-        return self._told(
-            self._send("POST", address, body, f"multipart/form-data; boundary={boundary}")
-        )
+        media_type = f"multipart/form-data; boundary={boundary}"
+        return self._parse(self._send("POST", address, body, media_type))
 
-    def _told(self, answer: bytes) -> dict[str, Any]:
+    def _parse(self, answer: bytes) -> dict[str, Any]:
         try:
-            told = json.loads(answer)
+            body = json.loads(answer)
         except ValueError:
-            told = None
-        if not isinstance(told, dict):
-            raise CBCLError(f"what {self.url} answers is not from cbcl.")
-        return told
+            body = None
+        if not isinstance(body, dict):
+            raise ServerError(self.url, "is not a server of cbcl")
+        return body
 
-    def _send(self, method: str, address: str, data: bytes | None = None, kind: str = "") -> bytes:
-        headers = {"Content-Type": kind} if data is not None else {}
+    def _send(
+        self, method: str, address: str, data: bytes | None = None, media_type: str = ""
+    ) -> bytes:
+        headers = {"Content-Type": media_type} if data is not None else {}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
         request = Request(f"{self.url}{address}", data=data, headers=headers, method=method)
-        for _ in range(TRIES - 1):
+        for _ in range(MAX_TRIES - 1):
             try:
-                return self._once(request)
+                return self._send_once(request)
             except BusyError as busy:
                 time.sleep(busy.seconds)
-        return self._once(request)
+        return self._send_once(request)
 
-    def _once(self, request: Request) -> bytes:
+    def _send_once(self, request: Request) -> bytes:
         try:
-            with self._opener.open(request, timeout=PATIENCE) as answer:
-                whole: bytes = answer.read()
-                return whole
+            with self._opener.open(request, timeout=TIMEOUT_SECONDS) as answer:
+                body: bytes = answer.read()
+                return body
         except HTTPError as error:
             with error:
-                raise _told(error) from None
+                raise self._as_error(error) from None
         except (URLError, OSError, HTTPException, ValueError) as error:
-            reason = getattr(error, "reason", None) or first_line(error)
-            raise CBCLError(
-                f"no answer from {self.url}: {reason}. Does `cbcl teach` run there?"
-            ) from error
+            problem = getattr(error, "reason", None) or first_line(error)
+            advice = "start `cbcl teach` there"
+            raise ServerError(self.url, f"does not answer ({problem})", advice) from error
+
+    def _as_error(self, response: HTTPError) -> CBCLError:
+        """Return the error that the server's answer stands for."""
+        try:
+            detail: dict[str, Any] = json.loads(response.read())["error"]
+            problem = detail["message"].removesuffix(".")  # a sentence with its own subject
+            if response.code == 429:
+                return BusyError("", problem, seconds=float(detail["retry_after"]))
+            return ERRORS.get(detail["kind"], ServerError)("", problem)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            problem = f"is not a server of cbcl: it answered {response.code} {response.reason}"
+            return ServerError(self.url, problem)
 
 
-def _each(pictures: Picture | Iterable[Picture]) -> Iterable[Picture]:
+def _as_list(pictures: PictureFile | Iterable[PictureFile]) -> Iterable[PictureFile]:
     return [pictures] if isinstance(pictures, str | os.PathLike | bytes) else pictures
 
 
-def _read(path: str | os.PathLike[str], unread: type[CBCLError]) -> bytes:
+def _read(path: Path, error_type: type[CBCLError]) -> bytes:
     try:
-        return Path(path).read_bytes()
+        return path.read_bytes()
     except OSError as error:
-        raise unread(f"{path} cannot be read: {error.strerror or error}.") from error
+        raise error_type(path, f"cannot be read ({reason(error)})") from error
 
 
-def _context(certificate: str | os.PathLike[str] | None) -> ssl.SSLContext:
+def _tls_context(certificate: str | os.PathLike[str] | None) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=certificate)
-    except OSError as error:  # of which one of TLS is one
-        raise CBCLError(
-            f"{certificate} is no certificate that can be used: {error.strerror or error}."
-        ) from error
+    except OSError as error:  # of which ssl.SSLError is one
+        problem = f"cannot be used as a certificate ({reason(error)})"
+        raise ServerError(str(certificate), problem) from error
 
 
 def _part(boundary: str, name: str, data: bytes, filename: str | None = None) -> bytes:
@@ -244,14 +258,3 @@ def _part(boundary: str, name: str, data: bytes, filename: str | None = None) ->
         safe = "".join("_" if letter in '"\\\r\n' else letter for letter in filename)
         head += f'; filename="{safe}"\r\nContent-Type: application/octet-stream'
     return head.encode() + b"\r\n\r\n" + data + b"\r\n"
-
-
-def _told(error: HTTPError) -> CBCLError:
-    """What the server says, as the error that it would be here."""
-    try:
-        told: dict[str, Any] = json.loads(error.read())["error"]
-        if error.code == 429:
-            return BusyError(told["message"], seconds=float(told["retry_after"]))
-        return ERRORS.get(told["kind"], CBCLError)(told["message"])
-    except (ValueError, KeyError, TypeError):
-        return CBCLError(f"the answer was {error.code} ({error.reason}), and not one of cbcl.")

@@ -18,7 +18,7 @@ import pytest
 from PIL import Image
 
 from support.photos import encoded, photo
-from support.server import Running, teach
+from support.server import ServerProcess, teach
 
 if TYPE_CHECKING:
     from playwright.sync_api import (
@@ -183,7 +183,7 @@ class Server:
         self.said = ""
         self._options = options
         self._port = "0"
-        self._running: Running | None = None
+        self._running: ServerProcess | None = None
         self._held = ExitStack()
 
     def start(self) -> None:

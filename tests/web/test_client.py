@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 from support.photos import folders
-from support.server import PATIENCE, Running, teach
+from support.server import TIMEOUT_SECONDS, ServerProcess, teach
 
 from cbcl import CBCLError, LabelError, MemoryFileError, PictureError, Recognizer
 from cbcl.client import Client
-from cbcl.errors import BusyError
+from cbcl.errors import BusyError, ServerError
+from cbcl.web.errors import as_api_error
 
 
 @pytest.fixture(scope="module")
@@ -28,12 +29,12 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     with teach(tmp_path_factory.mktemp("served") / "things.cbcl") as running:
         yield running
 
 
-def test_a_session(server: Running, photos: Path, tmp_path: Path) -> None:
+def test_a_session(server: ServerProcess, photos: Path, tmp_path: Path) -> None:
     client = server.client
     assert client.labels() == {}
     cats, cups = sorted((photos / "chelsea").iterdir()), sorted((photos / "coffee").iterdir())
@@ -74,12 +75,12 @@ def test_a_session(server: Running, photos: Path, tmp_path: Path) -> None:
             MemoryFileError,
             "^no/folder/x.cbcl cannot be written",
         ),
-        (lambda client: client.thumbnail(10**6), CBCLError, "there is no example 1000000"),
-        (lambda client: client.learn("x", []), CBCLError, "there is no picture in it"),
+        (lambda client: client.thumbnail(10**6), ServerError, "there is no example 1000000"),
+        (lambda client: client.learn("x", []), ServerError, "the request has no picture"),
     ],
 )
 def test_what_goes_wrong_is_raised_as_a_recognizer_would(
-    server: Running, call: Any, kind: type[CBCLError], message: str
+    server: ServerProcess, call: Any, kind: type[CBCLError], message: str
 ) -> None:
     with pytest.raises(kind, match=message):
         call(server.client)
@@ -89,7 +90,7 @@ def test_what_goes_wrong_is_raised_as_a_recognizer_would(
 def answering(
     *answers: tuple[int, bytes], learning: Sequence[tuple[int, bytes]] = ()
 ) -> Iterator[str]:
-    """A server that gives these answers, whatever it is asked, the last again and again; and others who teach it."""
+    """A server that gives these answers, the last again and again; to `learn`, others."""
     left = {"other": [*answers], "/api/examples": [*learning]}
 
     class Handler(BaseHTTPRequestHandler):
@@ -104,7 +105,7 @@ def answering(
             self.rfile.read(int(self.headers["Content-Length"]))
             self.do_GET()
 
-        def log_message(self, format: str, *args: Any) -> None:
+        def log_message(self, *_: Any) -> None:
             pass
 
     with HTTPServer(("127.0.0.1", 0), Handler) as serving:
@@ -113,6 +114,29 @@ def answering(
         yield f"http://127.0.0.1:{serving.server_port}"
         serving.shutdown()
         thread.join()
+
+
+def leaves(error: type[CBCLError]) -> list[type[CBCLError]]:
+    below = [leaf for child in error.__subclasses__() for leaf in leaves(child)]
+    return below or [error]
+
+
+@pytest.mark.parametrize("error", leaves(CBCLError))
+def test_the_servers_error_is_that_of_the_library_where_its_kind_says_so(
+    error: type[CBCLError],
+) -> None:
+    alike = [leaf for leaf in leaves(CBCLError) if leaf.kind == error.kind]
+    answer = as_api_error(error(Path("/folder/x"), "is broken", "mend it")).response()
+    with (
+        answering((answer.status_code, bytes(answer.body))) as url,
+        pytest.raises(CBCLError, match=r"^x is broken: mend it\.$") as raised,
+    ):
+        Client(url).labels()
+    if error.kind == "argument":  # which is the kind of requests that make no sense, too
+        assert raised.type is ServerError
+    else:
+        assert raised.type is error or len(alike) > 1
+        assert raised.type.kind == error.kind
 
 
 BUSY = json.dumps({"error": {"kind": "busy", "message": "too much.", "retry_after": 0}}).encode()
@@ -128,7 +152,7 @@ def test_a_busy_server_is_asked_again_a_few_times() -> None:
 def test_another_server_is_told_from_ours() -> None:
     with (
         answering((404, b"<html>")) as url,
-        pytest.raises(CBCLError, match=r"404 .*not one of cbcl"),
+        pytest.raises(CBCLError, match=r"is not a server of cbcl: it answered 404"),
     ):
         Client(url).labels()
 
@@ -155,12 +179,12 @@ def saying(answer: bytes) -> Iterator[str]:
     [
         (
             b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{",
-            "no answer from http.*IncompleteRead",
+            "http.* does not answer .*IncompleteRead",
         ),
-        (b"SSH-2.0-OpenSSH_9\r\n", "no answer from http.*SSH"),
-        (b"", "no answer from http"),
-        (b"HTTP/1.1 200 OK\r\n\r\nhello", "what http.* answers is not from cbcl"),
-        (b"HTTP/1.1 200 OK\r\n\r\n[1]", "what http.* answers is not from cbcl"),
+        (b"SSH-2.0-OpenSSH_9\r\n", "http.* does not answer .*SSH"),
+        (b"", "http.* does not answer"),
+        (b"HTTP/1.1 200 OK\r\n\r\nhello", "http.* is not a server of cbcl"),
+        (b"HTTP/1.1 200 OK\r\n\r\n[1]", "http.* is not a server of cbcl"),
     ],
 )
 def test_an_answer_that_is_none_is_told(answer: bytes, message: str) -> None:
@@ -172,12 +196,12 @@ def test_an_answer_that_is_none_is_told(answer: bytes, message: str) -> None:
     "url", ["localhost:8737", "127.0.0.1:8737", "ftp://localhost", "http://", "http://[::1", ""]
 )
 def test_an_address_that_is_none_is_told(url: str) -> None:
-    with pytest.raises(CBCLError, match="is no address"):
+    with pytest.raises(CBCLError, match="is not an address"):
         Client(url)
 
 
 def test_a_certificate_that_is_none_is_told(tmp_path: Path) -> None:
-    with pytest.raises(CBCLError, match="is no certificate that can be used"):
+    with pytest.raises(CBCLError, match="cannot be used as a certificate"):
         Client("https://localhost:8737", certificate=tmp_path / "none.pem")
 
 
@@ -192,9 +216,9 @@ def test_the_robot_stops_where_nobody_answers(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT_SECONDS,
     )
-    assert "no answer from http://127.0.0.1:9" in done.stderr
+    assert "http://127.0.0.1:9 does not answer" in done.stderr
 
 
 def test_the_robot_loses_no_name_where_learning_fails(tmp_path: Path) -> None:
@@ -215,11 +239,11 @@ def test_the_robot_loses_no_name_where_learning_fails(tmp_path: Path) -> None:
             assert robot.stdout.readline() == "So this is a cup.\n"
             robot.stdin.write("\n")
             robot.stdin.flush()
-            assert robot.wait(PATIENCE) == 0
+            assert robot.wait(TIMEOUT_SECONDS) == 0
 
 
 def test_no_server_is_told() -> None:
     with pytest.raises(
-        CBCLError, match=r"no answer from http://127.0.0.1:9: .*Does `cbcl teach` run there"
+        ServerError, match=r"http://127.0.0.1:9 does not answer .*: start `cbcl teach` there"
     ):
         Client("http://127.0.0.1:9").labels()

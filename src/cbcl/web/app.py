@@ -1,4 +1,4 @@
-"""The application: the classroom of one memory behind its addresses, guarded and watched."""
+"""Application: routes, errors and middleware around the teaching service of one memory."""
 
 from __future__ import annotations
 
@@ -15,33 +15,35 @@ from cbcl.errors import CBCLError
 from cbcl.recognition.recognizer import Recognizer
 from cbcl.vision.backbones import DEFAULT
 from cbcl.web import routes, static_files
-from cbcl.web.errors import refusal_of
+from cbcl.web.errors import as_api_error
 from cbcl.web.metrics import Metrics
-from cbcl.web.request_body import Bodies
+from cbcl.web.request_body import BodyRegistry
 from cbcl.web.request_log import RequestLog, RequestLogMiddleware
 from cbcl.web.security import AccessPolicy, SecurityMiddleware
 from cbcl.web.service import TeachingService
 
-DESCRIPTION = """Teach a machine new things from a few pictures each, and ask it what others show.
+DESCRIPTION = """Teach labels from a few pictures each, and recognize what other pictures show.
 
-What is refused has the body `{"error": {"kind", "message"}}`; the kinds are stable, the messages are for people.
-`429` comes with a time to wait, as `Retry-After` and as `retry_after`."""
+Errors have the body `{"error": {"kind", "message"}}`: kinds are stable, messages are for people.
+`429` comes with the seconds to wait, as `Retry-After` and as `retry_after`."""
 
 
 def create_app(
     recognizer: Recognizer,
     *,
-    door: AccessPolicy | None = None,
+    policy: AccessPolicy | None = None,
     log: RequestLog | None = None,
     backbone: str = DEFAULT,
     private: bool = False,
 ) -> FastAPI:
-    """A server of one memory, which it neither opens nor closes.
+    """Return the application that serves a memory; the recognizer stays the caller's to close.
 
-    `backbone` and `private` are what the recognizer was given: they are told as long as there is no memory.
+    `backbone` and `private` are those given to the recognizer: they are shown until there is a
+    memory. `app.state.on_start` is called in the event loop when the server starts.
     """
-    counted = Metrics()
-    classroom = TeachingService(recognizer, counted, backbone=backbone, private=private)
+    metrics = Metrics()
+    service = TeachingService(recognizer, metrics, backbone=backbone, private=private)
+
     app = FastAPI(
         title="cbcl",
         version=__version__,
@@ -49,33 +51,43 @@ def create_app(
         openapi_url="/api/openapi.json",
         docs_url=None,
         redoc_url=None,
-        lifespan=_life,
+        lifespan=_lifespan,
         generate_unique_id_function=lambda route: route.name.strip("_"),
     )
-    app.state.classroom, app.state.metrics = classroom, counted
-    app.state.bodies, app.state.transfers = Bodies(), 0
-    for kind in (CBCLError, RequestValidationError, HTTPException):
-        app.add_exception_handler(kind, _refuse)
+    app.state.service, app.state.metrics = service, metrics
+    app.state.bodies, app.state.transfers = BodyRegistry(), 0
+    app.state.on_start = lambda: None
+    for error_type in (CBCLError, RequestValidationError, HTTPException):
+        app.add_exception_handler(error_type, _handle_error)
     app.include_router(static_files.router)
     app.include_router(routes.router)
     app.add_middleware(
-        SecurityMiddleware, door=door or AccessPolicy(), metrics=counted, bodies=app.state.bodies
+        SecurityMiddleware,
+        policy=policy or AccessPolicy(),
+        metrics=metrics,
+        bodies=app.state.bodies,
     )
-    app.add_middleware(RequestLogMiddleware, log=log or RequestLog(), metrics=counted)
+    app.add_middleware(RequestLogMiddleware, log=log or RequestLog(), metrics=metrics)
     return app
 
 
 @asynccontextmanager
-async def _life(app: FastAPI) -> AsyncIterator[None]:
-    classroom: TeachingService = app.state.classroom
-    warming = asyncio.create_task(classroom.warm_up())
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    service: TeachingService = app.state.service
+    warming_up = asyncio.create_task(service.embedding.warm_up())
+    app.state.on_start()
     yield
-    warming.cancel()
-    await asyncio.to_thread(classroom.close)
+    warming_up.cancel()
+    await asyncio.to_thread(service.close)
 
 
-async def _refuse(request: Request, error: Exception) -> Response:
-    state = request.app.state
-    refusal = refusal_of(error, state.classroom.discretion)
-    state.metrics.refused(refusal.kind)
-    return refusal.response()
+def begin_stop(app: FastAPI) -> None:
+    """End what would keep a server from stopping: event streams, and waiting for slow senders."""
+    app.state.service.notifier.close()
+    app.state.bodies.stop()
+
+
+async def _handle_error(request: Request, error: Exception) -> Response:
+    api_error = as_api_error(error)
+    request.app.state.metrics.count_error(api_error.kind)
+    return api_error.response()

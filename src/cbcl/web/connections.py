@@ -1,76 +1,117 @@
-"""Who may connect: so many in all, so many of one address, and each has a time in which to ask for something."""
+"""Connections: a limit for all, one for each address, and a timeout for those without a request."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from ipaddress import ip_address
+from time import monotonic
 from typing import Any
 
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from cbcl.web.request_body import is_loopback
+MAX_CONNECTIONS = 512
+MAX_PER_ADDRESS = 64  # loopback addresses have no limit of their own
+IDLE_TIMEOUT_SECONDS = 10.0  # until the head of a request is complete
 
-MOST = 512  # connections
-MAX_OF_ONE = 64  # of an address; this machine's own has no limit but that of all
-PATIENCE = 10.0  # seconds for the head of a request
+
+def is_loopback(address: str) -> bool:
+    """Tell whether an address or a host name means this machine."""
+    name = address.strip("[]").rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        ip = ip_address(name.partition("%")[0])
+    except ValueError:
+        return False
+    return bool((getattr(ip, "ipv4_mapped", None) or ip).is_loopback)
+
+
+def connection_limit() -> int:
+    """Return how many connections may be open: half of the process's files are for other things."""
+    files = os.sysconf("SC_OPEN_MAX") if hasattr(os, "sysconf") else -1
+    return min(MAX_CONNECTIONS, files // 2) if files > 0 else MAX_CONNECTIONS
+
+
+@dataclass
+class OpenConnection:
+    """A connection that was accepted."""
+
+    socket: socket.socket
+    peer: tuple[str, int]
+    idle_since: float
+    requests: int = 0  # under way: one may begin before the one before has quite ended
 
 
 class ConnectionLimiter(socket.socket):
-    """A socket to listen at, which hangs up on those for whom there is no room: also before TLS has begun."""
+    """Listening socket that closes connections beyond the limits, before TLS begins."""
 
-    most = MOST
-    _open: tuple[tuple[socket.socket, str], ...] = ()
+    limit = MAX_CONNECTIONS
+    idle_timeout = IDLE_TIMEOUT_SECONDS
+    _open: tuple[OpenConnection, ...] = ()
 
     def accept(self) -> tuple[socket.socket, Any]:
         while True:
             connection, address = super().accept()
-            if self.admits(connection, str(address[0])):
+            if self.admit(connection, (str(address[0]), int(address[1]))):
                 return connection, address
             connection.close()
 
-    def admits(self, connection: socket.socket, address: str) -> bool:
-        """Whether there is room for one more of this address; who is let in has it until the connection is closed."""
-        self._open = tuple(one for one in self._open if one[0].fileno() >= 0)
-        own = is_loopback(address)
-        if len(self._open) >= self.most or (
-            not own and [a for _, a in self._open].count(address) >= MAX_OF_ONE
-        ):
+    def admit(self, connection: socket.socket, peer: tuple[str, int]) -> bool:
+        """Count a connection until it is closed, unless a limit is reached."""
+        self._open = tuple(other for other in self._open if other.socket.fileno() >= 0)
+        if len(self._open) >= self.limit:
             return False
-        self._open = (*self._open, (connection, address))
+        of_this_address = sum(other.peer[0] == peer[0] for other in self._open)
+        if of_this_address >= MAX_PER_ADDRESS and not is_loopback(peer[0]):
+            return False
+        self._open = (*self._open, OpenConnection(connection, peer, monotonic()))
         return True
 
+    @contextmanager
+    def request(self, peer: tuple[str, int]) -> Iterator[None]:
+        """Stop the idle timeout of a connection while a request is under way."""
+        connections = [connection for connection in self._open if connection.peer == peer]
+        for connection in connections:
+            connection.requests += 1
+        try:
+            yield
+        finally:
+            for connection in connections:
+                connection.requests -= 1
+                connection.idle_since = monotonic()
 
-def room() -> int:
-    """As many connections as there may be: half of the files that this process may open are for other things."""
-    files = os.sysconf("SC_OPEN_MAX") if hasattr(os, "sysconf") else -1
-    return min(MOST, files // 2) if files > 0 else MOST
+    def close_idle(self) -> None:
+        """Hang up where no request has begun for too long, once all is sent."""
+        oldest = monotonic() - self.idle_timeout
+        for connection in self._open:
+            if not connection.requests and connection.idle_since < oldest:
+                with suppress(OSError):  # it is closed already
+                    connection.socket.shutdown(socket.SHUT_RD)  # read as the client's end
 
 
-class Connection(H11Protocol):
-    """A connection that is closed if no request begins in time: at first, and after each answer."""
+class IdleTimeoutMiddleware:
+    """Closes connections on which no request begins in time: at first, and after each answer."""
 
-    patience = PATIENCE
-    _timer: asyncio.TimerHandle | None = None
+    def __init__(self, app: ASGIApp, connections: ConnectionLimiter) -> None:
+        self._app, self._connections = app, connections
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as there
-        super().connection_made(transport)
-        self._wait()
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "lifespan":
+            with self._connections.request(tuple(scope["client"] or ("", 0))):
+                await self._app(scope, receive, send)
+            return
+        watching = asyncio.create_task(self._watch())
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            watching.cancel()
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        self._wait()
-
-    def _wait(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self.loop.call_later(self.patience, self._give_up)
-
-    def _give_up(self) -> None:
-        if self.cycle is None or self.cycle.response_complete:
-            self.transport.close()
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(self._connections.idle_timeout / 10)
+            self._connections.close_idle()

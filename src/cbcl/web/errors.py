@@ -1,28 +1,15 @@
-"""What went wrong, as an answer: a status, a kind that programs can rely on, and a sentence that names no path."""
+"""API errors: a status, a kind that programs can rely on, and a sentence without paths."""
 
 from __future__ import annotations
 
-import os
-import re
-import sys
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from cbcl.errors import (
-    BackboneError,
-    CBCLError,
-    LabelError,
-    MemoryFileError,
-    PictureError,
-    WeightsError,
-)
-from cbcl.folders import backbones_folder, cache_folder
+from cbcl.errors import CBCLError
 
 STATUSES = {
     "picture": 422,
@@ -41,18 +28,11 @@ STATUSES = {
     "seen": 410,
     "internal": 500,
 }
-OURS: dict[type[Exception], str] = {
-    PictureError: "picture",
-    LabelError: "label",
-    MemoryFileError: "memory",
-    WeightsError: "backbone",
-    BackboneError: "backbone",
-    CBCLError: "memory",
-}
+NOT_FOUND = "there is nothing at this address: see /api/docs."
 
 
-class RequestRefused(HTTPException):
-    """A request that is not done, and why."""
+class ApiError(HTTPException):
+    """A request that was refused or failed, and why."""
 
     def __init__(
         self,
@@ -69,109 +49,45 @@ class RequestRefused(HTTPException):
         self.kind, self.message = kind, message
         self.retry_after, self.seen = retry_after, seen
 
-    def body(self) -> dict[str, Any]:
-        """For JSON: kind and message, and where they apply, retry_after and seen."""
-        told: dict[str, Any] = {"kind": self.kind, "message": self.message}
-        if self.retry_after is not None:
-            told["retry_after"] = self.retry_after
-        if self.seen is not None:
-            told["seen"] = [*self.seen]
-        return {"error": told}
-
     def response(self) -> JSONResponse:
-        return JSONResponse(self.body(), self.status_code, self.headers)
+        error: dict[str, Any] = {"kind": self.kind, "message": self.message}
+        if self.retry_after is not None:
+            error["retry_after"] = self.retry_after
+        if self.seen is not None:
+            error["seen"] = [*self.seen]
+        return JSONResponse({"error": error}, self.status_code, self.headers)
 
 
-def unexpected() -> RequestRefused:
-    """What is told of an error that is ours: nothing."""
-    return RequestRefused("internal", "something went wrong here; the log has it.")
-
-
-_SPACED = r"[/\\](?=\S)[^/\\'\":,;.\n]+(?=[/\\])"  # a folder in a path: it may have spaces, if one more part follows
-_PLAIN = r"[/\\][^\s'\":,;/\\]*"  # any other part of a path
-_PATH = re.compile(
-    rf"(?<![\w./\\])(?:file:/*(?=/)|\\(?=\\))?(?:[A-Za-z]:)?(?:{_SPACED}|[/\\][\w.@~+-]+)+[/\\][\w.@~+-]+"
-)
-
-
-class PathRedactor:
-    """Takes paths out of sentences: who asks over the network need not know where files lie."""
-
-    def __init__(self, memory: Path, backbone: str = "") -> None:
-        places = [
-            Path.home(),
-            cache_folder(),
-            backbones_folder(),
-            Path(tempfile.gettempdir()),
-            Path.cwd(),
-        ]
-        places += [Path(sys.prefix), Path(sys.base_prefix), memory.parent]
-        spellings = {
-            spelling for place in places for spelling in (str(place), str(place.resolve()))
-        }
-        self._known = {
-            spelling: file.name
-            for file in [memory, *([Path(backbone)] if backbone else [])]
-            for spelling in (str(file), str(file.absolute()), str(file.resolve()))
-            if os.path.basename(spelling) != spelling
-        }
-        self._patterns = [
-            re.compile(f"{re.escape(place)}(?:{_SPACED})*(?:{_PLAIN})*")
-            for place in sorted(spellings, key=len, reverse=True)
-            if len(place) > 1
-        ]
-        self._patterns.append(_PATH)
-
-    def __call__(self, sentence: str) -> str:
-        """The sentence, with a file's name in place of its path."""
-        for path in sorted(self._known, key=len, reverse=True):
-            sentence = sentence.replace(path, self._known[path])
-        for pattern in self._patterns:
-            sentence = pattern.sub(lambda found: _last(found.group()), sentence)
-        return sentence
-
-
-def _last(path: str) -> str:
-    ending = "." if path.endswith(".") else ""  # the sentence's, not the path's
-    return (os.path.basename(path.rstrip("/\\.").replace("\\", "/")) or "a file") + ending
-
-
-def refusal_of(error: Exception, discretion: PathRedactor) -> RequestRefused:
-    """What to tell about an error that can be told."""
-    if isinstance(error, RequestRefused):
+def as_api_error(error: Exception) -> ApiError:
+    """Return what to answer for an error of the library, of a request's shape or of its address."""
+    if isinstance(error, ApiError):
         return error
+    if isinstance(error, CBCLError):
+        return ApiError(error.kind, error.public)
     if isinstance(error, RequestValidationError):
-        return RequestRefused("argument", _invalid(error))
-    if isinstance(error, HTTPException):
-        return _of_http(error)
-    kind = next(kind for ours, kind in OURS.items() if isinstance(error, ours))
-    return RequestRefused(
-        kind, str(error) if kind == "label" else discretion(str(error))
-    )  # a label may look like a path
-
-
-def _invalid(error: RequestValidationError) -> str:
-    """The first thing that is wrong with a body or an address, in one sentence."""
-    first = error.errors()[0]
-    where = [str(part) for part in first["loc"][1:]]
-    if first["type"] == "json_invalid":
-        return "the body is not JSON."
-    what = "the body" if not where else f"{where[-1]!r}"
-    if first["type"] == "missing":
-        return f"{what} is missing."
-    said = str(first["msg"]).rstrip(".")
-    return f"{what} is not as it should be: {said[:1].lower()}{said[1:]}."
-
-
-def _of_http(error: HTTPException) -> RequestRefused:
-    if error.status_code == 404:
-        return RequestRefused(
-            "missing", "there is nothing at this address: /api/docs says what there is."
-        )
-    if error.status_code == 405:
-        refusal = RequestRefused(
-            "method", "that cannot be done at this address: /api/docs says what can."
-        )
+        return ApiError("argument", _validation_message(error))
+    if isinstance(error, HTTPException) and error.status_code == 404:
+        return ApiError("missing", NOT_FOUND)
+    if isinstance(error, HTTPException) and error.status_code == 405:
+        refusal = ApiError("method", "this address has no such method: see /api/docs.")
         refusal.headers = error.headers
         return refusal
-    return RequestRefused("argument", "the request cannot be read.")
+    return ApiError("argument", "the request cannot be read.")
+
+
+def internal_error() -> ApiError:
+    """Return what to answer for a bug: nothing but that there is one."""
+    return ApiError("internal", "internal error: the server's log has the details.")
+
+
+def _validation_message(error: RequestValidationError) -> str:
+    """Return the first problem with a body or an address, as a sentence."""
+    first = error.errors()[0]
+    location = [str(part) for part in first["loc"][1:]]
+    if first["type"] == "json_invalid":
+        return "the body is not JSON."
+    subject = f"{location[-1]!r}" if location else "the body"
+    if first["type"] == "missing":
+        return f"{subject} is missing."
+    problem = str(first["msg"]).rstrip(".")
+    return f"{subject} is invalid: {problem[:1].lower()}{problem[1:]}."

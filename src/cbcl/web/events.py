@@ -1,4 +1,4 @@
-"""News for open pages: a stream of events that tells whenever the memory has changed, by whomever."""
+"""Server-sent events: tell open pages the memory's revision, whoever changed it."""
 
 from __future__ import annotations
 
@@ -9,91 +9,89 @@ from contextlib import suppress
 from starlette.concurrency import run_in_threadpool
 
 from cbcl.errors import CBCLError
-from cbcl.web.errors import RequestRefused
+from cbcl.web.errors import ApiError
 from cbcl.web.response_cache import MemoryRevision
 
-OFTEN = 0.5  # seconds between two looks at the memory, while somebody listens
-QUIET = 15.0  # seconds without news, after which a sign of life is sent
-MOST = 64  # streams at a time
+EVENTS_PATH = "/api/events"
+POLL_SECONDS = 0.5  # between two looks at the memory, while there are subscribers
+KEEPALIVE_SECONDS = 15.0
+MAX_STREAMS = 64
 
 
-class Events:
-    """Tells all who listen the memory's revision, at once and whenever it changes."""
+class ChangeNotifier:
+    """Sends all subscribers the memory's revision, at once and after every change."""
 
-    def __init__(self, state: Callable[[], MemoryRevision], most: int = MOST) -> None:
-        self._state, self._most = state, most
+    def __init__(
+        self, current: Callable[[], MemoryRevision], max_streams: int = MAX_STREAMS
+    ) -> None:
+        self._current, self._max_streams = current, max_streams
         self._latest = MemoryRevision((0, 0), 0)
-        self._bell = asyncio.Event()
-        self._ended = False
-        self._watcher: asyncio.Task[None] | None = None
-        self.listeners = 0
+        self._changed = asyncio.Event()
+        self._closed = False
+        self._poller: asyncio.Task[None] | None = None
+        self.subscribers = 0
 
     async def subscribe(self) -> AsyncIterator[str]:
-        """The text of a stream, if there is room for one more."""
-        if self.listeners >= self._most:
-            raise RequestRefused(
-                "busy", "too many pages are open already: close some.", retry_after=5
-            )
-        await self._look()
+        """Return the text of a new stream, unless there are too many."""
+        if self.subscribers >= self._max_streams:
+            raise ApiError("busy", "too many pages are open: close some.", retry_after=5)
+        await self._poll()
         return self._stream()
 
+    def publish(self, revision: MemoryRevision) -> None:
+        """Send a change that was made here, without waiting for the next poll."""
+        # Of two changes the earlier may arrive here later: it is old by then.
+        if revision.file != self._latest.file or revision.revision > self._latest.revision:
+            self._send(revision)
+
+    def close(self) -> None:
+        """End all streams."""
+        self._closed = True
+        self._stop_polling()
+        self._wake()
+
     async def _stream(self) -> AsyncIterator[str]:
-        self.listeners += 1
-        if self._watcher is None:
-            self._watcher = asyncio.create_task(self._watch())
+        self.subscribers += 1
+        if self._poller is None:
+            self._poller = asyncio.create_task(self._poll_forever())
         try:
-            told = None
-            while not self._ended:
-                bell = self._bell  # before looking, so that no ringing is missed
-                if told != self._latest:
-                    told = self._latest
-                    yield f'event: changed\ndata: {{"revision": {told.revision}}}\n\n'
+            sent = None
+            while not self._closed:
+                changed = self._changed  # before comparing, so that no change is missed
+                if sent != self._latest:
+                    sent = self._latest
+                    yield f'event: changed\ndata: {{"revision": {sent.revision}}}\n\n'
                 try:
-                    async with asyncio.timeout(QUIET):
-                        await bell.wait()
+                    async with asyncio.timeout(KEEPALIVE_SECONDS):
+                        await changed.wait()
                 except TimeoutError:
-                    yield ": still here\n\n"
+                    yield ": keep-alive\n\n"
         finally:
-            self.listeners -= 1
-            if not self.listeners:
-                self._stop_watching()
+            self.subscribers -= 1
+            if not self.subscribers:
+                self._stop_polling()
 
-    def notice(self, state: MemoryRevision) -> None:
-        """Tell of a change that was made here, without waiting for the next look."""
-        if (
-            state.file != self._latest.file or state.revision > self._latest.revision
-        ):  # a lesser one was slow to arrive
-            self._tell(state)
+    def _send(self, revision: MemoryRevision) -> None:
+        self._latest = revision
+        self._wake()
 
-    def end(self) -> None:
-        """End all streams: the server stops."""
-        self._ended = True
-        self._stop_watching()
-        self._ring()
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
 
-    def _tell(self, state: MemoryRevision) -> None:
-        self._latest = state
-        self._ring()
+    def _stop_polling(self) -> None:
+        if self._poller is not None:
+            self._poller.cancel()
+            self._poller = None
 
-    def _ring(self) -> None:
-        self._bell.set()
-        self._bell = asyncio.Event()
-
-    def _stop_watching(self) -> None:
-        if self._watcher is not None:
-            self._watcher.cancel()
-            self._watcher = None
-
-    async def _watch(self) -> None:
+    async def _poll_forever(self) -> None:
         while True:
-            await asyncio.sleep(OFTEN)
-            with suppress(CBCLError):  # whoever asks for something is told what is wrong
-                await self._look()
+            await asyncio.sleep(POLL_SECONDS)
+            with suppress(CBCLError):  # the next request is answered with it
+                await self._poll()
 
-    async def _look(self) -> None:
+    async def _poll(self) -> None:
         before = self._latest
-        found = await run_in_threadpool(self._state)
-        if (
-            found != before and self._latest == before
-        ):  # else it may be older than what was noticed meanwhile
-            self._tell(found)
+        revision = await run_in_threadpool(self._current)
+        if revision != before and self._latest == before:  # else it may be older than the latest
+            self._send(revision)

@@ -1,4 +1,4 @@
-"""What is counted while serving, in Prometheus' format."""
+"""Metrics in Prometheus' format."""
 
 from __future__ import annotations
 
@@ -18,66 +18,55 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from cbcl.web.work_queue import WorkQueue
 
 MEDIA_TYPE = CONTENT_TYPE_LATEST
-SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+LATENCY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)  # seconds
 
 
 class Metrics:
-    """The figures of one server."""
+    """The metrics of one server."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
-        self._requests = Counter(
-            "cbcl_requests",
-            "Requests answered.",
-            ["method", "route", "status"],
-            registry=self._registry,
+        counter = partial(Counter, registry=self._registry)
+        gauge = partial(Gauge, registry=self._registry)
+        self._requests = counter(
+            "cbcl_requests", "Requests answered.", ["method", "route", "status"]
         )
         self._seconds = Histogram(
             "cbcl_request_seconds",
             "Seconds from a request to the end of its answer.",
             ["route"],
             registry=self._registry,
-            buckets=SECONDS,
+            buckets=LATENCY_BUCKETS,
         )
-        self._refused = Counter(
-            "cbcl_refused", "Requests refused.", ["reason"], registry=self._registry
-        )
-        self._waiting = Gauge(
-            "cbcl_jobs_waiting", "Jobs that wait for a thread.", ["desk"], registry=self._registry
-        )
-        self.looked_at = Counter(
-            "cbcl_pictures_looked_at", "Pictures looked at.", registry=self._registry
-        )
-        self.learned = Counter(
-            "cbcl_examples_learned", "Examples learned.", registry=self._registry
-        )
-        self._labels = Gauge("cbcl_labels", "Labels known.", registry=self._registry)
-        self._streams = Gauge(
-            "cbcl_event_streams", "Event streams that are open.", registry=self._registry
-        )
+        self._errors = counter("cbcl_refused", "Requests refused.", ["reason"])
+        self.pictures_embedded = counter("cbcl_pictures_looked_at", "Pictures embedded.")
+        self.examples_learned = counter("cbcl_examples_learned", "Examples learned.")
+        self._waiting = gauge("cbcl_jobs_waiting", "Jobs waiting for a thread.", ["queue"])
+        self._labels = gauge("cbcl_labels", "Labels known.")
+        self._streams = gauge("cbcl_event_streams", "Open event streams.")
 
     def watch(
-        self, desks: Iterable[WorkQueue], labels: Callable[[], float], streams: Callable[[], float]
+        self, queues: Iterable[WorkQueue], labels: Callable[[], float], streams: Callable[[], float]
     ) -> None:
-        """What is asked for when the figures are."""
-        for desk in desks:
-            self._waiting.labels(desk.name).set_function(partial(_waiting, desk))
+        """Set the functions that gauges are read from."""
+        for queue in queues:
+            self._waiting.labels(queue.name).set_function(partial(_count_waiting, queue))
         self._labels.set_function(labels)
         self._streams.set_function(streams)
 
-    def answered(self, method: str, route: str, status: int, seconds: float | None) -> None:
-        """A request; without seconds where these say nothing, as of an event stream."""
+    def count_request(self, method: str, route: str, status: int, seconds: float | None) -> None:
+        """Count a request; without seconds where they mean nothing, as for an event stream."""
         self._requests.labels(method, route, str(status)).inc()
         if seconds is not None:
             self._seconds.labels(route).observe(seconds)
 
-    def refused(self, kind: str) -> None:
-        self._refused.labels(kind).inc()
+    def count_error(self, kind: str) -> None:
+        self._errors.labels(kind).inc()
 
     def text(self) -> bytes:
         return generate_latest(self._registry)
 
 
-def _waiting(desk: WorkQueue) -> float:
-    return desk.waiting
+def _count_waiting(queue: WorkQueue) -> float:
+    return queue.waiting

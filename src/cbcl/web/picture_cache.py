@@ -1,4 +1,4 @@
-"""Pictures looked at lately: each costs one decoding and one run of the backbone, however often it is asked about."""
+"""Picture cache: pictures with the same bytes are decoded and embedded once."""
 
 from __future__ import annotations
 
@@ -11,83 +11,83 @@ from typing import Any, TypeAlias
 
 from cbcl.errors import PictureError
 from cbcl.recognition.examples import EmbeddedPicture
-from cbcl.web.errors import RequestRefused
+from cbcl.web.errors import ApiError
 
-MOST = 4096  # about 40 MB
+MAX_CACHED_PICTURES = 4096  # about 40 MB
 
-Looked: TypeAlias = EmbeddedPicture | PictureError
+EmbeddingResult: TypeAlias = EmbeddedPicture | PictureError
 
 
 class PictureCache:
-    """What was seen lately, in RAM only, by the SHA-256 of the pictures' bytes; the same bytes are looked at once."""
+    """The latest embedded pictures by the SHA-256 of their bytes, in RAM only.
 
-    def __init__(self, look: Callable[..., list[Any]], most: int = MOST) -> None:
-        self._look, self._most = look, most
+    `look` is that of a `Recognizer`. Who asks for a picture that another thread is looking at
+    waits for that thread.
+    """
+
+    def __init__(
+        self, look: Callable[..., list[Any]], max_pictures: int = MAX_CACHED_PICTURES
+    ) -> None:
+        self._look, self._max_pictures = look, max_pictures
         self._lock = Lock()
-        self._seen: OrderedDict[str, EmbeddedPicture] = OrderedDict()
-        self._under_way: dict[str, Future[Looked]] = {}
+        self._pictures: OrderedDict[str, Future[EmbeddingResult]] = OrderedDict()
 
     def clear(self) -> None:
-        """Remember nothing, nor what is being looked at just now."""
+        """Drop all pictures, also those being looked at."""
         with self._lock:
-            self._seen = OrderedDict()
+            self._pictures = OrderedDict()
 
-    def recall(self, digests: Sequence[str]) -> list[EmbeddedPicture]:
-        """Pictures by their digests; those that are not remembered are told, all of them."""
+    def get(self, digests: Sequence[str]) -> list[EmbeddingResult]:
+        """Return pictures by their digests, or raise an error with all that are not cached."""
+        results: dict[str, EmbeddingResult] = {}
         with self._lock:
-            lost = [digest for digest in dict.fromkeys(digests) if digest not in self._seen]
-            if lost:
-                raise RequestRefused(
-                    "seen", "some pictures are no longer remembered: send them again.", seen=lost
-                )
             for digest in digests:
-                self._seen.move_to_end(digest)
-            return [self._seen[digest] for digest in digests]
+                future = self._pictures.get(digest)
+                if future is not None and future.done():
+                    self._pictures.move_to_end(digest)
+                    results[digest] = future.result()
+        lost = [digest for digest in dict.fromkeys(digests) if digest not in results]
+        if lost:
+            raise ApiError(
+                "seen", "some pictures are no longer cached: send them again.", seen=lost
+            )
+        return [results[digest] for digest in digests]
 
-    def look(self, pictures: Sequence[bytes]) -> list[tuple[str, Looked]]:
-        """Each picture's digest, and what was seen or what is wrong with it."""
+    def look(self, pictures: Sequence[bytes]) -> list[tuple[str, EmbeddingResult]]:
+        """Return the digest of each picture, and the embedded picture or its error."""
         digests = [sha256(picture).hexdigest() for picture in pictures]
-        futures: dict[str, Future[Looked]] = {}
-        mine: dict[str, bytes] = {}
+        futures: dict[str, Future[EmbeddingResult]] = {}
+        new: dict[str, bytes] = {}
         with self._lock:
-            seen = self._seen
+            cache = self._pictures
             for digest, picture in zip(digests, pictures, strict=True):
-                if digest in futures:
-                    continue
-                futures[digest] = self._under_way.get(digest) or Future()
-                if (known := self._seen.get(digest)) is not None:
-                    self._seen.move_to_end(digest)
-                    futures[digest] = Future()
-                    futures[digest].set_result(known)
-                elif digest not in self._under_way:
-                    self._under_way[digest] = futures[digest]
-                    mine[digest] = picture
-        self._work(mine, futures, seen)  # before waiting for others, who may wait for these
+                if digest not in cache:
+                    cache[digest] = Future()
+                    new[digest] = picture
+                cache.move_to_end(digest)
+                futures[digest] = cache[digest]
+        if new:  # before waiting for others, who may wait for these
+            self._look_at(new, futures, cache)
         return [(digest, futures[digest].result()) for digest in digests]
 
-    def _work(
+    def _look_at(
         self,
-        mine: dict[str, bytes],
-        futures: dict[str, Future[Looked]],
-        seen: OrderedDict[str, EmbeddedPicture],
+        new: dict[str, bytes],
+        futures: dict[str, Future[EmbeddingResult]],
+        cache: OrderedDict[str, Future[EmbeddingResult]],
     ) -> None:
-        if not mine:
-            return
         try:
-            found = self._look([*mine.values()], broken="report")
+            results = self._look([*new.values()], broken="report")
         except BaseException as error:
             with self._lock:
-                for digest in mine:
-                    del self._under_way[digest]
-            for digest in mine:
-                futures[digest].set_exception(error)
+                for digest in new:
+                    cache.pop(digest, None)
+                    futures[digest].set_exception(error)
             raise
         with self._lock:
-            for digest, looked in zip(mine, found, strict=True):
-                del self._under_way[digest]
-                if not isinstance(looked, PictureError):
-                    seen[digest] = looked
-            while len(seen) > self._most:
-                seen.popitem(last=False)
-        for digest, looked in zip(mine, found, strict=True):
-            futures[digest].set_result(looked)
+            for digest, result in zip(new, results, strict=True):
+                if isinstance(result, PictureError):
+                    cache.pop(digest, None)
+                futures[digest].set_result(result)
+            while len(cache) > self._max_pictures:
+                cache.popitem(last=False)

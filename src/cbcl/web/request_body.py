@@ -1,180 +1,130 @@
-"""How much may come in: bytes of a body, of all bodies together, and requests of one address in a second."""
+"""Request bodies: limits for one, for all together, and for the time to wait for them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from ipaddress import ip_address
-from math import ceil
-from time import monotonic
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 
 from starlette.types import Message, Receive, Scope
 
-from cbcl.web.errors import RequestRefused
+from cbcl.web.errors import ApiError
 
 MB = 1_000_000
-PICTURE = 25 * MB
+MAX_PICTURE_BYTES = 25 * MB
 MAX_PICTURES = 100  # of a request
-WORDS = 64_000  # bytes of a body without pictures
-BODIES = {  # the most bytes, where more than words may come
-    "/api/recognize": PICTURE + WORDS,
+MAX_TEXT_BYTES = 64_000  # of a body without files
+MAX_BODY_BYTES = {
+    "/api/recognize": MAX_PICTURE_BYTES + MAX_TEXT_BYTES,
     "/api/recognize-many": 64 * MB,
     "/api/examples": 64 * MB,
     "/api/import": 1000 * MB,
 }
-ON_DISK = {"/api/import"}  # so it does not count among what is held
-HELD = 512 * MB  # of all bodies at a time, from their first byte to their answer
-PATIENCE = 30.0  # seconds to wait for the next bytes of a body
-UNREAD = 128 * MB  # of a body that nobody wants: heard out, so that its sender hears the answer
-UNREAD_PATIENCE = 10.0  # seconds
-LAST_PATIENCE = 2.0  # seconds for either, once the server stops
-
-PICTURE_REQUESTS = {"/api/recognize", "/api/recognize-many", "/api/examples"}
-RATE, BURST = 30.0, 60.0  # picture requests of one address, a second and at once
-WRONG_RATE, WRONG_BURST = 1 / 3, 20.0  # wrong tokens, likewise
-ADDRESSES = 4096  # remembered
-AT_ONCE = 256  # requests
+STREAMED_TO_DISK = {"/api/import"}  # not counted among what is held in RAM
+MAX_HELD_BYTES = 512 * MB  # of all bodies at a time, from their first byte to their answer
+READ_TIMEOUT_SECONDS = 30.0  # for the next bytes of a body
+MAX_DRAINED_BYTES = 128 * MB  # of a refused body: a sender who is cut off misses the answer
+DRAIN_TIMEOUT_SECONDS = 10.0
+STOP_TIMEOUT_SECONDS = 2.0  # for either, once the server stops
 
 
-def is_loopback(address: str) -> bool:
-    """Whether an address, or a name, is this very machine's."""
-    name = address.strip("[]").rstrip(".").lower()
-    if name == "localhost" or name.endswith(".localhost"):
-        return True
-    try:
-        found = ip_address(name.partition("%")[0])
-    except ValueError:
-        return False
-    mapped = getattr(found, "ipv4_mapped", None)
-    return bool((mapped or found).is_loopback)
-
-
-class RateLimiter:
-    """For each address so many at once, and so many more a second."""
-
-    def __init__(self, rate: float, burst: float, clock: Callable[[], float] = monotonic) -> None:
-        self._rate, self._burst, self._clock = rate, burst, clock
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # and when that was
-
-    def take(self, address: str, message: str) -> None:
-        """One more for this address, or a refusal with the time to wait."""
-        now = self._clock()
-        left, then = self._left.pop(address, (self._burst, now))
-        left = min(self._burst, left + (now - then) * self._rate)
-        self._left[address] = (left - 1.0 if left >= 1.0 else left, now)
-        while len(self._left) > ADDRESSES:
-            self._left.popitem(last=False)
-        if left < 1.0:
-            wait = ceil((1.0 - left) / self._rate)
-            raise RequestRefused("rate", f"{message}: try again in {wait} s.", retry_after=wait)
-
-
-class Bodies:
-    """All bodies that come and are held at a time."""
+class BodyRegistry:
+    """All bodies that are being received or held: their size, and their timeouts."""
 
     def __init__(self) -> None:
         self.held = 0
         self.stopping = False
-        self._waits: set[asyncio.Timeout] = set()
+        self._timeouts: set[asyncio.Timeout] = set()
 
     @asynccontextmanager
-    async def wait(self, seconds: float) -> AsyncIterator[None]:
-        """Wait for bytes so long, but not for long once the server stops."""
-        async with asyncio.timeout(
-            min(seconds, LAST_PATIENCE) if self.stopping else seconds
-        ) as limit:
-            self._waits.add(limit)
+    async def timeout(self, seconds: float) -> AsyncIterator[None]:
+        """Limit the time for receiving bytes; less is left once the server stops."""
+        seconds = min(seconds, STOP_TIMEOUT_SECONDS) if self.stopping else seconds
+        async with asyncio.timeout(seconds) as timeout:
+            self._timeouts.add(timeout)
             try:
                 yield
             finally:
-                self._waits.discard(limit)
+                self._timeouts.discard(timeout)
 
     def stop(self) -> None:
-        """The server stops: who sends nothing is no longer waited for."""
+        """Shorten all timeouts: the server stops."""
         self.stopping = True
-        last = asyncio.get_running_loop().time() + LAST_PATIENCE
-        for limit in self._waits:
-            limit.reschedule(min(last, limit.when() or last))
+        last = asyncio.get_running_loop().time() + STOP_TIMEOUT_SECONDS
+        for timeout in self._timeouts:
+            timeout.reschedule(min(last, timeout.when() or last))
 
 
-class Body:
-    """The body of one request, counted while it comes."""
+class RequestBody:
+    """The body of one request, counted while it is received."""
 
-    def __init__(self, scope: Scope, receive: Receive, bodies: Bodies) -> None:
-        path = scope["path"]
-        headers = dict(scope["headers"])
+    def __init__(self, scope: Scope, receive: Receive, bodies: BodyRegistry) -> None:
+        path, headers = scope["path"], dict(scope["headers"])
+        length = headers.get(b"content-length", b"")
         self._receive, self._bodies = receive, bodies
-        self._limit = BODIES.get(path, WORDS) if scope["method"] == "POST" else WORDS
-        self._counts = path not in ON_DISK
-        self._length = (
-            int(length) if (length := headers.get(b"content-length", b"")).isdigit() else 0
-        )
-        self._whole = not self._length and b"transfer-encoding" not in headers
-        self._waits = (
-            b"expect" in headers
-        )  # with sending it, until it is asked for; or for no reason
-        self._came = self._held = 0
+        self._limit = MAX_TEXT_BYTES
+        if scope["method"] == "POST":
+            self._limit = MAX_BODY_BYTES.get(path, MAX_TEXT_BYTES)
+        self._in_memory = path not in STREAMED_TO_DISK
+        self._length = int(length) if length.isdigit() else 0
+        self._complete = not self._length and b"transfer-encoding" not in headers
+        # Who sends Expect waits with the body until it is read; who was silent may be silent on.
+        self._sender_waits = b"expect" in headers
+        self._received = self._held = 0
 
-    def check(self) -> None:
-        """Refuse by what is announced, before any of it comes."""
+    def check_length(self) -> None:
+        """Refuse a body by the length announced, before it arrives."""
         if self._length > self._limit:
             raise self._too_large()
 
     async def receive(self) -> Message:
-        if self._whole:
+        if self._complete:
             return await self._receive()
         try:
-            async with self._bodies.wait(PATIENCE):
+            async with self._bodies.timeout(READ_TIMEOUT_SECONDS):
                 message = await self._receive()
         except TimeoutError:
-            self._waits = True
+            self._sender_waits = True
             raise self._too_slow() from None
-        self._note(message)
-        size = len(message.get("body", b""))
-        self._came += size
-        if self._came > self._limit:
+        self._count(message)
+        if self._received > self._limit:
             raise self._too_large()
-        if self._counts:
-            self._held += size
-            self._bodies.held += size
-            if self._bodies.held > HELD:
-                raise RequestRefused(
-                    "busy", "too much is being sent at once: try again in 2 s.", retry_after=2
-                )
+        if self._bodies.held > MAX_HELD_BYTES:
+            problem = "the server is receiving too much at once: try again in 2 s."
+            raise ApiError("busy", problem, retry_after=2)
         return message
 
-    async def hear_out(self) -> None:
-        """Read what is left, within reason: else the sender, still sending, would not hear the answer."""
-        if self._waits or self._length > UNREAD:
+    async def drain(self) -> None:
+        """Read what is left, up to a limit, so that the sender gets to read the answer."""
+        if self._sender_waits or self._length > MAX_DRAINED_BYTES:
             return
-        heard = 0
-        try:
-            async with self._bodies.wait(UNREAD_PATIENCE):
-                while not self._whole and heard < UNREAD:
-                    message = await self._receive()
-                    heard += len(message.get("body", b""))
-                    self._note(message)
-        except TimeoutError:
-            pass
+        end = self._received + MAX_DRAINED_BYTES
+        with suppress(TimeoutError):
+            async with self._bodies.timeout(DRAIN_TIMEOUT_SECONDS):
+                while not self._complete and self._received < end:
+                    self._count(await self._receive(), held=False)
 
     def release(self) -> None:
-        """It is answered."""
+        """Stop counting the body among those held: it is answered."""
         self._bodies.held -= self._held
 
-    def _note(self, message: Message) -> None:
-        self._whole = not (message["type"] == "http.request" and message.get("more_body", False))
+    def _count(self, message: Message, *, held: bool = True) -> None:
+        size = len(message.get("body", b""))
+        self._received += size
+        if held and self._in_memory:
+            self._held += size
+            self._bodies.held += size
+        more = message["type"] == "http.request" and message.get("more_body", False)
+        self._complete = not more
 
-    def _too_slow(self) -> RequestRefused:
+    def _too_slow(self) -> ApiError:
         if self._bodies.stopping:
-            return RequestRefused(
-                "slow", "the server stops, and this did not come in time: send it again later."
+            return ApiError(
+                "slow", "the server stops, and the body was not complete: send it again."
             )
-        return RequestRefused("slow", f"nothing came for {PATIENCE:.0f} s: send it again.")
+        seconds = f"{READ_TIMEOUT_SECONDS:.0f}"
+        return ApiError("slow", f"no bytes arrived for {seconds} s: send the request again.")
 
-    def _too_large(self) -> RequestRefused:
-        return RequestRefused(
-            "size",
-            f"that is more than {self._limit // MB or 0.064:g} MB: send less, or smaller pictures.",
-        )
+    def _too_large(self) -> ApiError:
+        limit = f"{self._limit // MB or self._limit / MB:g} MB"
+        return ApiError("size", f"the body has more than {limit}: send less, or smaller pictures.")

@@ -1,4 +1,4 @@
-"""What is worked out of a memory once for each of its states, as the JSON to be sent."""
+"""Response cache: JSON that is computed once for each revision of a memory."""
 
 from __future__ import annotations
 
@@ -10,30 +10,29 @@ from pydantic import BaseModel
 
 
 class MemoryRevision(NamedTuple):
-    """What a memory is at a moment: which file, since another may be put in its place, and how far it has come."""
+    """A state of a memory: which file, since another may replace it, and its latest step."""
 
     file: tuple[int, int]
     revision: int
 
 
 class ResponseCache:
-    """Something worked out, and kept until the memory is another."""
+    """One response, kept until the memory changes."""
 
     def __init__(
-        self, state: Callable[[], MemoryRevision], work: Callable[[int], BaseModel]
+        self, current: Callable[[], MemoryRevision], compute: Callable[[int], BaseModel]
     ) -> None:
-        self._state, self._work = state, work
+        self._current, self._compute = current, compute
         self._lock = Lock()
-        self._kept: tuple[MemoryRevision, str] | None = None
+        self._cached: tuple[MemoryRevision, str] | None = None
 
     def __call__(self) -> str:
         with self._lock:
-            state = self._state()  # before working, so that it is not newer than what is told
-            if self._kept is None or self._kept[0] != state:
-                self._kept = state, self._work(state.revision).model_dump_json()
-            return self._kept[1]
+            revision = self._current()  # before computing: never newer than the response
+            if self._cached is None or self._cached[0] != revision:
+                self._cached = revision, self._compute(revision.revision).model_dump_json()
+            return self._cached[1]
 
     def clear(self) -> None:
-        """Keep nothing."""
         with self._lock:
-            self._kept = None
+            self._cached = None

@@ -1,87 +1,74 @@
-"""What the library says, in the shapes that are sent."""
+"""Responses made of what the library returns."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cbcl.errors import PictureError
-from cbcl.memory.transaction import Step
 from cbcl.recognition.answer import Answer
 from cbcl.web import schemas
-from cbcl.web.errors import PathRedactor
-from cbcl.web.picture_cache import Looked
+from cbcl.web.embedding import RequestPicture
 
 if TYPE_CHECKING:
+    from cbcl.memory.transaction import Step
     from cbcl.recognition.self_test import SelfTestResult
     from cbcl.recognition.suggestions import Suggestions
 
-_NUMBERED = re.compile(r"^picture \d+\b")  # what the library calls a picture that has no name
+
+def change_response(revision: int, action: str, subject: str) -> schemas.ChangeResponse:
+    done = schemas.ChangeSummary(action=action, text=f"{action} {subject}")
+    return schemas.ChangeResponse(revision=revision, done=done)
 
 
-class Asked(NamedTuple):
-    """A picture that was asked about."""
-
-    name: str
-    digest: str
-    looked: Looked
-
-
-def named(looked: Looked, name: str) -> Looked:
-    """What is wrong with a picture, told with the name it was sent under."""
-    if not isinstance(looked, PictureError):
-        return looked
-    return PictureError(_NUMBERED.sub(lambda _: name, str(looked), count=1))
-
-
-def to_undo(steps: Sequence[Step]) -> Step | None:
-    """The step that undo would take back."""
+def step_to_undo(steps: Sequence[Step]) -> Step | None:
     return next((step for step in steps if step.can_be_undone), None)
 
 
-def in_words(step: Step) -> str:
-    """What was done, to what."""
+def describe_step(step: Step) -> str:
+    """Return what was done, and to what."""
     return f"{step.action} {step.summary}".strip()
 
 
-def history(steps: Sequence[Step], revision: int) -> schemas.History:
-    following = to_undo(steps)
-    return schemas.History(
+def history_response(steps: Sequence[Step], revision: int) -> schemas.HistoryResponse:
+    next_step = step_to_undo(steps)
+    entries = [
+        schemas.HistoryEntry(
+            step=step.step,
+            time=step.time,
+            action=step.action,
+            text=step.summary,
+            undone=step.undone,
+            next=step is next_step,
+        )
+        for step in steps
+    ]
+    return schemas.HistoryResponse(revision=revision, steps=entries)
+
+
+def recognize_response(
+    picture: RequestPicture, answer: Answer | None, revision: int
+) -> schemas.RecognizeResponse:
+    """Return the response for a picture; without an answer, the memory is empty."""
+    return schemas.RecognizeResponse(
+        picture=picture.name,
+        seen=picture.digest,
+        label=answer.label if answer else None,
+        confidence=answer.confidence if answer else None,
+        strangeness=answer.strangeness if answer else None,
+        ranking=[schemas.RankingEntry(**guess._asdict()) for guess in answer.ranking]
+        if answer
+        else [],
+        evidence=_evidence(answer) if answer else [],
         revision=revision,
-        steps=[
-            schemas.Step(
-                step=step.step,
-                time=step.time,
-                action=step.action,
-                text=step.summary,
-                undone=step.undone,
-                next=step is following,
-            )
-            for step in steps
-        ],
     )
 
 
-def answer(asked: Asked, given: Answer | None, revision: int) -> schemas.Answer:
-    """An answer; without one, nothing is known at all."""
-    return schemas.Answer(
-        picture=asked.name,
-        seen=asked.digest,
-        label=given.label if given else None,
-        confidence=given.confidence if given else None,
-        strangeness=given.strangeness if given else None,
-        ranking=[schemas.Guess(**guess._asdict()) for guess in given.ranking] if given else [],
-        evidence=_evidence(given) if given else [],
-        revision=revision,
-    )
-
-
-def _evidence(given: Answer) -> list[schemas.Reason]:
+def _evidence(answer: Answer) -> list[schemas.EvidenceEntry]:
     return [
-        schemas.Reason(
+        schemas.EvidenceEntry(
             label=reason.label,
             share=share,
             weight=reason.weight,
@@ -89,44 +76,35 @@ def _evidence(given: Answer) -> list[schemas.Reason]:
             pictures=reason.pictures,
             examples=[example.number for example in reason.examples],
         )
-        for reason, share in zip(given.evidence, given.shares, strict=True)
+        for reason, share in zip(answer.evidence, answer.shares, strict=True)
     ]
 
 
-def unanswered(asked: Asked, discretion: PathRedactor) -> schemas.Unanswered:
-    error = schemas.Error(kind="picture", message=discretion(str(asked.looked)))
-    return schemas.Unanswered(picture=asked.name, error=error)
+def unreadable_picture(picture: RequestPicture, error: PictureError) -> schemas.UnreadablePicture:
+    detail = schemas.ErrorDetail(kind="picture", message=error.about(picture.name))
+    return schemas.UnreadablePicture(picture=picture.name, error=detail)
 
 
-def problem(asked: Asked, discretion: PathRedactor) -> schemas.Problem:
-    return schemas.Problem(picture=asked.name, message=discretion(str(asked.looked)))
+def skipped_picture(picture: RequestPicture, error: PictureError) -> schemas.SkippedPicture:
+    return schemas.SkippedPicture(picture=picture.name, message=error.about(picture.name))
 
 
-def advice(given: Suggestions, revision: int) -> schemas.Advice:
-    return schemas.Advice(
+def advice_response(suggestions: Suggestions, revision: int) -> schemas.AdviceResponse:
+    return schemas.AdviceResponse(
         revision=revision,
-        alike=[
-            schemas.Alike(label=one.label, other=one.other, closeness=one.closeness)
-            for one in given.alike
-        ],
-        more=[
-            schemas.Wanted(label=one.label, examples=one.examples, reason=one.reason)
-            for one in given.more
-        ],
+        alike=[schemas.SimilarityEntry(**pair._asdict()) for pair in suggestions.alike],
+        more=[schemas.WantedEntry(**label._asdict()) for label in suggestions.more],
     )
 
 
-def scores(given: SelfTestResult, revision: int) -> schemas.Scores:
-    return schemas.Scores(
+def scores_response(result: SelfTestResult, revision: int) -> schemas.ScoresResponse:
+    return schemas.ScoresResponse(
         revision=revision,
-        labels=[*given.labels],
-        matrix=np.asarray(given.matrix).tolist(),
-        asked=given.asked,
-        right=given.right,
-        unknown=given.unknown,
-        wrong=[
-            schemas.Missed(example=one.example, label=one.label, answer=one.answer)
-            for one in given.wrong
-        ],
-        problem=given.problem,
+        labels=[*result.labels],
+        matrix=np.asarray(result.matrix).tolist(),
+        asked=result.asked,
+        right=result.right,
+        unknown=result.unknown,
+        wrong=[schemas.WrongAnswerEntry(**miss._asdict()) for miss in result.wrong],
+        problem=result.problem,
     )

@@ -1,18 +1,17 @@
-"""The addresses under /api: what each takes and gives, for the code and for its description."""
+"""Routes under /api: request, response and errors of each, also for the OpenAPI description."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, contextmanager
-from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, BinaryIO
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Query, Request, Response
-from fastapi import Path as InPath
+from fastapi import Path as PathParameter
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope, Send
@@ -20,271 +19,277 @@ from starlette.types import Receive, Scope, Send
 from cbcl import __version__
 from cbcl.errors import CBCLError
 from cbcl.web import schemas
-from cbcl.web.errors import STATUSES, RequestRefused
+from cbcl.web.errors import STATUSES, ApiError
 from cbcl.web.service import TeachingService
-from cbcl.web.uploads import on_disk, read_form, save_file
+from cbcl.web.static_files import cached_response
+from cbcl.web.uploads import read_form, report_disk_errors, save_file
 
-JSON = "application/json"
-API = 1  # changes when a program written for it would break
-PIECE = 1 << 18  # bytes
-MAX_TRANSFERS = 4  # memories being sent or received at a time
+JSON_TYPE = "application/json"
+MEMORY_TYPE = "application/vnd.sqlite3"
+API_VERSION = 1  # changes when a program written for it would break
+DOWNLOAD_CHUNK_BYTES = 1 << 18
+MAX_TRANSFERS = 4  # memories exported or imported at a time
 
 router = APIRouter(prefix="/api")
 
 
-def _room(request: Request) -> TeachingService:
-    room: TeachingService = request.app.state.classroom
-    return room
+def _service(request: Request) -> TeachingService:
+    service: TeachingService = request.app.state.service
+    return service
 
 
-Room = Annotated[TeachingService, Depends(_room)]
-Number = Annotated[int, InPath(ge=0, lt=1 << 63, description="An example's number")]
+Service = Annotated[TeachingService, Depends(_service)]
+Number = Annotated[int, PathParameter(ge=0, lt=1 << 63, description="Number of an example")]
 
 
-def _fails(*kinds: str) -> dict[int | str, dict[str, Any]]:
-    """What else may be answered."""
-    told: dict[int | str, dict[str, Any]] = {}
-    for kind in kinds:
-        entry = told.setdefault(STATUSES[kind], {"model": schemas.Failed, "description": ""})
-        entry["description"] = ", ".join(filter(None, [entry["description"], kind]))
-    return told
+def _errors(*kinds: str) -> dict[int | str, dict[str, Any]]:
+    """Describe error responses, by their status."""
+    described: dict[int | str, dict[str, Any]] = {}
+    for status in dict.fromkeys(STATUSES[kind] for kind in kinds):
+        description = ", ".join(kind for kind in kinds if STATUSES[kind] == status)
+        described[status] = {"model": schemas.ErrorResponse, "description": description}
+    return described
 
 
 def _form(required: list[str], **fields: str) -> dict[str, Any]:
-    """How a form is described: a field is text, or files."""
-    one = {
+    """Describe a multipart form, whose fields are text, texts, file or files."""
+    types: dict[str, dict[str, Any]] = {
         "text": {"type": "string"},
-        "texts": {"type": "array", "items": {"type": "string"}},
         "file": {"type": "string", "format": "binary"},
-        "files": {"type": "array", "items": {"type": "string", "format": "binary"}},
     }
-    shape: dict[str, Any] = {
-        "type": "object",
-        "properties": {name: one[kind] for name, kind in fields.items()},
-    }
+    types |= {f"{name}s": {"type": "array", "items": item} for name, item in types.items()}
+    properties = {name: types[kind] for name, kind in fields.items()}
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
     if required:
-        shape["required"] = required
-    return {
-        "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": shape}}}
-    }
+        schema["required"] = required
+    content = {"multipart/form-data": {"schema": schema}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def _binary(media_type: str, *kinds: str) -> dict[str, Any]:
+    """Describe a response that is not JSON."""
+    responses = {200: {"content": {media_type: {}}}, **_errors(*kinds)}
+    return {"response_class": Response, "responses": responses}
 
 
 @contextmanager
-def _transfer(request: Request) -> Iterator[Path]:
-    """A place for a memory that is sent or received."""
+def _temporary_memory(request: Request) -> Iterator[Path]:
+    """Provide a path for a memory that is exported or imported."""
     state = request.app.state
     if state.transfers >= MAX_TRANSFERS:
-        raise RequestRefused(
-            "busy", "several memories are being sent already: try again in 5 s.", retry_after=5
-        )
+        message = "several memories are being transferred: try again in 5 s."
+        raise ApiError("busy", message, retry_after=5)
     state.transfers += 1
     try:
-        with on_disk():
-            place = TemporaryDirectory(prefix="cbcl-", ignore_cleanup_errors=True)
-        with place as folder:
-            yield Path(folder, "memory.cbcl")
+        with report_disk_errors():
+            folder = TemporaryDirectory(prefix="cbcl-", ignore_cleanup_errors=True)
+        with folder as name:
+            yield Path(name, "memory.cbcl")
     finally:
         state.transfers -= 1
 
 
-async def _pieces(file: BinaryIO) -> AsyncIterator[bytes]:
-    while piece := await run_in_threadpool(file.read, PIECE):
-        yield piece
+async def _read_chunks(file: BinaryIO) -> AsyncIterator[bytes]:
+    while chunk := await run_in_threadpool(file.read, DOWNLOAD_CHUNK_BYTES):
+        yield chunk
 
 
 class _Download(StreamingResponse):
-    """A file that is sent; what it needs is let go when all of it is, or nobody is left to be sent it."""
+    """A file to send; its resources are released when it is sent, or the client is gone."""
 
-    def __init__(self, file: BinaryIO, needs: ExitStack, **options: Any) -> None:
-        super().__init__(_pieces(file), **options)
-        self._needs = needs
+    def __init__(self, file: BinaryIO, resources: ExitStack, **options: Any) -> None:
+        super().__init__(_read_chunks(file), **options)
+        self._resources = resources
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._needs:
+        with self._resources:
             await super().__call__(scope, receive, send)
 
 
-PICTURES = _fails(
+PICTURE_ERRORS = _errors(
     "picture", "argument", "memory", "backbone", "size", "slow", "busy", "rate", "seen"
 )
-CHANGES = _fails("label", "argument", "memory", "busy")
+LEARN_ERRORS = {**PICTURE_ERRORS, **_errors("picture", "label", "argument")}
+CHANGE_ERRORS = _errors("label", "argument", "memory", "busy")
 
 
 @router.get("/version", tags=["server"])
-def version() -> schemas.Version:
-    """Which cbcl this is, and which version of the API."""
-    return schemas.Version(cbcl=__version__, api=API)
+def version() -> schemas.VersionResponse:
+    """Return the versions of cbcl and of the API."""
+    return schemas.VersionResponse(cbcl=__version__, api=API_VERSION)
 
 
-@router.get("/health", tags=["server"], responses=_fails("memory"))
-def health(room: Room) -> schemas.Health:
-    """Whether the server can see and learn, and what it waits for."""
-    return room.health()
+@router.get("/health", tags=["server"], responses=_errors("memory"))
+def health(service: Service) -> schemas.HealthResponse:
+    """Return the state of the memory, of the backbone and of the change queue."""
+    return service.health()
 
 
-@router.get("/labels", tags=["things"], response_model=schemas.Labels, responses=_fails("memory"))
-def labels(room: Room) -> Response:
-    """All that is known, in the order of the labels."""
-    return Response(room.labels(), media_type=JSON)
+@router.get(
+    "/labels",
+    tags=["things"],
+    response_model=schemas.LabelsResponse,
+    responses=_errors("memory"),
+)
+def labels(service: Service) -> Response:
+    """List all labels, sorted."""
+    return Response(service.labels(), media_type=JSON_TYPE)
 
 
-@router.get("/examples", tags=["things"], responses=_fails("label", "argument", "memory"))
-def examples(room: Room, label: Annotated[str, Query(examples=["mug"])]) -> schemas.Examples:
-    """The examples of one label that are kept, in the order learned."""
-    return room.examples(label)
+@router.get("/examples", tags=["things"], responses=_errors("label", "argument", "memory"))
+def examples(
+    service: Service, label: Annotated[str, Query(examples=["mug"])]
+) -> schemas.ExamplesResponse:
+    """List the examples of a label that have a thumbnail, in the order learned."""
+    return service.examples(label)
 
 
 @router.post(
     "/examples",
     tags=["teaching"],
-    responses={**PICTURES, **_fails("picture", "label", "argument")},
+    responses=LEARN_ERRORS,
     openapi_extra=_form(["label"], label="text", pictures="files", seen="texts"),
 )
-async def learn(room: Room, request: Request) -> schemas.Learned:
-    """Learn a label from pictures, sent now or looked at before; those that cannot be read are left out and told."""
-    form = await read_form(request, files="pictures", words=["label", "seen"])
-    return await room.learn(form.word("label"), form.files, form.words.get("seen", []))
+async def learn(service: Service, request: Request) -> schemas.LearnResponse:
+    """Learn a label from files, or from the digests of pictures that were sent before.
+
+    Pictures that cannot be read are skipped and listed as problems.
+    """
+    form = await read_form(request, files="pictures", fields=["label", "seen"])
+    return await service.learn(form.text("label"), form.files, form.texts("seen"))
 
 
 @router.get(
     "/examples/{number}/thumbnail",
     tags=["things"],
-    response_class=Response,
-    responses={200: {"content": {"image/jpeg": {}}}, **_fails("missing", "argument", "memory")},
+    **_binary("image/jpeg", "missing", "argument", "memory"),
 )
-def thumbnail(room: Room, number: Number, request: Request) -> Response:
-    """A small picture of an example."""
-    jpeg = room.thumbnail(number)
-    # Not kept for good: at the same address there may be another memory tomorrow, and what is forgotten is to be gone.
-    headers = {"ETag": f'"{sha256(jpeg).hexdigest()[:32]}"', "Cache-Control": "private, no-cache"}
-    if request.headers.get("if-none-match") == headers["ETag"]:
-        return Response(status_code=304, headers=headers)
-    return Response(jpeg, media_type="image/jpeg", headers=headers)
+def thumbnail(service: Service, number: Number, request: Request) -> Response:
+    """Return the thumbnail of an example."""
+    # Revalidated each time: what is forgotten must be gone, and another memory may be served here.
+    jpeg = service.thumbnail(number)
+    return cached_response(jpeg, request, "image/jpeg", "private, no-cache")
 
 
 @router.delete(
     "/examples/{number}",
     tags=["teaching"],
-    responses=_fails("missing", "argument", "memory", "busy"),
+    responses=_errors("missing", "argument", "memory", "busy"),
 )
-async def unlearn(room: Room, number: Number) -> schemas.Removed:
-    """Take one example back; the last takes its label along."""
-    return await room.unlearn(number)
+async def unlearn(service: Service, number: Number) -> schemas.UnlearnResponse:
+    """Remove an example from its label; the last one takes the label along."""
+    return await service.unlearn(number)
 
 
 @router.post(
     "/recognize",
     tags=["asking"],
-    responses=PICTURES,
+    responses=PICTURE_ERRORS,
     openapi_extra=_form([], picture="file", seen="text"),
 )
-async def recognize(room: Room, request: Request) -> schemas.Answer:
-    """What one picture shows: a label or unknown, how sure, what else, and why."""
-    form = await read_form(request, files="picture", words=["seen"])
-    return await room.recognize(form.files, form.words.get("seen", []))
+async def recognize(service: Service, request: Request) -> schemas.RecognizeResponse:
+    """Recognize a picture: label or unknown, confidence, ranking and evidence."""
+    form = await read_form(request, files="picture", fields=["seen"])
+    return await service.recognize(form.files, form.texts("seen"))
 
 
 @router.post(
     "/recognize-many",
     tags=["asking"],
-    responses=PICTURES,
+    responses=PICTURE_ERRORS,
     openapi_extra=_form([], pictures="files", seen="texts"),
 )
-async def recognize_many(room: Room, request: Request) -> schemas.Answers:
-    """What many pictures show, and which of them a person should be asked about first."""
-    form = await read_form(request, files="pictures", words=["seen"])
-    return await room.recognize_many(form.files, form.words.get("seen", []))
+async def recognize_many(service: Service, request: Request) -> schemas.RecognizeManyResponse:
+    """Recognize up to 100 pictures, and order them by how much a person's answer would help."""
+    form = await read_form(request, files="pictures", fields=["seen"])
+    return await service.recognize_many(form.files, form.texts("seen"))
 
 
-@router.post("/forget", tags=["teaching"], responses=CHANGES)
-async def forget(room: Room, asked: schemas.Forget) -> schemas.Changed:
+@router.post("/forget", tags=["teaching"], responses=CHANGE_ERRORS)
+async def forget(service: Service, body: schemas.ForgetRequest) -> schemas.ChangeResponse:
     """Forget a label; the others are as if it had never been learned."""
-    return await room.forget(asked.label, for_good=asked.for_good)
+    return await service.forget(body.label, for_good=body.for_good)
 
 
-@router.post("/rename", tags=["teaching"], responses=CHANGES)
-async def rename(room: Room, asked: schemas.Rename) -> schemas.Changed:
-    """Call a label something else."""
-    return await room.rename(asked.label, asked.new)
+@router.post("/rename", tags=["teaching"], responses=CHANGE_ERRORS)
+async def rename(service: Service, body: schemas.RenameRequest) -> schemas.ChangeResponse:
+    """Rename a label."""
+    return await service.rename(body.label, body.new)
 
 
-@router.post("/merge", tags=["teaching"], responses=CHANGES)
-async def merge(room: Room, asked: schemas.Merge) -> schemas.Changed:
-    """Make one label part of another."""
-    return await room.merge(asked.label, asked.into)
+@router.post("/merge", tags=["teaching"], responses=CHANGE_ERRORS)
+async def merge(service: Service, body: schemas.MergeRequest) -> schemas.ChangeResponse:
+    """Merge a label into another."""
+    return await service.merge(body.label, body.into)
 
 
-@router.post("/undo", tags=["teaching"], responses=_fails("memory", "busy"))
-async def undo(room: Room) -> schemas.Changed:
-    """Take back the latest step that was not taken back yet, up to twenty."""
-    return await room.undo()
+@router.post("/undo", tags=["teaching"], responses=_errors("memory", "busy"))
+async def undo(service: Service) -> schemas.ChangeResponse:
+    """Revert the latest change that is not reverted yet, up to twenty."""
+    return await service.undo()
 
 
-@router.get("/history", tags=["things"], responses=_fails("memory"))
-def history(room: Room) -> schemas.History:
-    """What was done, the latest first."""
-    return room.history()
-
-
-@router.get(
-    "/advice", tags=["asking"], response_model=schemas.Advice, responses=_fails("memory", "busy")
-)
-async def advice(room: Room) -> Response:
-    """Which labels look alike, and of which more examples would help."""
-    return Response(await room.advise(), media_type=JSON)
+@router.get("/history", tags=["things"], responses=_errors("memory"))
+def history(service: Service) -> schemas.HistoryResponse:
+    """List the changes, latest first."""
+    return service.history()
 
 
 @router.get(
-    "/scores", tags=["asking"], response_model=schemas.Scores, responses=_fails("memory", "busy")
+    "/advice",
+    tags=["asking"],
+    response_model=schemas.AdviceResponse,
+    responses=_errors("memory", "busy"),
 )
-async def scores(room: Room) -> Response:
-    """Each kept example held out and asked about: who is taken for whom."""
-    return Response(await room.examine(), media_type=JSON)
+async def advice(service: Service) -> Response:
+    """List labels that look alike, and labels for which more examples would help."""
+    return Response(await service.advise(), media_type=JSON_TYPE)
 
 
 @router.get(
-    "/export",
-    tags=["memory"],
-    response_class=Response,
-    responses={200: {"content": {"application/vnd.sqlite3": {}}}, **_fails("memory", "busy")},
+    "/scores",
+    tags=["asking"],
+    response_model=schemas.ScoresResponse,
+    responses=_errors("memory", "busy"),
 )
-async def export(room: Room, request: Request) -> Response:
-    """The memory file as it is now: whole, consistent, to be opened by cbcl anywhere."""
-    with ExitStack() as needs:
-        path = needs.enter_context(_transfer(request))
-        await room.save_copy(path)
-        file = needs.enter_context(await run_in_threadpool(path.open, "rb"))
+async def scores(service: Service) -> Response:
+    """Return the confusion matrix of a leave-one-out test on the examples."""
+    return Response(await service.examine(), media_type=JSON_TYPE)
+
+
+@router.get("/export", tags=["memory"], **_binary(MEMORY_TYPE, "memory", "busy"))
+async def export(service: Service, request: Request) -> Response:
+    """Return a consistent copy of the memory file, for cbcl on any machine."""
+    with ExitStack() as resources:
+        path = resources.enter_context(_temporary_memory(request))
+        await service.save_copy(path)
+        file = resources.enter_context(await run_in_threadpool(path.open, "rb"))
         headers = {
             "Content-Length": str(os.fstat(file.fileno()).st_size),
-            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(room.name)}",
+            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(service.name)}",
         }
-        return _Download(
-            file, needs.pop_all(), media_type="application/vnd.sqlite3", headers=headers
-        )
+        return _Download(file, resources.pop_all(), media_type=MEMORY_TYPE, headers=headers)
 
 
 @router.post(
     "/import",
     tags=["memory"],
-    responses=_fails("argument", "memory", "backbone", "size", "slow", "busy"),
+    responses=_errors("argument", "memory", "backbone", "size", "slow", "busy"),
     openapi_extra=_form(["memory"], memory="file"),
 )
-async def import_(room: Room, request: Request) -> schemas.Adopted:
-    """Learn all that another memory knows, in one step that can be undone."""
-    with _transfer(request) as path:
-        name = await save_file(request, files="memory", path=path)
+async def import_(service: Service, request: Request) -> schemas.ImportResponse:
+    """Learn everything that another memory knows, in one change that can be undone."""
+    with _temporary_memory(request) as path:
+        name = await save_file(request, field="memory", path=path)
         try:
-            return await room.adopt(path)
-        except CBCLError as error:  # told with the name it was sent under
-            raise type(error)(str(error).replace(str(path), name)) from error
+            return await service.adopt(path)
+        except CBCLError as error:
+            if error.subject != path:
+                raise
+            raise ApiError(error.kind, error.about(name)) from error
 
 
-@router.get(
-    "/events",
-    tags=["server"],
-    response_class=Response,
-    responses={200: {"content": {"text/event-stream": {}}}, **_fails("memory", "busy")},
-)
-async def events(room: Room) -> Response:
-    """A stream that tells the revision, at once and whenever the memory changes: event `changed`, data `revision`."""
-    return StreamingResponse(await room.events.subscribe(), media_type="text/event-stream")
+@router.get("/events", tags=["server"], **_binary("text/event-stream", "memory", "busy"))
+async def events(service: Service) -> Response:
+    """Stream the memory's revision, at once and after every change: event `changed`."""
+    return StreamingResponse(await service.notifier.subscribe(), media_type="text/event-stream")

@@ -1,4 +1,4 @@
-"""The shapes of all that is asked and answered, from which the API describes itself."""
+"""Requests and responses of the API, from which its OpenAPI description is made."""
 
 from __future__ import annotations
 
@@ -6,254 +6,241 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Kind = Literal[
-    "picture",
-    "label",
-    "argument",
-    "memory",
-    "backbone",
-    "size",
-    "slow",
-    "busy",
-    "rate",
-    "token",
-    "origin",
-    "missing",
-    "method",
-    "seen",
-    "internal",
-]
+from cbcl.web.errors import STATUSES
+
+Kind = Annotated[str, Field(json_schema_extra={"enum": [*STATUSES]})]
 Revision = Annotated[
     int,
-    Field(description="Grows with every change of the memory; 0: there is none yet", examples=[12]),
+    Field(description="Number of the memory's latest step; 0: there is no memory", examples=[12]),
 ]
 Label = Annotated[str, Field(examples=["mug"])]
-Sentence = Annotated[str, Field(examples=["IMG_1.jpg is broken: image file is truncated."])]
+Message = Annotated[str, Field(examples=["IMG_1.jpg is broken: image file is truncated."])]
 Digest = Annotated[
     str,
     Field(
-        description="SHA-256 of the picture's bytes: stands for it as long as the server remembers",
+        description="SHA-256 of the picture's bytes; may be sent in its place while it is cached",
         examples=["9f86d081884c7d65…"],
     ),
 ]
 ExampleNumber = Annotated[
-    int, Field(description="An example's own number, for good", examples=[17])
+    int, Field(description="The example's number, which never changes", examples=[17])
 ]
 Share = Annotated[float, Field(ge=0.0, le=1.0, examples=[0.97])]
 
 
-class Error(BaseModel):
-    """What went wrong."""
+class ErrorDetail(BaseModel):
+    """Kind and message of an error."""
 
     kind: Kind
-    message: Sentence
+    message: Message
     retry_after: Annotated[
-        int | None, Field(description="Seconds; with kind busy or rate only")
+        int | None, Field(description="Seconds to wait; only with kind busy or rate")
     ] = None
     seen: Annotated[
-        list[str] | None, Field(description="Digests no longer remembered; with kind seen only")
+        list[str] | None, Field(description="Digests that are not cached; only with kind seen")
     ] = None
 
 
-class Failed(BaseModel):
-    """The body of every answer that is not 200."""
+class ErrorResponse(BaseModel):
+    """Body of every response with an error status."""
 
-    error: Error
+    error: ErrorDetail
 
 
-class Version(BaseModel):
-    """Which software this is."""
+class VersionResponse(BaseModel):
+    """Version of the software and of the API."""
 
     cbcl: Annotated[str, Field(examples=["0.1.0"])]
     api: Annotated[int, Field(examples=[1])]
 
 
-class Backbone(BaseModel):
-    """What sees."""
+class BackboneStatus(BaseModel):
+    """The network that embeds pictures."""
 
     name: Annotated[str, Field(examples=["efficientnet-lite0"])]
-    ready: Annotated[bool, Field(description="Whether it has looked at something already")]
+    ready: Annotated[bool, Field(description="It is loaded and has embedded a picture")]
     problem: Annotated[
-        str | None, Field(description="Why it cannot be had; null: it can, or was not tried yet")
+        str | None, Field(description="Why it cannot be loaded; null: it can, or was not tried yet")
     ]
 
 
-class Health(BaseModel):
-    """How the server is."""
+class HealthResponse(BaseModel):
+    """State of the server."""
 
     status: Literal["ok"] = "ok"
-    memory: Annotated[str, Field(description="The file's name", examples=["shop.cbcl"])]
+    memory: Annotated[str, Field(description="Name of the memory file", examples=["shop.cbcl"])]
     revision: Revision
-    private: Annotated[bool, Field(description="No thumbnails are kept")]
-    backbone: Backbone
-    learning: Annotated[int, Field(description="Changes that are not done yet", examples=[0])]
+    private: Annotated[bool, Field(description="The memory keeps no thumbnails")]
+    backbone: BackboneStatus
+    learning: Annotated[int, Field(description="Changes waiting or being made", examples=[0])]
 
 
-class Deed(BaseModel):
-    """Something that was done."""
+class ChangeSummary(BaseModel):
+    """A change of the memory, in words."""
 
     action: Annotated[str, Field(examples=["learn"])]
     text: Annotated[str, Field(examples=["learn mug (3)"])]
 
 
-class Thing(BaseModel):
-    """A label that is known."""
+class LabelEntry(BaseModel):
+    """A label of the memory."""
 
     label: Label
     examples: Annotated[int, Field(description="Pictures it was learned from", examples=[5])]
-    concepts: Annotated[int, Field(description="Centroids these became", examples=[1])]
-    kept: Annotated[int, Field(description="Examples of which a thumbnail is kept", examples=[5])]
-    shown: Annotated[list[int], Field(description="A few of these", examples=[[17, 18]])]
+    concepts: Annotated[int, Field(description="Centroids made of them", examples=[1])]
+    kept: Annotated[int, Field(description="Examples with a thumbnail", examples=[5])]
+    shown: Annotated[list[int], Field(description="Numbers of a few of them", examples=[[17, 18]])]
 
 
-class Labels(BaseModel):
-    """All that is known."""
+class LabelsResponse(BaseModel):
+    """All labels, sorted."""
 
     revision: Revision
     private: bool
-    labels: list[Thing]
-    undo: Annotated[Deed | None, Field(description="What undo would take back")]
+    labels: list[LabelEntry]
+    undo: Annotated[ChangeSummary | None, Field(description="The change that undo would revert")]
 
 
-class Kept(BaseModel):
-    """An example that is kept."""
+class ExampleEntry(BaseModel):
+    """An example with a thumbnail."""
 
     example: ExampleNumber
-    concept: Annotated[int, Field(description="The concept nearest to it", examples=[0])]
+    concept: Annotated[int, Field(description="The centroid nearest to it", examples=[0])]
 
 
-class Examples(BaseModel):
+class ExamplesResponse(BaseModel):
     """The examples of a label, in the order learned."""
 
     label: Label
-    examples: Annotated[int, Field(description="In all; not all need be kept")]
-    kept: list[Kept]
+    examples: Annotated[int, Field(description="Number of all, with and without a thumbnail")]
+    kept: list[ExampleEntry]
     revision: Revision
 
 
-class Problem(BaseModel):
-    """A picture that was left out."""
+class SkippedPicture(BaseModel):
+    """A picture that could not be read and was not learned."""
 
     picture: Annotated[str, Field(examples=["IMG_1.heic"])]
-    message: Sentence
+    message: Message
 
 
-class Learned(BaseModel):
-    """What was learned."""
+class LearnResponse(BaseModel):
+    """Pictures that were learned and pictures that were skipped."""
 
     learned: Annotated[
-        dict[str, int], Field(description="Pictures by label", examples=[{"mug": 3}])
+        dict[str, int], Field(description="Number of pictures by label", examples=[{"mug": 3}])
     ]
-    problems: list[Problem]
+    problems: list[SkippedPicture]
     revision: Revision
 
 
-class Removed(BaseModel):
-    """An example was taken back."""
+class UnlearnResponse(BaseModel):
+    """The label of the example that was removed."""
 
     label: Label
     revision: Revision
 
 
-class Guess(BaseModel):
-    """A label that a picture might have."""
+class RankingEntry(BaseModel):
+    """A label that the picture might have."""
 
     label: Label
     confidence: Share
     distance: float
 
 
-class Reason(BaseModel):
-    """A concept that voted."""
+class EvidenceEntry(BaseModel):
+    """A centroid that voted."""
 
     label: Label
-    share: Annotated[float, Field(ge=0.0, le=1.0, description="Of all votes")]
+    share: Annotated[float, Field(ge=0.0, le=1.0, description="Share of all votes")]
     weight: float
     distance: float
-    pictures: Annotated[int, Field(description="That stand behind it")]
-    examples: Annotated[list[int], Field(description="Those of them nearest to it")]
+    pictures: Annotated[int, Field(description="Number of pictures it is the mean of")]
+    examples: Annotated[list[int], Field(description="Numbers of the examples nearest to it")]
 
 
-class Answer(BaseModel):
-    """What a picture shows."""
+class RecognizeResponse(BaseModel):
+    """The answer for a picture."""
 
-    picture: Annotated[str, Field(description="The file's name; empty where a digest was given")]
+    picture: Annotated[str, Field(description="Name of the file; empty for a digest")]
     seen: Digest
     label: Annotated[str | None, Field(description="null: unknown", examples=["mug"])]
     confidence: Annotated[
-        float | None, Field(description="Of that answer; null: nothing is known at all")
+        float | None, Field(description="Confidence in the answer; null: the memory is empty")
     ]
     strangeness: Annotated[float | None, Field(description="Above 1: unknown", examples=[0.45])]
-    ranking: Annotated[list[Guess], Field(description="The likeliest first")]
-    evidence: Annotated[list[Reason], Field(description="The nearest first")]
+    ranking: Annotated[list[RankingEntry], Field(description="Most likely first")]
+    evidence: Annotated[list[EvidenceEntry], Field(description="Nearest first")]
     revision: Revision
 
 
-class Unanswered(BaseModel):
-    """A picture that could not be read."""
+class UnreadablePicture(BaseModel):
+    """A picture that could not be read, in place of its answer."""
 
     picture: str
-    error: Error
+    error: ErrorDetail
 
 
-class Answers(BaseModel):
+class RecognizeManyResponse(BaseModel):
     """An answer for each picture, in their order: files first, then digests."""
 
-    answers: list[Answer | Unanswered]
+    answers: list[RecognizeResponse | UnreadablePicture]
     order: Annotated[
-        list[int], Field(description="Indices of answers: most worth asking a person about first")
+        list[int],
+        Field(description="Indices of the answers, the one most worth asking a person about first"),
     ]
     revision: Revision
 
 
-class _Request(BaseModel):
+class _RequestModel(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Forget(_Request):
+class ForgetRequest(_RequestModel):
     label: Label
     for_good: Annotated[
         bool,
-        Field(description="Leave nothing of it in the file; nothing before can be undone then"),
+        Field(description="Erase it from the file; this and earlier changes cannot be undone"),
     ] = False
 
 
-class Rename(_Request):
+class RenameRequest(_RequestModel):
     label: Label
     new: Annotated[str, Field(examples=["blue mug"])]
 
 
-class Merge(_Request):
+class MergeRequest(_RequestModel):
     label: Label
     into: Annotated[str, Field(examples=["cup"])]
 
 
-class Changed(BaseModel):
-    """A change was made."""
+class ChangeResponse(BaseModel):
+    """The change that was made."""
 
     revision: Revision
-    done: Deed
+    done: ChangeSummary
 
 
-class Step(BaseModel):
-    """A line of the history."""
+class HistoryEntry(BaseModel):
+    """A step of the history."""
 
     step: int
     time: Annotated[str, Field(description="UTC", examples=["2026-11-15T12:00:00.000+00:00"])]
     action: Annotated[str, Field(examples=["learn"])]
     text: Annotated[str, Field(examples=["mug (3)"])]
     undone: bool
-    next: Annotated[bool, Field(description="Undo would take back this one")]
+    next: Annotated[bool, Field(description="Undo would revert this step")]
 
 
-class History(BaseModel):
-    """What was done, the latest first."""
+class HistoryResponse(BaseModel):
+    """The steps, latest first."""
 
     revision: Revision
-    steps: list[Step]
+    steps: list[HistoryEntry]
 
 
-class Alike(BaseModel):
+class SimilarityEntry(BaseModel):
     """Two labels that may be the same thing."""
 
     label: Label
@@ -261,49 +248,49 @@ class Alike(BaseModel):
     closeness: Annotated[float, Field(ge=0.0, le=1.0, description="1: the same")]
 
 
-class Wanted(BaseModel):
-    """A label of which more examples would help."""
+class WantedEntry(BaseModel):
+    """A label for which more examples would help."""
 
     label: Label
     examples: int
-    reason: Sentence
+    reason: Message
 
 
-class Advice(BaseModel):
-    """What the teacher could do next."""
+class AdviceResponse(BaseModel):
+    """Labels that look alike, and labels that need more examples."""
 
     revision: Revision
-    alike: list[Alike]
-    more: list[Wanted]
+    alike: list[SimilarityEntry]
+    more: list[WantedEntry]
 
 
-class Missed(BaseModel):
+class WrongAnswerEntry(BaseModel):
     """A held-out example with a wrong answer."""
 
     example: ExampleNumber
-    label: Annotated[str, Field(description="What it is")]
-    answer: Annotated[str | None, Field(description="What was answered; null: unknown")]
+    label: Annotated[str, Field(description="Its label")]
+    answer: Annotated[str | None, Field(description="The answer; null: unknown")]
 
 
-class Scores(BaseModel):
-    """Answers for examples that were held out, one after the other."""
+class ScoresResponse(BaseModel):
+    """Leave-one-out test of the examples."""
 
     revision: Revision
     labels: list[str]
     matrix: Annotated[
         list[list[int]],
-        Field(description="A row for each true label: a count a label, then unknown"),
+        Field(description="Confusion matrix: a row for each true label; the last column: unknown"),
     ]
     asked: int
     right: int
     unknown: int
-    wrong: list[Missed]
+    wrong: list[WrongAnswerEntry]
     problem: Annotated[str | None, Field(description="Why there are no scores")]
 
 
-class Adopted(BaseModel):
-    """What became of another memory's labels."""
+class ImportResponse(BaseModel):
+    """Labels of the imported memory: new ones, and those merged with labels of the same name."""
 
     added: list[str]
-    joined: Annotated[list[str], Field(description="With what was known of them")]
+    joined: list[str]
     revision: Revision

@@ -1,4 +1,4 @@
-"""Who may come in, and under which rules: hosts, origins, the token; and the headers that every answer carries."""
+"""Access control: hosts, origins, the access token, rates; security headers on every answer."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from starlette.requests import ClientDisconnect, cookie_parser
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cbcl.web.errors import RequestRefused, unexpected
+from cbcl.web.connections import is_loopback
+from cbcl.web.errors import ApiError, internal_error
+from cbcl.web.events import EVENTS_PATH
 from cbcl.web.metrics import Metrics
-from cbcl.web.request_body import (
-    AT_ONCE,
-    BURST,
-    PICTURE_REQUESTS,
-    RATE,
-    WRONG_BURST,
-    WRONG_RATE,
-    Bodies,
-    Body,
+from cbcl.web.rate_limit import (
+    LIMITED_PATHS,
+    MAX_CONCURRENT_REQUESTS,
+    PICTURE_BURST,
+    PICTURE_RATE,
+    WRONG_TOKEN_BURST,
+    WRONG_TOKEN_RATE,
     RateLimiter,
-    is_loopback,
 )
+from cbcl.web.request_body import BodyRegistry, RequestBody
 
 HEADERS = {
     "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; media-src 'self' blob:; "
-        "connect-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
+        "media-src 'self' blob:; connect-src 'self'; manifest-src 'self'; form-action 'self'; "
+        "base-uri 'none'; frame-ancestors 'none'"
     ),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -39,186 +40,184 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(self)",
 }
-SAFE = {"GET", "HEAD", "OPTIONS"}
-ENDLESS = "/api/events"  # what has no end has no head either
-HOST = re.compile(r"(\[[^\[\]]*\]|[^\[\]:@]*)(?::[0-9]*)?")  # a name or an address, and a port
-LOCKED = """<!doctype html>
-<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>cbcl</title>
+SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
+HOST_HEADER = re.compile(r"(\[[^\[\]]*\]|[^\[\]:@]*)(?::[0-9]*)?")  # a name or an address, a port
+TOKEN_PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>cbcl</title>
 <h1>This page needs its token</h1>
 <p>Open the whole address that <code>cbcl teach</code> printed, or scan the code below it.
-After a restart it is a new one.
+Each start of the server makes a new one.
 </html>
 """
 
 
 @dataclass(frozen=True)
 class AccessPolicy:
-    """To whom a server opens."""
+    """Who may use a server."""
 
-    token: str | None = None  # None: to this machine only, by its own names
-    cookie: str = "cbcl"  # its name; cookies know no ports, so each server has another
+    token: str | None = None  # None: this machine only, and only by its own names
+    cookie: str = "cbcl"  # its name; cookies ignore ports, so each server has another
     secure: bool = False  # served over TLS
-    name: str = "localhost"  # a name that the server was told to have, beside this machine's own
+    name: str = "localhost"  # a host name that is accepted beside this machine's own
+
+
+class _Responder:
+    """Sends an answer with security headers, once the body was read; to HEAD without content."""
+
+    def __init__(self, scope: Scope, body: RequestBody, send: Send) -> None:
+        self._scope, self._body, self._send = scope, body, send
+        self._begun = False
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._begun = True
+            await self._body.drain()
+            _set_headers(message, self._scope["path"])
+        elif self._scope["method"] == "HEAD":
+            message = {**message, "body": b""}
+        await self._send(message)
+
+    async def refuse(self, error: ApiError) -> None:
+        """Answer with an error, unless an answer has begun."""
+        if not self._begun:
+            await error.response()(self._scope, self._body.receive, self.send)
 
 
 class SecurityMiddleware:
-    """Lets a request in, or answers it."""
+    """Checks a request before the application sees it, and completes its answer."""
 
-    def __init__(self, app: ASGIApp, door: AccessPolicy, metrics: Metrics, bodies: Bodies) -> None:
-        self._app, self._door, self._metrics, self._bodies = app, door, metrics, bodies
-        self._pictures, self._wrong = RateLimiter(RATE, BURST), RateLimiter(WRONG_RATE, WRONG_BURST)
-        self._at_once = 0
+    def __init__(
+        self, app: ASGIApp, policy: AccessPolicy, metrics: Metrics, bodies: BodyRegistry
+    ) -> None:
+        self._app, self._policy, self._metrics, self._bodies = app, policy, metrics, bodies
+        self._pictures = RateLimiter(PICTURE_RATE, PICTURE_BURST)
+        self._wrong_tokens = RateLimiter(WRONG_TOKEN_RATE, WRONG_TOKEN_BURST)
+        self._under_way = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        body = Body(scope, receive, self._bodies)
-        begun, head = False, scope["method"] == "HEAD"
-
-        async def sent(message: Message) -> None:
-            nonlocal begun
-            if message["type"] == "http.response.start":
-                begun = True
-                await body.hear_out()
-                _dress(message, scope["path"])
-            await send({**message, "body": b""} if head and "body" in message else message)
-
-        answer = self._answer(scope, body)
+        body = RequestBody(scope, receive, self._bodies)
+        responder = _Responder(scope, body, send)
+        answer = self._check(scope, body)
         if answer is not None:
-            await answer(scope, body.receive, sent)
-            return
-        self._at_once += 1
-        asked = {**scope, "method": "GET"} if head and scope["path"] != ENDLESS else scope
+            await answer(scope, body.receive, responder.send)
+        else:
+            await self._pass_on(scope, body, responder)
+
+    async def _pass_on(self, scope: Scope, body: RequestBody, responder: _Responder) -> None:
+        inner = scope
+        if scope["method"] == "HEAD" and scope["path"] != EVENTS_PATH:
+            inner = {**scope, "method": "GET"}
+        self._under_way += 1
         try:
-            await self._app(asked, body.receive, sent)
-        except ClientDisconnect:  # nobody is left to be answered
+            await self._app(inner, body.receive, responder.send)
+        except ClientDisconnect:  # there is nobody to answer
             pass
-        except asyncio.CancelledError:  # the server stops, and waits no longer
-            if not begun:
-                await _stopped().response()(scope, receive, sent)
+        except asyncio.CancelledError:  # the server stops, and its timeout is over
+            await responder.refuse(_stopped())
         except Exception:
-            if not begun:
-                await unexpected().response()(scope, receive, sent)
+            await responder.refuse(internal_error())
             raise  # for the log
         finally:
-            self._at_once -= 1
+            self._under_way -= 1
             body.release()
-            if "route" in asked:
-                scope["route"] = asked["route"]  # for the log
+            if "route" in inner:
+                scope["route"] = inner["route"]  # for the log
 
-    def _answer(self, scope: Scope, body: Body) -> Response | None:
-        """What to answer in place of the application; None: it may answer."""
+    def _check(self, scope: Scope, body: RequestBody) -> Response | None:
+        """Return an answer in place of the application's; None: the request is passed on."""
         headers = Headers(scope=scope)
         try:
-            _check_host(headers, self._door)
-            entered = self._check_token(scope, headers)
+            _check_host(headers, self._policy)
+            redirect = self._check_token(scope, headers)
             _check_origin(scope, headers)
-            body.check()
+            body.check_length()
             self._check_rate(scope)
-        except RequestRefused as refusal:
-            self._metrics.refused(refusal.kind)
-            if (
-                refusal.kind == "token"
-                and scope["path"] == "/"
-                and "text/html" in headers.get("accept", "")
-            ):
-                return HTMLResponse(LOCKED, 401)
-            return refusal.response()
-        return entered
+        except ApiError as error:
+            self._metrics.count_error(error.kind)
+            wants_page = scope["path"] == "/" and "text/html" in headers.get("accept", "")
+            return (
+                HTMLResponse(TOKEN_PAGE, 401)
+                if error.kind == "token" and wants_page
+                else error.response()
+            )
+        return redirect
 
     def _check_token(self, scope: Scope, headers: Headers) -> Response | None:
-        """Whether who asks has the token; who brings it in the address gets it as a cookie, and a plain address."""
-        token = self._door.token
-        asked = (
-            parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
-            if scope["path"] == "/"
-            else []
-        )
+        """Check the token; one in the address becomes a cookie, by a redirect to the page."""
+        query = parse_qs(scope["query_string"].decode("latin-1")) if scope["path"] == "/" else {}
+        in_address = query.get("token", [])
+        token, cookie = self._policy.token, self._policy.cookie
         if token is None:
-            return RedirectResponse("/", 303) if asked else None
-        kind, _, given = headers.get("authorization", "").partition(" ")
-        cookie = cookie_parser(headers.get("cookie", "")).get(self._door.cookie)
-        offered = [
-            *asked,
-            *([given.strip()] if kind.lower() == "bearer" else []),
-            *([cookie] if cookie else []),
-        ]
-        if not any(hmac.compare_digest(one.encode(), token.encode()) for one in offered):
+            return RedirectResponse("/", 303) if in_address else None
+        offered = [*in_address, *_offered_tokens(headers, cookie)]
+        if not any(hmac.compare_digest(offer.encode(), token.encode()) for offer in offered):
             if offered:
-                self._wrong.take(_client(scope), "too many wrong tokens")
-            raise RequestRefused(
-                "token",
-                "this server needs its token: open the whole address that `cbcl teach` printed.",
-            )
-        if not asked:
+                self._wrong_tokens.take(_client_address(scope), "too many wrong tokens")
+            message = "this server needs its token: open the whole address of `cbcl teach`."
+            raise ApiError("token", message)
+        if not in_address:
             return None
         answer = RedirectResponse("/", 303)
         answer.set_cookie(
-            self._door.cookie,
-            token,
-            httponly=True,
-            samesite="strict",
-            secure=self._door.secure,
-            path="/",
+            cookie, token, httponly=True, samesite="strict", secure=self._policy.secure, path="/"
         )
         return answer
 
     def _check_rate(self, scope: Scope) -> None:
-        if self._at_once >= AT_ONCE:
-            raise RequestRefused(
-                "busy", "too many are asking at once: try again in 1 s.", retry_after=1
-            )
-        if (
-            scope["method"] == "POST"
-            and scope["path"] in PICTURE_REQUESTS
-            and not is_loopback(_client(scope))
-        ):
-            self._pictures.take(
-                _client(scope), f"more than {RATE:.0f} requests with pictures a second"
-            )
+        if self._under_way >= MAX_CONCURRENT_REQUESTS:
+            raise ApiError("busy", "too many requests at once: try again in 1 s.", retry_after=1)
+        address = _client_address(scope)
+        limited = scope["method"] == "POST" and scope["path"] in LIMITED_PATHS
+        if limited and not is_loopback(address):
+            message = f"more than {PICTURE_RATE:.0f} requests with pictures a second"
+            self._pictures.take(address, message)
 
 
-def _client(scope: Scope) -> str:
+def _offered_tokens(headers: Headers, cookie_name: str) -> list[str]:
+    scheme, _, credentials = headers.get("authorization", "").partition(" ")
+    bearer = credentials.strip() if scheme.lower() == "bearer" else None
+    cookie = cookie_parser(headers.get("cookie", "")).get(cookie_name) or None
+    return [token for token in (bearer, cookie) if token is not None]
+
+
+def _client_address(scope: Scope) -> str:
     return scope["client"][0] if scope.get("client") else ""
 
 
-def _stopped() -> RequestRefused:
-    return RequestRefused(
-        "busy",
-        "the server stops, and did not finish this in time: ask what came of it.",
-        retry_after=5,
-    )
+def _stopped() -> ApiError:
+    message = "the server stops, and did not finish in time: check whether the change was made."
+    return ApiError("busy", message, retry_after=5)
 
 
-def _check_host(headers: Headers, door: AccessPolicy) -> None:
-    """A page elsewhere may make a browser believe that its name is this machine's; then the name is not ours."""
-    found = HOST.fullmatch(headers.get("host", ""))
-    name = found[1] if found else ""
-    if door.token is None and not is_loopback(name) and name.lower() != door.name.lower():
-        raise RequestRefused(
-            "origin", "this server answers to this machine's own names only, such as localhost."
-        )
+def _check_host(headers: Headers, policy: AccessPolicy) -> None:
+    """Refuse a name that is not ours: a page elsewhere can make it point here (DNS rebinding)."""
+    match = HOST_HEADER.fullmatch(headers.get("host", ""))
+    name = match[1] if match else ""
+    if policy.token is None and not is_loopback(name) and name.lower() != policy.name.lower():
+        message = "this server answers only to this machine's own names, such as localhost."
+        raise ApiError("origin", message)
 
 
 def _check_origin(scope: Scope, headers: Headers) -> None:
-    """Other sites, open in the same browser, may not use what this one's page may."""
-    safe = scope["method"] in SAFE
-    follows_link = safe and headers.get("sec-fetch-mode") == "navigate"
-    used = not safe or scope["path"].startswith("/api")
-    from_elsewhere = headers.get("sec-fetch-site", "none") not in ("same-origin", "none")
+    """Refuse requests that another site, open in the same browser, makes (CSRF)."""
+    safe = scope["method"] in SAFE_METHODS
     own = f"{scope['scheme']}://{headers.get('host', '')}"
-    foreign = not safe and headers.get("origin", own).lower() != own.lower()
-    if foreign or (from_elsewhere and used and not follows_link):
-        raise RequestRefused("origin", "this request comes from another site, and is not done.")
+    foreign = headers.get("origin", own).lower() != own.lower()
+    cross_site = headers.get("sec-fetch-site", "none") not in ("same-origin", "none")
+    follows_link = headers.get("sec-fetch-mode") == "navigate"
+    reads_api = scope["path"].startswith("/api") and not follows_link
+    if (cross_site and reads_api) if safe else (foreign or cross_site):
+        raise ApiError("origin", "requests from another site are refused.")
 
 
-def _dress(message: Message, path: str) -> None:
+def _set_headers(message: Message, path: str) -> None:
     headers = MutableHeaders(raw=message["headers"])
     for name, value in HEADERS.items():
         headers[name] = value
-    if path.startswith("/api") or path == "/metrics" or message["status"] >= 300:
-        headers.setdefault("Cache-Control", "no-store")
-    else:
-        headers.setdefault("Cache-Control", "no-cache")
+    private = path.startswith("/api") or path == "/metrics" or message["status"] >= 300
+    headers.setdefault("Cache-Control", "no-store" if private else "no-cache")
     message["headers"] = headers.raw

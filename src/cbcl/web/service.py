@@ -1,52 +1,39 @@
-"""All that can be asked of one memory and done to it, by many at a time: who waits for what."""
+"""Teaching service: one recognizer, used by many requests at a time."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import numpy as np
-
-from cbcl.errors import (
-    BackboneError,
-    CBCLError,
-    LabelError,
-    MemoryFileError,
-    PictureError,
-    WeightsError,
-)
-from cbcl.machine import cores
+from cbcl.errors import CBCLError, LabelError, MemoryFileError, PictureError
 from cbcl.memory.connection import which
 from cbcl.memory.rows import as_label
 from cbcl.recognition.answer import Answer
 from cbcl.recognition.examples import EmbeddedPicture
 from cbcl.recognition.recognizer import Recognizer
 from cbcl.web import responses, schemas
-from cbcl.web.errors import PathRedactor, RequestRefused
-from cbcl.web.events import Events
+from cbcl.web.embedding import EmbeddingService, RequestPicture
+from cbcl.web.errors import ApiError
+from cbcl.web.events import ChangeNotifier
 from cbcl.web.metrics import Metrics
-from cbcl.web.picture_cache import PictureCache
-from cbcl.web.request_body import MAX_PICTURES
 from cbcl.web.response_cache import MemoryRevision, ResponseCache
-from cbcl.web.responses import Asked
-from cbcl.web.uploads import Upload
+from cbcl.web.uploads import UploadedFile
 from cbcl.web.work_queue import WorkQueue
 
-ROOM = 64  # jobs that may wait at a desk
-FEW = 16  # likewise, where each takes long
-PIECE = 2  # pictures of a request that are looked at in one go: then others have their turn
+MAX_WAITING_CHANGES = 64
+MAX_WAITING_REPORTS = 16  # which take long
 
 T = TypeVar("T")
 
 
 class TeachingService:
-    """A recognizer that many use at once.
+    """A recognizer behind three queues: for embedding, for changes, and for slow reports.
 
-    Looking at pictures and changing the memory have a desk each, and so has what takes long to work out; reading waits
-    for none of them.
+    Changes and reports are made one after another, each in a queue of their own. Reading waits for
+    none of them.
     """
 
     def __init__(
@@ -54,200 +41,193 @@ class TeachingService:
     ) -> None:
         self._recognizer, self._metrics = recognizer, metrics
         self._backbone, self._private = backbone, private
-        self._ready, self._problem = False, ""
-        self.discretion = PathRedactor(recognizer.path, backbone)
-        self.looking = WorkQueue("looking", cores(), ROOM)
-        self.learning = WorkQueue("learning", 1, ROOM)
-        self.thinking = WorkQueue("thinking", 1, FEW)
-        self.lately = PictureCache(self._look)
-        self.events = Events(self._state)
-        self.labels = ResponseCache(self._state, self._labels)
+        self.embedding = EmbeddingService(recognizer, metrics)
+        self.changes = WorkQueue("changes", 1, MAX_WAITING_CHANGES)
+        self.reports = WorkQueue("reports", 1, MAX_WAITING_REPORTS)
+        self._queues = self.embedding.queue, self.changes, self.reports
+        self.notifier = ChangeNotifier(self._current_revision)
+        self.labels = ResponseCache(self._current_revision, self._list_labels)
         self._advice = ResponseCache(
-            self._state, lambda at: responses.advice(recognizer.advise(), at)
+            self._current_revision,
+            lambda revision: responses.advice_response(recognizer.advise(), revision),
         )
         self._scores = ResponseCache(
-            self._state, lambda at: responses.scores(recognizer.examine(), at)
+            self._current_revision,
+            lambda revision: responses.scores_response(recognizer.examine(), revision),
         )
-        metrics.watch(self._desks(), self._labels_known, lambda: self.events.listeners)
-
-    def _desks(self) -> tuple[WorkQueue, ...]:
-        return self.looking, self.learning, self.thinking
+        metrics.watch(self._queues, self._count_labels, lambda: self.notifier.subscribers)
 
     @property
     def name(self) -> str:
-        """The memory file's, without its folder."""
+        """The name of the memory file, without its folder."""
         return self._recognizer.path.name
 
     def close(self) -> None:
         """Finish what was begun."""
-        for desk in self._desks():
-            desk.close()
+        for queue in self._queues:
+            queue.close()
 
-    # Reading: at nobody's desk.
+    # Reading: without a queue.
 
-    def health(self) -> schemas.Health:
-        about = self._recognizer.about()
-        name = Path(about.backbone if about else self._backbone).name
-        backbone = schemas.Backbone(name=name, ready=self._ready, problem=self._problem or None)
-        return schemas.Health(
+    def health(self) -> schemas.HealthResponse:
+        info = self._recognizer.about()
+        name = Path(info.backbone if info else self._backbone).name
+        backbone = schemas.BackboneStatus(
+            name=name, ready=self.embedding.ready, problem=self.embedding.problem
+        )
+        return schemas.HealthResponse(
             memory=self.name,
             revision=self._recognizer.revision(),
             private=self._is_private(),
             backbone=backbone,
-            learning=self.learning.pending,
+            learning=self.changes.pending,
         )
 
-    def examples(self, label: str) -> schemas.Examples:
+    def examples(self, label: str) -> schemas.ExamplesResponse:
         revision = self._recognizer.revision()
         if not revision:
-            raise LabelError(f"{label!r} is not known.")
-        kept = self._recognizer.examples(label)
+            raise LabelError(repr(label), "is not known")
+        examples = self._recognizer.examples(label)
         label = as_label(label)
-        return schemas.Examples(
+        return schemas.ExamplesResponse(
             label=label,
-            examples=self._recognizer.labels().get(label, len(kept)),
-            kept=[schemas.Kept(example=one.number, concept=one.concept) for one in kept],
+            examples=self._recognizer.labels().get(label, len(examples)),
+            kept=[
+                schemas.ExampleEntry(example=kept.number, concept=kept.concept) for kept in examples
+            ],
             revision=revision,
         )
 
     def thumbnail(self, number: int) -> bytes:
-        with self._existing(number):
+        with self._missing_without(number):
             return self._recognizer.example(number).jpeg
 
-    def history(self) -> schemas.History:
+    def history(self) -> schemas.HistoryResponse:
         revision = self._recognizer.revision()
-        return responses.history(self._recognizer.history(), revision)
+        return responses.history_response(self._recognizer.history(), revision)
 
-    # Looking: a thread for each core.
+    # Recognizing: in the threads of the embedding.
 
-    async def warm_up(self) -> None:
-        """Look at something, so that the first who asks need not wait for the backbone."""
-        with suppress(CBCLError):  # health tells it
-            await self.looking.do(self._look, [np.zeros((64, 64, 3), dtype=np.uint8)])
-
-    async def recognize(self, files: Sequence[Upload], digests: Sequence[str]) -> schemas.Answer:
-        """The answer for one picture."""
+    async def recognize(
+        self, files: Sequence[UploadedFile], digests: Sequence[str]
+    ) -> schemas.RecognizeResponse:
         if len(files) + len(digests) != 1:
-            raise RequestRefused("argument", "give one file as 'picture', or one digest as 'seen'.")
-        return await self.looking.do(self._answer, files, digests)
+            raise ApiError("argument", "give one file as 'picture', or one digest as 'seen'.")
+        return await self.embedding.queue.run(self._recognize_one, files, digests)
 
     async def recognize_many(
-        self, files: Sequence[Upload], digests: Sequence[str]
-    ) -> schemas.Answers:
-        """Answers for all, and the order in which a person should be asked about them."""
-        if not files and not digests:
-            raise RequestRefused(
-                "argument",
-                "there is no picture in it: give files as 'pictures', or digests as 'seen'.",
-            )
-        asked = await self._asked(files, digests)
-        return await self.looking.go_on(self._answers, asked)
+        self, files: Sequence[UploadedFile], digests: Sequence[str]
+    ) -> schemas.RecognizeManyResponse:
+        pictures = await self.embedding.embed(files, digests)
+        return await self.embedding.queue.run_part(self._recognize_all, pictures)
 
-    # Changing: one after the other.
+    # Changes: one after another.
 
     async def learn(
-        self, label: str, files: Sequence[Upload], digests: Sequence[str]
-    ) -> schemas.Learned:
-        """Learn pictures; those that cannot be read are left out and told."""
+        self, label: str, files: Sequence[UploadedFile], digests: Sequence[str]
+    ) -> schemas.LearnResponse:
+        """Learn pictures; those that cannot be read are skipped and reported."""
         label = as_label(label)
-        if not files and not digests:
-            raise RequestRefused(
-                "argument",
-                "there is no picture in it: give files as 'pictures', or digests as 'seen'.",
-            )
-        self.learning.check()
-        asked = await self._asked(files, digests)
-        problems = [one for one in asked if isinstance(one.looked, PictureError)]
-        good = [one.looked for one in asked if isinstance(one.looked, EmbeddedPicture)]
-        if not good and isinstance(problems[0].looked, PictureError):
-            raise problems[0].looked
-        with _within_limit():
-            learned, revision = await self._change(lambda: self._recognizer.learn(label, good))
-        self._metrics.learned.inc(len(good))
-        told = [responses.problem(one, self.discretion) for one in problems]
-        return schemas.Learned(learned=learned.pictures, problems=told, revision=revision)
+        self.changes.check()
+        pictures = await self.embedding.embed(files, digests)
+        embedded: list[EmbeddedPicture] = []
+        skipped = []
+        for picture in pictures:
+            if isinstance(picture.result, PictureError):
+                skipped.append(responses.skipped_picture(picture, picture.result))
+            else:
+                embedded.append(picture.result)
+        if not embedded:
+            raise ApiError("picture", skipped[0].message)
+        learned, revision = await self._change(lambda: self._recognizer.learn(label, embedded))
+        self._metrics.examples_learned.inc(len(embedded))
+        return schemas.LearnResponse(learned=learned.pictures, problems=skipped, revision=revision)
 
-    async def unlearn(self, number: int) -> schemas.Removed:
-        with self._existing(number):
+    async def unlearn(self, number: int) -> schemas.UnlearnResponse:
+        with self._missing_without(number):
             label, revision = await self._change(lambda: self._recognizer.unlearn(number))
-        return schemas.Removed(label=label, revision=revision)
+        return schemas.UnlearnResponse(label=label, revision=revision)
 
-    async def forget(self, label: str, *, for_good: bool) -> schemas.Changed:
-        def forgotten() -> None:
+    async def forget(self, label: str, *, for_good: bool) -> schemas.ChangeResponse:
+        def forget_and_clear() -> None:
             try:
                 self._recognizer.forget(label, for_good=for_good)
             finally:  # also where the file could not be cleaned at once
-                for kept in (
-                    (self.lately, self.labels, self._advice, self._scores) if for_good else ()
-                ):
-                    kept.clear()
+                if for_good:
+                    self._clear_caches()
 
-        _, revision = await self._change(forgotten)
-        return _done(revision, "forget", f"{as_label(label)}{' for good' if for_good else ''}")
+        _, revision = await self._change(forget_and_clear)
+        subject = f"{as_label(label)}{' for good' if for_good else ''}"
+        return responses.change_response(revision, "forget", subject)
 
-    async def rename(self, label: str, new: str) -> schemas.Changed:
+    async def rename(self, label: str, new: str) -> schemas.ChangeResponse:
         _, revision = await self._change(lambda: self._recognizer.rename(label, new))
-        return _done(revision, "rename", f"{as_label(label)} → {as_label(new)}")
+        return responses.change_response(revision, "rename", f"{as_label(label)} → {as_label(new)}")
 
-    async def merge(self, label: str, into: str) -> schemas.Changed:
+    async def merge(self, label: str, into: str) -> schemas.ChangeResponse:
         _, revision = await self._change(lambda: self._recognizer.merge(label, into))
-        return _done(revision, "merge", f"{as_label(label)} → {as_label(into)}")
+        return responses.change_response(revision, "merge", f"{as_label(label)} → {as_label(into)}")
 
-    async def undo(self) -> schemas.Changed:
+    async def undo(self) -> schemas.ChangeResponse:
         step, revision = await self._change(self._recognizer.undo)
-        return _done(revision, "undo", responses.in_words(step))
+        return responses.change_response(revision, "undo", responses.describe_step(step))
 
-    async def adopt(self, path: Path) -> schemas.Adopted:
-        with _within_limit():
-            adopted, revision = await self._change(lambda: self._recognizer.adopt(path))
-        return schemas.Adopted(added=adopted.added, joined=adopted.joined, revision=revision)
+    async def adopt(self, path: Path) -> schemas.ImportResponse:
+        result, revision = await self._change(lambda: self._recognizer.adopt(path))
+        return schemas.ImportResponse(added=result.added, joined=result.joined, revision=revision)
 
-    # What takes long: one after the other, and once for each revision.
+    # Reports: one after another, and once for each revision.
 
     async def advise(self) -> str:
-        return await self.thinking.do(self._advice)
+        return await self.reports.run(self._advice)
 
     async def examine(self) -> str:
-        return await self.thinking.do(self._scores)
+        return await self.reports.run(self._scores)
 
     async def save_copy(self, path: Path) -> None:
-        await self.thinking.do(self._recognizer.save_copy, path)
+        await self.reports.run(self._recognizer.save_copy, path)
 
     async def _change(self, work: Callable[[], T]) -> tuple[T, int]:
-        """A change and the revision after it; all who listen are told."""
+        """Make a change, notify all pages, and return the revision after it."""
 
-        def both() -> tuple[T, MemoryRevision]:
-            return work(), self._state()
+        def work_and_revision() -> tuple[T, MemoryRevision]:
+            return work(), self._current_revision()
 
-        done, state = await self.learning.do(both)
-        self.events.notice(state)
-        return done, state.revision
+        result, revision = await self.changes.run(work_and_revision)
+        self.notifier.publish(revision)
+        return result, revision.revision
 
-    def _state(self) -> MemoryRevision:
+    def _clear_caches(self) -> None:
+        for cache in (self.embedding.cache, self.labels, self._advice, self._scores):
+            cache.clear()
+
+    def _current_revision(self) -> MemoryRevision:
         return MemoryRevision(which(self._recognizer.path), self._recognizer.revision())
 
     def _is_private(self) -> bool:
-        about = self._recognizer.about()
-        return about.private if about else self._private
+        info = self._recognizer.about()
+        return info.private if info else self._private
 
-    def _labels(self, revision: int) -> schemas.Labels:
-        things = [schemas.Thing(**thing._asdict()) for thing in self._recognizer.things()]
-        step = responses.to_undo(self._recognizer.history())
-        undo = step and schemas.Deed(action=step.action, text=responses.in_words(step))
-        return schemas.Labels(
-            revision=revision, private=self._is_private(), labels=things, undo=undo
+    def _list_labels(self, revision: int) -> schemas.LabelsResponse:
+        step = responses.step_to_undo(self._recognizer.history())
+        undo = step and schemas.ChangeSummary(
+            action=step.action, text=responses.describe_step(step)
+        )
+        labels = [schemas.LabelEntry(**label._asdict()) for label in self._recognizer.things()]
+        return schemas.LabelsResponse(
+            revision=revision, private=self._is_private(), labels=labels, undo=undo
         )
 
-    def _labels_known(self) -> float:
+    def _count_labels(self) -> float:
         try:
             return len(self._recognizer.labels())
         except CBCLError:
             return math.nan
 
     @contextmanager
-    def _existing(self, number: int) -> Iterator[None]:
-        """An example that is not there is missing, whether or not there is a memory."""
-        missing = RequestRefused("missing", f"there is no example {number}, or no longer.")
+    def _missing_without(self, number: int) -> Iterator[None]:
+        """Answer `missing` where there is no such example, with or without a memory."""
+        missing = ApiError("missing", f"there is no example {number}, or no longer.")
         try:
             yield
         except LabelError:
@@ -257,100 +237,47 @@ class TeachingService:
                 raise
             raise missing from None
 
-    def _look(self, pictures: list[Any], broken: Any = "raise") -> list[Any]:
-        try:
-            found = self._recognizer.look(pictures, broken=broken)
-        except (WeightsError, BackboneError) as error:
-            self._ready, self._problem = False, self.discretion(str(error))
-            raise
-        self._ready, self._problem = True, ""
-        self._metrics.looked_at.inc(len(pictures))
-        return found
+    def _recognize_one(
+        self, files: Sequence[UploadedFile], digests: Sequence[str]
+    ) -> schemas.RecognizeResponse:
+        (picture,) = self.embedding.embed_now(files, digests)
+        if isinstance(picture.result, PictureError):
+            raise ApiError("picture", picture.result.about(picture.name))
+        revision = self._recognizer.revision()  # before answering: never newer than the answer
+        answers = self._recognize([picture.result])
+        return responses.recognize_response(picture, answers[0] if answers else None, revision)
 
-    async def _asked(self, files: Sequence[Upload], digests: Sequence[str]) -> list[Asked]:
-        """Pictures, looked at a few at a time: files first, then those that are remembered."""
-        if len(files) + len(digests) > MAX_PICTURES:
-            raise RequestRefused(
-                "size", f"that is more than {MAX_PICTURES} pictures: send them in several requests."
-            )
-        self.looking.check()
-        remembered = self._remembered(digests)
-        new: list[Asked] = []
-        for start in range(0, len(files), PIECE):
-            new += await self.looking.go_on(self._new, files[start : start + PIECE])
-        return new + remembered
-
-    def _remembered(self, digests: Sequence[str]) -> list[Asked]:
-        return [Asked("", *both) for both in zip(digests, self.lately.recall(digests), strict=True)]
-
-    def _new(self, files: Sequence[Upload]) -> list[Asked]:
-        looked = zip(files, self.lately.look([file.data for file in files]), strict=True)
-        return [
-            Asked(file.name, digest, responses.named(one, file.name))
-            for file, (digest, one) in looked
-        ]
-
-    def _answer(self, files: Sequence[Upload], digests: Sequence[str]) -> schemas.Answer:
-        (asked,) = self._new(files) + self._remembered(digests)
-        if not isinstance(asked.looked, EmbeddedPicture):
-            raise asked.looked
-        revision = (
-            self._recognizer.revision()
-        )  # before answering: it may be older than the answer, but not newer
-        answers = self._recognized([asked.looked])
-        return responses.answer(asked, answers[0] if answers else None, revision)
-
-    def _answers(self, asked: Sequence[Asked]) -> schemas.Answers:
+    def _recognize_all(self, pictures: Sequence[RequestPicture]) -> schemas.RecognizeManyResponse:
         revision = self._recognizer.revision()
-        seen = [
-            (place, one.looked)
-            for place, one in enumerate(asked)
-            if isinstance(one.looked, EmbeddedPicture)
-        ]
-        answers = self._recognized([looked for _, looked in seen])
-        order = (
-            range(len(seen))
-            if answers is None
-            else self._recognizer.worth_asking([one for _, one in seen], answers)
-        )
-        made = iter(answers or [])
-        return schemas.Answers(
+        indices: list[int] = []
+        embedded: list[EmbeddedPicture] = []
+        for index, picture in enumerate(pictures):
+            if not isinstance(picture.result, PictureError):
+                indices.append(index)
+                embedded.append(picture.result)
+        answers = self._recognize(embedded)
+        order: Sequence[int] = range(len(embedded))
+        if answers is not None:
+            order = self._recognizer.worth_asking(embedded, answers)
+        remaining = iter(answers or [])
+        return schemas.RecognizeManyResponse(
             answers=[
-                responses.answer(one, next(made, None), revision)
-                if isinstance(one.looked, EmbeddedPicture)
-                else responses.unanswered(one, self.discretion)
-                for one in asked
+                responses.unreadable_picture(picture, picture.result)
+                if isinstance(picture.result, PictureError)
+                else responses.recognize_response(picture, next(remaining, None), revision)
+                for picture in pictures
             ],
-            order=[seen[i][0] for i in order],
+            order=[indices[position] for position in order],
             revision=revision,
         )
 
-    def _recognized(self, seen: list[EmbeddedPicture]) -> list[Answer] | None:
-        """Answers; None: nothing is known at all."""
-        if not seen or not self._recognizer.labels():
+    def _recognize(self, pictures: list[EmbeddedPicture]) -> list[Answer] | None:
+        """Return an answer for each picture; None: the memory is empty."""
+        if not pictures or not self._recognizer.labels():
             return None
         try:
-            return self._recognizer.recognize_many(seen)
+            return self._recognizer.recognize_many(pictures)
         except MemoryFileError:
             if self._recognizer.labels():
                 raise
-            return None  # all was forgotten meanwhile
-
-
-@contextmanager
-def _within_limit() -> Iterator[None]:
-    """More labels than the centroids that the server was told to keep are no error of ours."""
-    try:
-        yield
-    except LabelError:
-        raise
-    except ValueError as error:
-        if not str(error).startswith("max_centroids="):
-            raise
-        raise RequestRefused("argument", str(error)) from error
-
-
-def _done(revision: int, action: str, text: str) -> schemas.Changed:
-    return schemas.Changed(
-        revision=revision, done=schemas.Deed(action=action, text=f"{action} {text}")
-    )
+            return None  # everything was forgotten meanwhile

@@ -1,249 +1,243 @@
-"""Forms with pictures, taken apart while they come: nothing is kept that is too large, too many or not asked for."""
+"""Multipart forms: fields and files, checked and limited while they arrive."""
+
+# Starlette's parser does not keep our limits: it has none for a file's size, refuses no unknown
+# field, accepts a form that ends early, reads a label of another encoding as Latin-1, and spools an
+# import to a file without a name, which would have to be written a second time to be opened.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from cbcl.web.errors import RequestRefused
-from cbcl.web.request_body import MAX_PICTURES, MB, PICTURE
+from cbcl.errors import reason
+from cbcl.web.errors import ApiError
+from cbcl.web.request_body import MAX_PICTURE_BYTES, MAX_PICTURES, MB
 
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks
 
-WORD = 2000  # bytes of a field that is no file
-HEAD = 8000  # bytes of what precedes a part
-MAX_LETTERS = 100  # of a file's name
-AT_ONCE = 1 << 20  # bytes to be written to a file in one go
+MAX_FIELD_BYTES = 2000
+MAX_PART_HEADER_BYTES = 8000
+MAX_NAME_LENGTH = 100
+WRITE_BUFFER_BYTES = 1 << 20
 
 
-class Upload(NamedTuple):
-    """A file that was sent."""
+class UploadedFile(NamedTuple):
+    """A file of a form."""
 
     name: str
     data: bytes
 
 
 @dataclass
-class Form:
-    """What was sent: words by the names of their fields, and files."""
+class UploadForm:
+    """A form: texts by the names of their fields, and files."""
 
-    words: dict[str, list[str]] = field(default_factory=dict)
-    files: list[Upload] = field(default_factory=list)
+    fields: dict[str, list[str]] = field(default_factory=dict)
+    files: list[UploadedFile] = field(default_factory=list)
 
-    def word(self, name: str) -> str:
-        """The one value of a field."""
-        found = self.words.get(name, [])
-        if len(found) != 1:
-            raise RequestRefused(
-                "argument",
-                f"{name!r} is missing." if not found else f"{name!r} is given more than once.",
-            )
-        return found[0]
+    def texts(self, name: str) -> list[str]:
+        return self.fields.get(name, [])
+
+    def text(self, name: str) -> str:
+        """Return the value of a field that must be given once."""
+        values = self.texts(name)
+        if len(values) != 1:
+            problem = "is given more than once" if values else "is missing"
+            raise ApiError("argument", f"{name!r} {problem}.")
+        return values[0]
 
 
-async def read_form(request: Request, *, files: str, words: Collection[str]) -> Form:
-    """A form with any number of files in one field, and words in others."""
-    form = Form()
+@dataclass
+class _Part:
+    """A part of a form, handed over when it is complete."""
 
-    def begin(name: str, filename: str | None) -> _Part:
+    finish: Callable[[bytes], None]
+    limit: float = math.inf
+    too_large: ApiError | None = None
+    data: bytearray = field(default_factory=bytearray)
+
+    def write(self, data: bytes) -> None:
+        self.data += data
+        if len(self.data) > self.limit and self.too_large is not None:
+            raise self.too_large
+
+    def close(self) -> None:
+        self.finish(bytes(self.data))
+
+
+async def read_form(request: Request, *, files: str, fields: Collection[str]) -> UploadForm:
+    """Read a form with any number of files in one field, and texts in others."""
+    form = UploadForm()
+
+    def open_part(name: str, filename: str | None) -> _Part:
         if filename is not None and name == files:
             if len(form.files) >= MAX_PICTURES:
-                raise RequestRefused(
-                    "size",
-                    f"that is more than {MAX_PICTURES} pictures: send them in several requests.",
-                )
-            given = _base_name(filename) or f"picture {len(form.files) + 1}"
-            too_large = RequestRefused(
-                "size", f"{given} has more than {PICTURE // MB} MB: make it smaller."
+                raise too_many_pictures()
+            shown = _clean_name(filename) or f"picture {len(form.files) + 1}"
+            limit = f"{MAX_PICTURE_BYTES // MB} MB"
+            too_large = ApiError("size", f"{shown} has more than {limit}: make it smaller.")
+            return _Part(
+                lambda data: form.files.append(UploadedFile(shown, data)),
+                MAX_PICTURE_BYTES,
+                too_large,
             )
-            return _Part(PICTURE, too_large, lambda data: form.files.append(Upload(given, data)))
-        if filename is None and name in words:
-            values = form.words.setdefault(name, [])
+        if filename is None and name in fields:
+            values = form.fields.setdefault(name, [])
             if len(values) >= MAX_PICTURES:
-                raise RequestRefused("size", f"{name!r} is given more than {MAX_PICTURES} times.")
-            too_long = RequestRefused("argument", f"{name!r} is longer than {WORD} bytes.")
-            return _Part(WORD, too_long, lambda data: values.append(_text(data, name)))
-        wanted = ", ".join(map(repr, sorted({*words, files})))
-        raise RequestRefused(
-            "argument",
-            f"the form has a part that is not wanted, {name[:50]!r}: {wanted} can be given.",
-        )
+                raise ApiError("size", f"{name!r} is given more than {MAX_PICTURES} times.")
+            too_long = ApiError("argument", f"{name!r} has more than {MAX_FIELD_BYTES} bytes.")
+            return _Part(lambda data: values.append(_decode(data, name)), MAX_FIELD_BYTES, too_long)
+        allowed = ", ".join(map(repr, sorted({*fields, files})))
+        message = f"the form has an unknown field {name[:50]!r}: {allowed} can be given."
+        raise ApiError("argument", message)
 
-    await _read(request, begin)
+    await _parse(request, open_part)
     return form
 
 
-async def save_file(request: Request, *, files: str, path: Path) -> str:
-    """The one file of a form, written to a path while it comes; what it was called."""
+async def save_file(request: Request, *, field: str, path: Path) -> str:
+    """Write the only file of a form to a path while it arrives, and return its name."""
     names: list[str] = []
-    pieces: list[bytes] = []
+    received = bytearray()
 
-    def begin(name: str, filename: str | None) -> _Part:
-        if filename is None or name != files or names:
-            raise RequestRefused("argument", f"give one file, as {files!r}.")
-        names.append(_base_name(filename) or files)
-        return _Part(0, None, pieces.append, whole=False)
+    def open_part(name: str, filename: str | None) -> _Part:
+        if filename is None or name != field or names:
+            raise ApiError("argument", f"give one file, as {field!r}.")
+        names.append(_clean_name(filename) or field)
+        return _Part(lambda _: None, data=received)
 
-    with on_disk(), path.open("wb") as file:
-        await _read(request, begin, lambda: _flush(pieces, file, AT_ONCE))
-        await _flush(pieces, file, 0)
+    async def write(at_least: int = WRITE_BUFFER_BYTES) -> None:
+        if len(received) > at_least:
+            await run_in_threadpool(file.write, bytes(received))
+            received.clear()
+
+    with report_disk_errors(), path.open("wb") as file:
+        await _parse(request, open_part, write)
+        await write(at_least=0)
     if not names:
-        raise RequestRefused("argument", f"{files!r} is missing.")
+        raise ApiError("argument", f"{field!r} is missing.")
     return names[0]
 
 
+def too_many_pictures() -> ApiError:
+    message = f"the request has more than {MAX_PICTURES} pictures: send them in several requests."
+    return ApiError("size", message)
+
+
 @contextmanager
-def on_disk() -> Iterator[None]:
-    """What the system says where a file cannot be written, as a refusal."""
+def report_disk_errors() -> Iterator[None]:
+    """Turn a temporary file that cannot be written into an API error."""
     try:
         yield
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise RequestRefused(
-            "memory", f"the file cannot be kept while it comes: {reason}. Make room, try again."
-        ) from error
+        message = f"the upload cannot be stored ({reason(error)}): free some space and try again."
+        raise ApiError("memory", message) from error
 
 
-async def _flush(pieces: list[bytes], file: BinaryIO, at_least: int) -> None:
-    if sum(map(len, pieces)) > at_least:
-        await run_in_threadpool(file.write, b"".join(pieces))
-        pieces.clear()
+class _FormReader:
+    """Callbacks of the parser: opens a part after its header, fills and closes it."""
 
-
-class _Part:
-    """One part of a form: gathered up to a limit and handed over whole, or piece by piece."""
-
-    def __init__(
-        self,
-        limit: int,
-        beyond: RequestRefused | None,
-        give: Callable[[bytes], None],
-        *,
-        whole: bool = True,
-    ) -> None:
-        self._limit, self._beyond, self._give, self._whole = limit, beyond, give, whole
-        self._data = bytearray()
-
-    def add(self, piece: bytes) -> None:
-        if not self._whole:
-            self._give(piece)
-            return
-        self._data += piece
-        if len(self._data) > self._limit and self._beyond is not None:
-            raise self._beyond
-
-    def end(self) -> None:
-        if self._whole:
-            self._give(bytes(self._data))
-
-
-class _Reader:
-    """What a parser calls: heads are read, parts begun, filled and ended."""
-
-    def __init__(self, begin: Callable[[str, str | None], _Part]) -> None:
-        self._begin = begin
-        self._head: list[tuple[bytes, bytes]] = []
-        self._name = self._value = b""
+    def __init__(self, open_part: Callable[[str, str | None], _Part]) -> None:
+        self._open_part = open_part
         self._part: _Part | None = None
-        self.ended = False
+        self._header_name = self._header_value = self._disposition = b""
+        self._header_bytes = 0
+        self.complete = False
 
-    def on_part_begin(self) -> None:
-        self._head = []
+    def callbacks(self) -> MultipartCallbacks:
+        return {
+            "on_part_begin": self._begin_part,
+            "on_header_field": self._read_header_name,
+            "on_header_value": self._read_header_value,
+            "on_header_end": self._end_header,
+            "on_headers_finished": self._open,
+            "on_part_data": self._write,
+            "on_part_end": self._close,
+            "on_end": self._end,
+        }
 
-    def on_header_field(self, data: bytes, start: int, end: int) -> None:
-        self._name += data[start:end]
-        self._bound()
+    def _begin_part(self) -> None:
+        self._disposition, self._header_bytes = b"", 0
 
-    def on_header_value(self, data: bytes, start: int, end: int) -> None:
-        self._value += data[start:end]
-        self._bound()
+    def _read_header_name(self, data: bytes, start: int, end: int) -> None:
+        self._count_header(end - start)
+        self._header_name += data[start:end]
 
-    def on_header_end(self) -> None:
-        self._head.append((self._name.lower(), self._value))
-        self._name = self._value = b""
-        self._bound()
+    def _read_header_value(self, data: bytes, start: int, end: int) -> None:
+        self._count_header(end - start)
+        self._header_value += data[start:end]
 
-    def on_headers_finished(self) -> None:
-        _, options = parse_options_header(dict(self._head).get(b"content-disposition", b""))
+    def _count_header(self, size: int) -> None:
+        self._header_bytes += size
+        if self._header_bytes > MAX_PART_HEADER_BYTES:
+            raise ApiError("argument", "a part of the form has too long a header.")
+
+    def _end_header(self) -> None:
+        if self._header_name.lower() == b"content-disposition":
+            self._disposition = self._header_value
+        self._header_name = self._header_value = b""
+
+    def _open(self) -> None:
+        _, options = parse_options_header(self._disposition)
         name, filename = options.get(b"name"), options.get(b"filename")
         if name is None:
-            raise RequestRefused("argument", "a part of the form has no name.")
-        self._part = self._begin(
-            name.decode(errors="replace"),
-            None if filename is None else filename.decode(errors="replace"),
-        )
+            raise ApiError("argument", "a part of the form has no name.")
+        shown = None if filename is None else filename.decode(errors="replace")
+        self._part = self._open_part(name.decode(errors="replace"), shown)
 
-    def on_part_data(self, data: bytes, start: int, end: int) -> None:
+    def _write(self, data: bytes, start: int, end: int) -> None:
         if self._part is not None:
-            self._part.add(data[start:end])
+            self._part.write(data[start:end])
 
-    def on_part_end(self) -> None:
+    def _close(self) -> None:
         if self._part is not None:
-            self._part.end()
+            self._part.close()
 
-    def on_end(self) -> None:
-        self.ended = True
-
-    def _bound(self) -> None:
-        if (
-            sum(len(name) + len(value) for name, value in [*self._head, (self._name, self._value)])
-            > HEAD
-        ):
-            raise RequestRefused("argument", "a part of the form has too long a head.")
+    def _end(self) -> None:
+        self.complete = True
 
 
-async def _read(
+async def _parse(
     request: Request,
-    begin: Callable[[str, str | None], _Part],
-    after_each: Callable[[], Awaitable[None]] | None = None,
+    open_part: Callable[[str, str | None], _Part],
+    after_chunk: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
-    kind, options = parse_options_header(request.headers.get("content-type", ""))
+    media_type, options = parse_options_header(request.headers.get("content-type", ""))
     boundary = options.get(b"boundary")
-    if kind != b"multipart/form-data" or not boundary:
-        raise RequestRefused("argument", "the body is no form: send it as multipart/form-data.")
-    reader = _Reader(begin)
-    callbacks: MultipartCallbacks = {
-        "on_part_begin": reader.on_part_begin,
-        "on_header_field": reader.on_header_field,
-        "on_header_value": reader.on_header_value,
-        "on_header_end": reader.on_header_end,
-        "on_headers_finished": reader.on_headers_finished,
-        "on_part_data": reader.on_part_data,
-        "on_part_end": reader.on_part_end,
-        "on_end": reader.on_end,
-    }
+    if media_type != b"multipart/form-data" or not boundary:
+        raise ApiError("argument", "the body is not a form: send it as multipart/form-data.")
+    reader = _FormReader(open_part)
     try:
-        parser = MultipartParser(boundary, callbacks)
+        parser = MultipartParser(boundary, reader.callbacks())
         async for chunk in request.stream():
             parser.write(chunk)
-            if after_each is not None:
-                await after_each()
+            if after_chunk is not None:
+                await after_chunk()
         parser.finalize()
     except FormParserError as error:
-        raise RequestRefused(
-            "argument", "the form is broken: it is not as multipart/form-data should be."
-        ) from error
-    if not reader.ended:
-        raise RequestRefused("argument", "the form ends too early.")
+        raise ApiError("argument", "the form is broken: it is not multipart/form-data.") from error
+    if not reader.complete:
+        raise ApiError("argument", "the form ends too early.")
 
 
-def _text(data: bytes, name: str) -> str:
+def _decode(data: bytes, name: str) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise RequestRefused("argument", f"{name!r} is not UTF-8.") from error
+        raise ApiError("argument", f"{name!r} is not UTF-8.") from error
 
 
-def _base_name(filename: str) -> str:
-    """A file's name as it may be shown: no folders, nothing that cannot be printed, not too long."""
+def _clean_name(filename: str) -> str:
+    """Return a file's name without folders and unprintable characters, and not too long."""
     name = PurePosixPath(filename.replace("\\", "/")).name
-    return "".join(letter for letter in name if letter.isprintable())[:MAX_LETTERS].strip()
+    return "".join(letter for letter in name if letter.isprintable())[:MAX_NAME_LENGTH].strip()

@@ -1,4 +1,4 @@
-"""Desks: a few threads each for one kind of work, and a bound on how much may wait before people are sent away."""
+"""Work queue: a few threads, and a limit of waiting jobs beyond which requests are refused."""
 
 from __future__ import annotations
 
@@ -10,71 +10,69 @@ from threading import Lock
 from time import perf_counter
 from typing import Any, TypeVar
 
-from cbcl.web.errors import RequestRefused
+from cbcl.web.errors import ApiError
 
-LONGEST = 30  # seconds that anybody is told to wait
-WEIGHT = 0.1  # of the latest job in the mean of their seconds
+MAX_RETRY_SECONDS = 30
+SMOOTHING = 0.1  # weight of the latest job in the running mean of their seconds
 
 T = TypeVar("T")
 
 
 class WorkQueue:
-    """Work of one kind: so many at once, so many more waiting, and nobody beyond."""
+    """Jobs of one kind: `threads` at a time, and up to `max_waiting` more."""
 
-    def __init__(self, name: str, threads: int, room: int) -> None:
+    def __init__(self, name: str, threads: int, max_waiting: int) -> None:
         self.name = name
-        self._threads, self._room = threads, room
+        self._threads, self._max_waiting = threads, max_waiting
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._lock = Lock()
         self._pending = 0
-        self._seconds = 0.0  # that a job takes, about
+        self._mean_seconds = 0.0  # of a job
 
     @property
     def waiting(self) -> int:
-        """Jobs that nobody works on yet."""
+        """Jobs without a thread yet."""
         return max(0, self._pending - self._threads)
 
     @property
     def pending(self) -> int:
-        """Jobs that are not done yet."""
+        """Jobs that wait or run."""
         return self._pending
 
     def check(self) -> None:
-        """Refuse now what would be refused later, before work is done for it elsewhere."""
-        if self._pending >= self._threads + self._room:
-            seconds = ceil(self._pending * self._seconds / self._threads)
-            wait = min(max(seconds, 1), LONGEST)
-            raise RequestRefused(
-                "busy", f"too much is waiting already: try again in {wait} s.", retry_after=wait
-            )
+        """Raise an error where the queue is full, before other work is done for the request."""
+        if self._pending >= self._threads + self._max_waiting:
+            seconds = ceil(self._pending * self._mean_seconds / self._threads)
+            wait = min(max(seconds, 1), MAX_RETRY_SECONDS)
+            message = f"too many requests are waiting: try again in {wait} s."
+            raise ApiError("busy", message, retry_after=wait)
 
-    async def do(self, work: Callable[..., T], *arguments: Any) -> T:
-        """Have something done in a thread, if there is room for it."""
+    async def run(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Run a job in a thread, unless the queue is full."""
         self.check()
-        return await self.go_on(work, *arguments)
+        return await self.run_part(work, *arguments)
 
-    async def go_on(self, work: Callable[..., T], *arguments: Any) -> T:
-        """A piece of what was let in already: it waits its turn, and is done even if nobody waits for it any more."""
+    async def run_part(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Run a part of a request that was admitted; it is finished even if nobody waits for it."""
         with self._lock:
             self._pending += 1
-        job = self._executor.submit(self._timed, work, *arguments)
-        job.add_done_callback(self._done)
+        job = self._executor.submit(self._measure, work, *arguments)
+        job.add_done_callback(self._finish)
         return await asyncio.wrap_future(job)
 
-    def _timed(self, work: Callable[..., T], *arguments: Any) -> T:
+    def close(self) -> None:
+        """Finish what waits, and accept nothing more."""
+        self._executor.shutdown()
+
+    def _measure(self, work: Callable[..., T], *arguments: Any) -> T:
         begun = perf_counter()
         try:
             return work(*arguments)
         finally:
             with self._lock:
-                self._seconds += (perf_counter() - begun - self._seconds) * (
-                    WEIGHT if self._seconds else 1.0
-                )
+                weight = SMOOTHING if self._mean_seconds else 1.0
+                self._mean_seconds += weight * (perf_counter() - begun - self._mean_seconds)
 
-    def _done(self, _: Future[Any]) -> None:
+    def _finish(self, _: Future[Any]) -> None:
         with self._lock:
             self._pending -= 1
-
-    def close(self) -> None:
-        """Finish what waits, and take nothing more."""
-        self._executor.shutdown()

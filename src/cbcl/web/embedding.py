@@ -1,0 +1,84 @@
+"""Embedding of pictures sent by requests: a queue, a cache, and the state of the backbone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cbcl.errors import BackboneError, CBCLError, WeightsError
+from cbcl.machine import cores
+from cbcl.recognition.recognizer import Recognizer
+from cbcl.web.errors import ApiError
+from cbcl.web.metrics import Metrics
+from cbcl.web.picture_cache import EmbeddingResult, PictureCache
+from cbcl.web.request_body import MAX_PICTURES
+from cbcl.web.uploads import UploadedFile, too_many_pictures
+from cbcl.web.work_queue import WorkQueue
+
+MAX_WAITING_PICTURES = 64
+PICTURES_PER_JOB = 2  # of a request, so that others have their turn in between
+
+
+class RequestPicture(NamedTuple):
+    """A picture of a request: its name there, its digest, and the embedded picture or an error."""
+
+    name: str
+    digest: str
+    result: EmbeddingResult
+
+
+class EmbeddingService:
+    """Embeds pictures through `Recognizer.look`, in a thread for each core, the same ones once."""
+
+    def __init__(self, recognizer: Recognizer, metrics: Metrics) -> None:
+        self._recognizer, self._metrics = recognizer, metrics
+        self.queue = WorkQueue("embedding", cores(), MAX_WAITING_PICTURES)
+        self.cache = PictureCache(self._look)
+        self.ready = False
+        self.problem: str | None = None  # why the backbone cannot be loaded
+
+    async def warm_up(self) -> None:
+        """Embed a picture, so that the first request need not wait for the backbone to load."""
+        with suppress(CBCLError):  # `problem` has it
+            await self.queue.run(self._look, [np.zeros((64, 64, 3), dtype=np.uint8)])
+
+    async def embed(
+        self, files: Sequence[UploadedFile], digests: Sequence[str]
+    ) -> list[RequestPicture]:
+        """Embed the pictures of a request, a few at a time; return files first, then digests."""
+        if not files and not digests:
+            message = "the request has no picture: give files as 'pictures', or digests as 'seen'."
+            raise ApiError("argument", message)
+        if len(files) + len(digests) > MAX_PICTURES:
+            raise too_many_pictures()
+        self.queue.check()
+        cached = self.embed_now([], digests)
+        new: list[RequestPicture] = []
+        for start in range(0, len(files), PICTURES_PER_JOB):
+            some = files[start : start + PICTURES_PER_JOB]
+            new += await self.queue.run_part(self.embed_now, some, [])
+        return new + cached
+
+    def embed_now(
+        self, files: Sequence[UploadedFile], digests: Sequence[str]
+    ) -> list[RequestPicture]:
+        """Embed pictures in this thread."""
+        cached = zip(digests, self.cache.get(digests), strict=True)
+        new = zip(files, self.cache.look([file.data for file in files]), strict=True)
+        return [
+            *(RequestPicture(file.name, digest, result) for file, (digest, result) in new),
+            *(RequestPicture("", digest, result) for digest, result in cached),
+        ]
+
+    def _look(self, pictures: list[Any], broken: Any = "raise") -> list[Any]:
+        try:
+            results = self._recognizer.look(pictures, broken=broken)
+        except (WeightsError, BackboneError) as error:
+            self.ready, self.problem = False, error.public
+            raise
+        self.ready, self.problem = True, None
+        self._metrics.pictures_embedded.inc(len(pictures))
+        return results

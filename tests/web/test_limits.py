@@ -1,0 +1,126 @@
+"""Limits: sizes, counts and rates."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.api import HOST, NOISE, TOKEN, Page, files, refused
+from support.server import run_async
+
+from cbcl import Recognizer
+from cbcl.vision.backbones.base import Backbone
+from cbcl.web import request_body, security
+from cbcl.web.security import AccessPolicy
+
+pytest_plugins = ["support.api_fixtures"]
+
+
+def test_bodies_that_are_too_large_are_refused_by_their_length_and_while_they_come(
+    page: Page,
+) -> None:
+    def endless() -> Iterator[bytes]:
+        yield b'--x\r\nContent-Disposition: form-data; name="pictures"; filename="a"\r\n\r\n'
+        while True:
+            yield bytes(1 << 20)
+
+    kind = {"Content-Type": "multipart/form-data; boundary=x"}
+    for address, most in request_body.MAX_BODY_BYTES.items():
+        refused(
+            page.post(address, content=b"", headers={**kind, "Content-Length": str(most + 1)}),
+            "size",
+        )
+    refused(page.post("/api/forget", content=b" " * 70_000), "size")
+    refused(page.post("/api/forget", content=iter([b" " * 70_000])), "size")
+    few = (piece for _, piece in zip(range(40), endless(), strict=False))
+    assert (
+        "has more than 25 MB"
+        in refused(page.post("/api/examples", content=few, headers=kind), "size")["message"]
+    )
+
+
+def test_a_request_has_a_hundred_pictures_at_most(
+    page: Page, photos: dict[str, list[bytes]]
+) -> None:
+    refused(page.post("/api/recognize-many", files=files(*[NOISE] * 101)), "size")
+    refused(page.learn("x", NOISE, seen=["0" * 64] * 100), "size")
+    answers = page.post("/api/recognize-many", files=files(*[photos["coffee"][0]] * 100)).json()[
+        "answers"
+    ]
+    assert len({answer["seen"] for answer in answers}) == 1
+
+
+def test_all_bodies_together_are_bounded(
+    open_page: Callable[..., Page], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_body, "MAX_HELD_BYTES", 100_000)
+    page = open_page()
+    assert refused(page.recognize(bytes(200_000)), "busy")["retry_after"] == 2
+    refused(page.recognize(bytes(50_000)), "picture")  # what was held is let go
+
+
+def test_others_have_a_rate_and_this_machine_has_none(
+    open_page: Callable[..., Page], page: Page
+) -> None:
+    other = open_page(policy=AccessPolicy(TOKEN), client="192.168.1.9")
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    answers = [other.post("/api/recognize", headers=headers) for _ in range(150)]
+    limited = [answer for answer in answers if answer.status_code == 429]
+    assert len(answers) - len(limited) >= 60
+    assert int(limited[-1].headers["retry-after"]) == refused(limited[-1], "rate")["retry_after"]
+    assert other.get("/api/labels", headers=headers).status_code == 200
+    assert {page.post("/api/recognize").status_code for _ in range(150)} == {422}
+
+
+def test_so_many_may_ask_at_once(
+    open_page: Callable[..., Page], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(security, "MAX_CONCURRENT_REQUESTS", 0)
+    assert refused(open_page().get("/api/version"), "busy")["retry_after"] == 1
+
+
+def test_more_labels_than_there_may_be_centroids_are_refused(
+    open_page: Callable[..., Page],
+    backbone: Backbone,
+    photos: dict[str, list[bytes]],
+    tmp_path: Path,
+) -> None:
+    page = open_page(recognizer=Recognizer(tmp_path / "few.cbcl", backbone, max_centroids=1))
+    assert page.learn("coffee", photos["coffee"][0]).status_code == 200
+    assert (
+        "cannot hold 2 classes"
+        in refused(page.learn("rocket", photos["rocket"][0]), "argument")["message"]
+    )
+
+
+def test_a_memory_has_its_place_among_those_that_are_sent_until_its_end(taught: Page) -> None:
+    app: Any = taught.http.app
+    sending: list[int] = []
+
+    async def receive() -> Any:
+        await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.body":
+            sending.append(app.state.transfers)
+            if len(sending) > 2:
+                raise OSError("who asked is gone")
+
+    scope: dict[str, Any] = {
+        "type": "http",
+        "method": "GET",
+        "path": "/api/export",
+        "query_string": b"",
+    }
+    scope |= {
+        "scheme": "http",
+        "headers": [(b"host", HOST.encode())],
+        "client": ("127.0.0.1", 5000),
+        "asgi": {"spec_version": "2.3"},
+    }
+    run_async(app(scope, receive, send))
+    assert set(sending) == {1}
+    assert app.state.transfers == 0

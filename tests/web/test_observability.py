@@ -1,0 +1,129 @@
+"""OpenAPI description, page, metrics and request log."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable
+
+from prometheus_client.parser import text_string_to_metric_families
+from support.api import NOISE, TOKEN, Page, refused
+
+from cbcl.web.errors import STATUSES
+from cbcl.web.request_log import RequestLog
+from cbcl.web.security import AccessPolicy
+
+pytest_plugins = ["support.api_fixtures"]
+
+
+def test_the_description_names_every_address_and_all_that_it_names_is_there(page: Page) -> None:
+    told = page.get("/api/openapi.json").json()
+    assert told["openapi"].startswith("3.")
+    operations = {(path, method) for path, methods in told["paths"].items() for method in methods}
+    assert operations == {
+        ("/api/version", "get"),
+        ("/api/health", "get"),
+        ("/api/labels", "get"),
+        ("/api/examples", "get"),
+        ("/api/examples", "post"),
+        ("/api/examples/{number}", "delete"),
+        ("/api/examples/{number}/thumbnail", "get"),
+        ("/api/recognize", "post"),
+        ("/api/recognize-many", "post"),
+        ("/api/forget", "post"),
+        ("/api/rename", "post"),
+        ("/api/merge", "post"),
+        ("/api/undo", "post"),
+        ("/api/history", "get"),
+        ("/api/advice", "get"),
+        ("/api/scores", "get"),
+        ("/api/export", "get"),
+        ("/api/import", "post"),
+        ("/api/events", "get"),
+    }
+    names = set()
+    for methods in told["paths"].values():
+        for operation in methods.values():
+            assert operation["description"]
+            assert operation["tags"]
+            assert "200" in operation["responses"]
+            names.add(operation["operationId"])
+    assert len(names) == len(operations)
+    for reference in re.findall(r'"\$ref": ?"#/([^"]+)"', json.dumps(told)):
+        found = told
+        for part in reference.split("/"):
+            found = found[part]
+    assert "HTTPValidationError" not in told["components"]["schemas"]
+    for address in ("/docs", "/redoc", "/openapi.json"):
+        refused(page.get(address), "missing")
+
+
+def test_the_kinds_in_the_description_are_all_there_are(page: Page) -> None:
+    schema = page.get("/api/openapi.json").json()["components"]["schemas"]["ErrorDetail"]
+    assert schema["properties"]["kind"]["enum"] == [*STATUSES]
+
+
+def test_the_page_and_its_documentation_load_nothing_from_elsewhere(page: Page) -> None:
+    for address in ("/", "/api/docs"):
+        text = page.get(address).text
+        loaded = re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="([^"]+)"', text)
+        assert loaded
+        for link in loaded:
+            assert page.get(link).status_code == 200, link
+        assert "<style" not in text
+        assert not re.search(r"<script(?![^>]*src=)", text)
+
+
+def test_metrics_are_counted(taught: Page, photos: dict[str, list[bytes]]) -> None:
+    for picture in photos["rocket"][:2]:
+        taught.learn("rocket", picture, picture)
+    taught.recognize(NOISE)
+    taught.http.request("BREW", "/coffee")
+    answer = taught.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain")
+    samples = {
+        (sample.name, *sorted(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+    assert samples["cbcl_requests_total", "/api/examples", "200", "POST"] == 2
+    assert samples["cbcl_requests_total", "404", "none", "other"] == 1
+    assert samples["cbcl_refused_total", "picture"] == 1
+    assert samples["cbcl_request_seconds_count", "/api/examples"] == 2
+    assert samples["cbcl_examples_learned_total",] == 4
+    assert samples["cbcl_pictures_looked_at_total",] >= 3
+    assert samples["cbcl_labels",] == 3
+    assert samples["cbcl_event_streams",] == 0
+    desks = {sample[1] for sample in samples if sample[0] == "cbcl_jobs_waiting"}
+    assert desks == {"changes", "embedding", "reports"}
+
+
+def test_the_log_has_one_line_a_request_and_no_secret(
+    open_page: Callable[..., Page], photos: dict[str, list[bytes]]
+) -> None:
+    file = io.StringIO()
+    page = open_page(
+        policy=AccessPolicy(TOKEN), client="192.168.1.9", log=RequestLog(everything=True, file=file)
+    )
+    page.get(f"/?token={TOKEN}")
+    page.learn("a secret thing", photos["coffee"][0])
+    page.get("/api/examples?label=a+secret+thing")
+    page.get(f"/api/version?token={TOKEN}")
+    lines = [json.loads(line) for line in file.getvalue().splitlines()]
+    assert [(line["method"], line["route"], line["status"]) for line in lines] == [
+        ("GET", "none", 303),
+        ("GET", "/", 200),
+        ("POST", "/api/examples", 200),
+        ("GET", "/api/examples", 200),
+        ("GET", "/api/version", 200),
+    ]
+    assert set(lines[0]) == {"time", "method", "route", "status", "ms", "bytes", "client"}
+    assert TOKEN not in file.getvalue()
+    assert "secret" not in file.getvalue()
+
+
+def test_without_being_asked_the_log_has_what_is_wrong_only(open_page: Callable[..., Page]) -> None:
+    file = io.StringIO()
+    open_page(log=RequestLog(file=file)).get("/api/nothing")
+    assert file.getvalue() == ""
