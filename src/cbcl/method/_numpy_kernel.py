@@ -1,49 +1,27 @@
-"""The passes of `_kernel.c` in numpy, for machines without a C compiler: the same numbers, more slowly.
+"""The functions of `_kernel.c` in numpy, for installations without a C compiler.
 
-b vectors of a block, m centroids, d features. The comments and the proof of the bounds are in `_kernel.c`.
+They return the same numbers, bit for bit, more slowly; names and comments are those of `_kernel.c`.
+b vectors of a block, m centroids, d features.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s
+from cbcl.method.distances import (
+    UNIT_ROUNDOFF,
+    distances_between,
+    is_bounded,
+    norms_squared,
+    product_error,
+    rounding_error,
+)
 
-LANES = 8
 SPAN = 512  # centroids in a row that share a bound in a search
-UNIT = 2.0**-24
 ROWS = 64  # vectors of a block of `learn`
-
-
-def is_safe(squares: Float64s | np.float64) -> NDArray[np.bool_]:
-    """Whether float32 products with vectors of these squared norms keep to their bound."""
-    safe: NDArray[np.bool_] = (squares == 0.0) | ((squares >= 1e-20) & (squares <= 1e30))
-    return safe
-
-
-def distances_between(a: Float32s, b: Float32s) -> Float64s:
-    """|a - b| along the last axis, in the one order of summation that decides everywhere."""
-    squares = (a.astype(np.float64) - b.astype(np.float64)) ** 2
-    d = squares.shape[-1]
-    padding = [(0, 0)] * (squares.ndim - 1) + [(0, -d % LANES)]
-    lanes = np.pad(squares, padding).reshape(*squares.shape[:-1], -(-d // LANES), LANES)
-    sums = np.add.accumulate(lanes, axis=-2)[..., -1, :]  # feature i goes to sum i mod 8
-    total: Float64s = np.add.accumulate(sums, axis=-1)[..., -1]
-    return np.sqrt(total)
-
-
-def rounded_away(d: int, lengths: Any) -> Any:
-    """What the float64 distance of a vector may be off, on the scale of |c|^2 / 2 - x.c, twice."""
-    return 2.0001 * (d + 32) * 2.0**-52 * lengths
-
-
-def norms_squared(vectors: Float32s) -> Float64s:
-    squares: Float64s = np.einsum("md,md->m", vectors, vectors, dtype=np.float64)
-    return squares
 
 
 def learn(
@@ -104,8 +82,8 @@ def absorb(
                 centroids[j] = (w * centroids[j].astype(np.float64) + x) / (w + 1.0)  # equation 1
                 counts[j] += 1
                 squares[j] = norms_squared(centroids[j : j + 1])[0]
-                moved = max(slack[j], float(_slack(lengths[k], d))) + 16.0 * UNIT * reach
-                slack[j] = moved if is_safe(squares[j]) else math.inf
+                moved = max(slack[j], float(_slack(lengths[k], d))) + 16.0 * UNIT_ROUNDOFF * reach
+                slack[j] = moved if is_bounded(squares[j]) else math.inf
                 products[k + 1 :, j] += (gram[k, k + 1 :] - products[k + 1 :, j]) * np.float32(
                     1.0 / (w + 1.0)
                 )
@@ -118,15 +96,15 @@ def absorb(
 
 
 def _slack(squares: Float64s, d: int) -> Float64s:
-    return np.where(is_safe(squares), (d + 32) * UNIT * 1.0001 * np.sqrt(squares), math.inf)
+    return np.where(is_bounded(squares), product_error(squares, d), math.inf)
 
 
 def _doubt(
     d: int, length: float, squares: Float64s | np.float64, slack: Float64s | np.float64
 ) -> Float64s:
     """How far |c|^2 / 2 - x.c, in float32, may be from the truth."""
-    doubt = math.sqrt(length) * slack + 8.0 * UNIT * squares + rounded_away(d, length)
-    return np.where(np.isfinite(slack) & is_safe(np.float64(length)), doubt, math.inf)
+    doubt = math.sqrt(length) * slack + 8.0 * UNIT_ROUNDOFF * squares + rounding_error(d, length)
+    return np.where(np.isfinite(slack) & is_bounded(np.float64(length)), doubt, math.inf)
 
 
 def _nearest(
@@ -224,12 +202,12 @@ def scores(
     blurs: Float32s,
 ) -> tuple[Float64s, Float64s]:
     """|c|^2 / 2 - x.c for each vector and centroid, and how far it may be from the truth: two of (b, m)."""
-    spans, rounded = np.arange(len(halves)) // SPAN, rounded_away(d, lengths)
+    spans, rounded = np.arange(len(halves)) // SPAN, rounding_error(d, lengths)
     with np.errstate(all="ignore"):
         doubt = (
             1.0001 * np.sqrt(lengths)[:, np.newaxis] * doubts[spans]
             + blurs[spans]
             + rounded[:, np.newaxis]
         )
-        doubt[~is_safe(lengths)] = math.inf
+        doubt[~is_bounded(lengths)] = math.inf
         return halves.astype(np.float64) - products, doubt

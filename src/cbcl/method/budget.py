@@ -11,9 +11,9 @@ from typing import TypeAlias
 import numpy as np
 
 from cbcl.machine import one_thread
-from cbcl.method import _numpy_kernel
 from cbcl.method.arrays import Int64s, as_count, read_only
 from cbcl.method.concepts import Concepts, checked
+from cbcl.method.distances import distances_between
 from cbcl.method.kmeans import k_means
 
 Shrink: TypeAlias = Callable[[Concepts, int, int], Concepts]  # concepts, how many at most, seed
@@ -74,7 +74,7 @@ def remove(concepts: Concepts, n: int, seed: int) -> Concepts:
     kept = concepts.centroids[: as_count(n, "n")]
     counts = concepts.counts[:n].copy()
     for centroid, count in zip(concepts.centroids[n:], concepts.counts[n:], strict=True):
-        counts[_numpy_kernel.distances_between(centroid, kept).argmin()] += count
+        counts[distances_between(centroid, kept).argmin()] += count
     return Concepts(read_only(kept.copy()), read_only(counts))
 
 

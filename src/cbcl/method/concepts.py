@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cbcl.method import _numpy_kernel
 from cbcl.method.arrays import (
     Float32s,
     Float64s,
@@ -24,6 +23,7 @@ from cbcl.method.arrays import (
     not_finite,
     read_only,
 )
+from cbcl.method.distances import distances_between, norms_squared
 from cbcl.method.kernel import KERNEL, Kernel
 
 CHUNK_BYTES = 1 << 21  # what is converted to float32 at a time
@@ -86,7 +86,7 @@ def join(these: Concepts, those: Concepts, radius: float) -> Concepts:
     """
     centroids, counts = [*these.centroids], these.counts.tolist()
     for centroid, count in zip(those.centroids, those.counts.tolist(), strict=True):
-        distances = _numpy_kernel.distances_between(centroid, np.array(centroids))
+        distances = distances_between(centroid, np.array(centroids))
         nearest = int(distances.argmin())
         if distances[nearest] < radius:
             total = counts[nearest] + count
@@ -145,7 +145,7 @@ class _Growing:
         if known is not None:
             self.centroids[:] = known.centroids
             self.counts[:] = known.counts
-            self.squares[:] = _numpy_kernel.norms_squared(known.centroids)
+            self.squares[:] = norms_squared(known.centroids)
 
     def learn(self, vectors: Float32s) -> None:
         done = 0

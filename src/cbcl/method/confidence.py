@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cbcl.method._numpy_kernel import distances_between, norms_squared
 from cbcl.method.arrays import Float32s, Float64s
 from cbcl.method.concepts import Concepts, cluster
+from cbcl.method.distances import distances_between, norms_squared
 from cbcl.method.search import MANY_VOTERS, Index, Search
 
 REFUSED = 1.2816  # standard deviations above the mean, beyond which one in ten lies, if all were known exactly

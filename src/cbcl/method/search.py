@@ -19,6 +19,13 @@ from cbcl.machine import blas_threads, one_thread
 from cbcl.method import _numpy_kernel
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix, as_float32, not_finite, read_only
 from cbcl.method.concepts import Concepts
+from cbcl.method.distances import (
+    UNIT_ROUNDOFF,
+    distances_between,
+    is_bounded,
+    norms_squared,
+    product_error,
+)
 from cbcl.method.kernel import KERNEL, NUMPY, Kernel, SearchState
 
 Result = TypeVar("Result")
@@ -79,7 +86,7 @@ class Index:
 
     @cached_property
     def bounds(self) -> Bounds:
-        return Bounds.of(_numpy_kernel.norms_squared(self.centroids), self.centroids.shape[1])
+        return Bounds.of(norms_squared(self.centroids), self.centroids.shape[1])
 
 
 class Bounds(NamedTuple):
@@ -93,11 +100,11 @@ class Bounds(NamedTuple):
     def of(cls, squares: Float64s, d: int) -> Bounds:
         starts = np.arange(0, len(squares), _numpy_kernel.SPAN)
         most = np.maximum.reduceat(squares, starts)
-        safe = np.logical_and.reduceat(_numpy_kernel.is_safe(squares), starts)
+        safe = np.logical_and.reduceat(is_bounded(squares), starts)
         with np.errstate(over="ignore"):  # only where it is not safe
             halves = (0.5 * squares).astype(np.float32)
-        doubts = np.where(safe, (d + 32) * _numpy_kernel.UNIT * 1.0001 * np.sqrt(most), 0.0)
-        blurs = np.where(safe, 8.0 * _numpy_kernel.UNIT * most, np.inf)
+        doubts = np.where(safe, product_error(most, d), 0.0)
+        blurs = np.where(safe, 8.0 * UNIT_ROUNDOFF * most, np.inf)
         return cls(halves, doubts.astype(np.float32), blurs.astype(np.float32))
 
     def tile(self, first: int, last: int) -> Bounds:
@@ -147,7 +154,7 @@ class Search:
 
     def farthest(self, block: Float32s) -> Float64s:
         """The distance of each vector to the farthest centroid of all: (b,)."""
-        lengths = _numpy_kernel.norms_squared(block)
+        lengths = norms_squared(block)
         farthest = np.zeros(len(block))
         for first, products, bounds in self._tiles(block):
             scores, doubt = _numpy_kernel.scores(products, lengths, self.d, *bounds)
@@ -156,9 +163,7 @@ class Search:
                 may_be_far = ~(scores + doubt < limits[:, np.newaxis])
             for k, far in enumerate(may_be_far):
                 centroids = self.index.centroids[first + np.flatnonzero(far)]
-                farthest[k] = max(
-                    farthest[k], _numpy_kernel.distances_between(block[k], centroids).max()
-                )
+                farthest[k] = max(farthest[k], distances_between(block[k], centroids).max())
         return farthest
 
     def _tiles(self, block: Float32s) -> Iterator[tuple[int, Float32s, Bounds]]:

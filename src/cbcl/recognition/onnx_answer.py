@@ -14,8 +14,8 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from cbcl.method._numpy_kernel import LANES, norms_squared
 from cbcl.method.confidence import DOUBT, SHARPNESS, Scale, shrinkage
+from cbcl.method.distances import LANES, norms_squared
 from cbcl.method.knowledge import Knowledge
 from cbcl.method.search import MANY_VOTERS, Index
 from cbcl.method.voting import COINCIDENT

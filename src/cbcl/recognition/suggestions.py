@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cbcl.method._numpy_kernel import norms_squared
 from cbcl.method.arrays import Float32s, Float64s, Int64s
 from cbcl.method.concepts import Concepts
 from cbcl.method.confidence import Scale
+from cbcl.method.distances import norms_squared
 from cbcl.method.knowledge import Knowledge
 from cbcl.method.search import Index, in_blocks, nearest
 from cbcl.recognition.answer import Answer
