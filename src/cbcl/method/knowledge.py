@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix
 from cbcl.method.budget import Shrink, merge, reduce
 from cbcl.method.concepts import Concepts, cluster
-from cbcl.method.search import Index, Search, in_blocks
+from cbcl.method.search import Index, Search, search_rows
 from cbcl.method.tuning import MANY, ClassRows, Tuning, are_many, choose, widened
-from cbcl.method.voting import block_votes, inverse
+from cbcl.method.voting import block_votes, vote_weights
 
 Choose: TypeAlias = Callable[
     [Matrix, Sequence[ClassRows], Tuning | None, int], Tuning
@@ -80,10 +80,14 @@ class Knowledge:
     n_voters: int
 
     @cached_property
+    def labels(self) -> list[Any]:
+        return [*self.concepts]
+
+    @cached_property
     def classes(self) -> NDArray[Any]:
-        classes = np.array(list(self.concepts))
-        if classes.tolist() != list(self.concepts):  # such as integers that only a float could hold
-            classes = np.array(list(self.concepts), dtype=object)
+        classes = np.array(self.labels)
+        if classes.tolist() != self.labels:  # such as integers that only a float could hold
+            classes = np.array(self.labels, dtype=object)
         return classes
 
     @cached_property
@@ -101,28 +105,17 @@ class Knowledge:
 
     def winners(self, matrix: Matrix, vote: Vote = block_votes) -> Int64s:
         """The number of each vector's class: (q,)."""
-        winners = np.empty(len(matrix), dtype=np.int64)
-        for rows, found in in_blocks(
-            matrix, self.index, self.n_voters, partial(_block_winners, vote)
-        ):
-            winners[rows] = found
-        return winners
+        return search_rows(matrix, self.index, self.n_voters, partial(_block_winners, vote))
 
     def votes(self, matrix: Matrix) -> Float64s:
         """Pred'(y) of equation 3: (q, t)."""
-        votes = np.empty((len(matrix), len(self.concepts)))
-        for rows, found in in_blocks(matrix, self.index, self.n_voters, block_votes):
-            votes[rows] = found
-        return votes
+        return search_rows(matrix, self.index, self.n_voters, block_votes)
 
     def evidence(self, matrix: Matrix) -> Evidence:
-        shape = (len(matrix), min(self.n_voters, len(self.index.owners)))
-        indices, distances = np.empty(shape, dtype=np.int64), np.empty(shape)
-        for rows, found in in_blocks(matrix, self.index, self.n_voters, Search.voters):
-            indices[rows], distances[rows] = found
-        owners = self.index.owners[indices]
-        weights = inverse(distances) * (1.0 / self.index.sizes[owners])
-        return Evidence(self.classes[owners], distances, weights, indices)
+        voters = search_rows(matrix, self.index, self.n_voters, Search.voters)
+        owners = self.index.owners[voters.indices]
+        weights = vote_weights(voters.distances, self.index.sizes[owners])
+        return Evidence(self.classes[owners], voters.distances, weights, voters.indices)
 
 
 def learn(

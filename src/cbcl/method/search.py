@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from hashlib import blake2b
 from threading import local
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -28,12 +28,10 @@ from cbcl.method.distances import (
 )
 from cbcl.method.kernel import KERNEL, NUMPY, Kernel, SearchState
 
-Result = TypeVar("Result")
-
 ROWS = 1024  # vectors of a block
 TILE = 1536  # centroids of a tile, at least: with ROWS, 6 MB of products; a power of two would collide in the cache
 MANY_VOTERS = 64  # above that, sorting beats inserting
-MANY_ANSWERS = 1 << 19  # voters of a block, at most
+MAX_BLOCK_VOTERS = 1 << 19  # of all vectors of a block
 
 
 class Index:
@@ -67,9 +65,12 @@ class Index:
         )
 
     @cached_property
+    def starts(self) -> Int64s:  # (t,), the first centroid of each class
+        return np.flatnonzero(np.diff(self.owners, prepend=-1))
+
+    @cached_property
     def sizes(self) -> Int64s:  # (t,), N_y
-        firsts = np.flatnonzero(np.diff(self.owners, prepend=-1))
-        return np.add.reduceat(self.counts, firsts)
+        return np.add.reduceat(self.counts, self.starts)
 
     @cached_property
     def twins(self) -> dict[bytes, Int64s]:
@@ -83,6 +84,21 @@ class Index:
             for key, numbers in alike.items()
             if len(numbers) > 1
         }
+
+    def prefer_small_classes(self, block: Float32s, voters: Voters) -> Voters:
+        """Return the voters; where all coincide with a vector, the first of all that do.
+
+        These are ordered by 1 / N_y of their classes, the largest first.
+        """
+        indices, distances = voters
+        all_coincide = np.flatnonzero(distances[:, -1] == 0.0)
+        if len(all_coincide):
+            indices = indices.copy()
+        for row in all_coincide:
+            coincident = self.twins.get(_digest(block[row]))
+            if coincident is not None:
+                indices[row] = coincident[: indices.shape[1]]
+        return Voters(indices, distances)
 
     @cached_property
     def bounds(self) -> Bounds:
@@ -118,6 +134,13 @@ class Voters(NamedTuple):
     indices: Int64s  # (b, n), rows of the index
     distances: Float64s  # (b, n)
 
+    def first(self, n: int) -> Voters:
+        """Return the n nearest of these."""
+        return Voters(self.indices[:, :n], self.distances[:, :n])
+
+
+Result = TypeVar("Result", Float64s, Int64s, Voters)
+
 
 class Search:
     """Finds the voters of block after block, with one piece of scratch memory for all."""
@@ -130,13 +153,8 @@ class Search:
         self.scratch: Float32s = np.empty(0, dtype=np.float32)
 
     def voters(self, block: Float32s) -> Voters:
-        """The n nearest; where more coincide with a vector, those of the classes with the largest 1 / N_y."""
-        voters = self.nearest(block, self.n)
-        for row in np.flatnonzero(voters.distances[:, -1] == 0.0):
-            coincident = self.index.twins.get(_digest(block[row]))
-            if coincident is not None:
-                voters.indices[row] = coincident[: self.n]
-        return voters
+        """Return the n nearest, small classes first where more than n coincide with a vector."""
+        return self.index.prefer_small_classes(block, self.nearest(block, self.n))
 
     def nearest(self, block: Float32s, n: int) -> Voters:
         """The n nearest centroids of each vector."""
@@ -180,43 +198,48 @@ class Search:
             yield first, products, self.index.bounds.tile(first, first + len(tile))
 
 
-def nearest(search: Search, block: Float32s) -> Voters:
-    """The nearest centroids of each vector of a block, for `in_blocks`."""
-    return search.nearest(block, search.n)
+def nearest(matrix: Matrix, index: Index, n: int) -> Voters:
+    """Return the n nearest centroids of each row of a matrix."""
+    return search_rows(matrix, index, n, lambda search, block: search.nearest(block, search.n))
 
 
-def _digest(vector: Float32s) -> bytes:
-    return blake2b(
-        (vector + np.float32(0.0)).tobytes(), digest_size=16
-    ).digest()  # -0 and 0 are the same number
-
-
-def in_blocks(
+def search_rows(
     matrix: Matrix, index: Index, n: int, work: Callable[[Search, Float32s], Result]
-) -> Iterator[tuple[slice, Result]]:
-    """`work` on a matrix, block after block, each with its rows: on as many threads as the BLAS would use.
+) -> Result:
+    """Return the results of `work` on blocks of a matrix, joined: a row for each of its rows.
 
-    One thread a block, each with its own search and the BLAS to itself, keeps what is next to each other in time next
-    to each other in the cache. Which thread does what changes no result.
+    Threads, as many as the BLAS would use, take a block each, with a search of their own and BLAS
+    on one thread: their working sets stay in the cache. No result depends on the division.
     """
-    most = max(1, min(ROWS, MANY_ANSWERS // n))
-    if len(matrix) <= most:
-        yield slice(None), work(Search(index, n), as_float32(matrix))
-        return
+    block_rows = max(1, min(ROWS, MAX_BLOCK_VOTERS // n))
+    if len(matrix) <= block_rows:
+        return work(Search(index, n), as_float32(matrix))
     threads = blas_threads()
-    rounds = -(-len(matrix) // (threads * most))
+    rounds = -(-len(matrix) // (threads * block_rows))
     step = -(-len(matrix) // (threads * rounds))  # so that all threads have as much to do
-    parts = [slice(start, start + step) for start in range(0, len(matrix), step)]
+    slices = [slice(start, start + step) for start in range(0, len(matrix), step)]
     searches = local()
 
-    def do(rows: slice) -> Result:
+    def work_on(rows: slice) -> Result:
         if not hasattr(searches, "own"):
             searches.own = Search(index, n)
         return work(searches.own, as_float32(matrix[rows]))
 
-    executor = ThreadPoolExecutor(threads)
-    try:
-        with one_thread():
-            yield from zip(parts, executor.map(do, parts), strict=True)
-    finally:
-        executor.shutdown(cancel_futures=True)
+    with ThreadPoolExecutor(threads) as executor, one_thread():
+        joined: Result = _join(slices, executor.map(work_on, slices), len(matrix))
+    return joined
+
+
+def _join(slices: Sequence[slice], results: Iterator[Any], n_rows: int) -> Any:
+    outputs: list[Any] = []
+    for rows, result in zip(slices, results, strict=True):
+        arrays: list[Any] = [*result] if isinstance(result, Voters) else [result]
+        outputs = outputs or [np.empty((n_rows, *part.shape[1:]), part.dtype) for part in arrays]
+        for output, part in zip(outputs, arrays, strict=True):
+            output[rows] = part
+    return Voters(*outputs) if len(outputs) > 1 else outputs[0]
+
+
+def _digest(vector: Float32s) -> bytes:
+    with_positive_zeros = vector + np.float32(0.0)  # -0 and 0 are the same number
+    return blake2b(with_positive_zeros.tobytes(), digest_size=16).digest()

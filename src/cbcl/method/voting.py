@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s, as_count, as_matrix
 from cbcl.method.concepts import Concepts, checked
-from cbcl.method.search import Index, Search, Voters, in_blocks
+from cbcl.method.search import Index, Search, Voters, search_rows
 
 COINCIDENT = 1e300  # what a voter at distance 0 counts: more than any other, and finite
 
@@ -62,10 +62,7 @@ def _all_votes(
         raise ValueError(
             f"vectors have {matrix.shape[1]} features, but the concepts have {index.centroids.shape[1]}."
         )
-    votes = np.empty((len(matrix), len(concepts)))
-    for rows, found in in_blocks(matrix, index, n, block_vote):
-        votes[rows] = found
-    return votes
+    return search_rows(matrix, index, n, block_vote)
 
 
 def block_votes(search: Search, block: Float32s) -> Float64s:
@@ -84,9 +81,25 @@ def tally(voters: Voters, owners: Int64s, sizes: Int64s) -> Float64s:
     return votes
 
 
+def votes_by_class(owners: Int64s, distances: Float64s, sizes: Int64s) -> dict[int, float]:
+    """Return the votes of one vector's voters, whose classes are `owners`, in the order of the classes.
+
+    These are the numbers of `tally` that are not 0, without a number for each of t classes.
+    """
+    classes, local_owners = np.unique(owners, return_inverse=True)
+    voters = Voters(np.arange(len(owners))[np.newaxis], distances[np.newaxis])
+    votes = tally(voters, local_owners, sizes[classes])[0]
+    return dict(zip(classes.tolist(), votes.tolist(), strict=True))
+
+
 def inverse(distances: Float64s) -> Float64s:
     """1 / distance, and COINCIDENT for 0."""
     return np.divide(1.0, distances, out=np.full_like(distances, COINCIDENT), where=distances > 0.0)
+
+
+def vote_weights(distances: Float64s, sizes: Int64s) -> Float64s:
+    """Return the weight of each voter, 1 / distance times 1 / N_y of its class."""
+    return inverse(distances) * (1.0 / sizes)
 
 
 def block_rank_votes(search: Search, block: Float32s) -> Float64s:

@@ -17,7 +17,7 @@ from cbcl.method.concepts import Concepts
 from cbcl.method.confidence import Scale
 from cbcl.method.distances import norms_squared
 from cbcl.method.knowledge import Knowledge
-from cbcl.method.search import Index, in_blocks, nearest
+from cbcl.method.search import Index, nearest
 from cbcl.recognition.answer import Answer
 from cbcl.recognition.self_test import SelfTestResult
 
@@ -161,9 +161,7 @@ def _differences(knowledge: Knowledge, scale: Scale) -> tuple[Int64s, Float64s, 
 
     index = Index([Concepts(mean[np.newaxis], np.ones(1, dtype=np.int64)) for mean in means])
     n = min(NEIGHBOURS + 1, len(classes))
-    indices, distances = np.empty((len(classes), n), dtype=np.int64), np.empty((len(classes), n))
-    for rows, found in in_blocks(means, index, n, nearest):
-        indices[rows], distances[rows] = found
+    indices, distances = nearest(means, index, n)
     chance = spread * (1.0 / sizes[:, np.newaxis] + 1.0 / sizes[indices])
     apart = distances**2 / (lengths[:, np.newaxis] * lengths[indices]) - chance
     apart[indices == np.arange(len(classes))[:, np.newaxis]] = math.inf  # itself
