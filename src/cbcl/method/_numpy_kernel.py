@@ -4,6 +4,8 @@ They return the same numbers, bit for bit, more slowly; names and comments are t
 b vectors of a block, m centroids, d features.
 """
 
+# ruff: noqa: ARG001 - the signatures are those of the compiled functions
+
 from __future__ import annotations
 
 import math
@@ -21,7 +23,7 @@ from cbcl.method.distances import (
 )
 
 SPAN = 512  # centroids in a row that share a bound in a search
-ROWS = 64  # vectors of a block of `learn`
+LEARN_ROWS = 64  # vectors of a block of `learn`
 
 
 def learn(
@@ -38,7 +40,7 @@ def learn(
 ) -> tuple[int, int]:
     done = 0
     while done < b and 0 <= m < min(limit, capacity):
-        block = vectors[done : done + min(ROWS, capacity - m)]
+        block = vectors[done : done + min(LEARN_ROWS, capacity - m)]
         products = np.empty((len(block), m + len(block)), dtype=np.float32)
         with np.errstate(all="ignore"):
             products[:, :m] = block @ centroids[:m].T
@@ -66,11 +68,9 @@ def absorb(
     lengths = norms_squared(vectors)
     if not np.isfinite(lengths).all():
         return -1
-    slack = np.empty(
-        m + b
-    )  # a product with x is off by at most |x| slack; infinite where no bound holds
+    slack = np.empty(m + b)  # a product with x is off by at most |x| slack; inf: no bound holds
     slack[:m] = _slack(squares[:m], d)
-    with np.errstate(all="ignore"):  # overflown products are never believed
+    with np.errstate(all="ignore"):  # overflown products never decide
         for k in range(b):
             x, length = vectors[k], float(lengths[k])
             j, exact = _nearest(x, length, products[k, :m], centroids, squares, slack)
@@ -84,9 +84,8 @@ def absorb(
                 squares[j] = norms_squared(centroids[j : j + 1])[0]
                 moved = max(slack[j], float(_slack(lengths[k], d))) + 16.0 * UNIT_ROUNDOFF * reach
                 slack[j] = moved if is_bounded(squares[j]) else math.inf
-                products[k + 1 :, j] += (gram[k, k + 1 :] - products[k + 1 :, j]) * np.float32(
-                    1.0 / (w + 1.0)
-                )
+                share = np.float32(1.0 / (w + 1.0))
+                products[k + 1 :, j] += (gram[k, k + 1 :] - products[k + 1 :, j]) * share
             else:
                 centroids[m], counts[m], squares[m] = x, 1, length
                 slack[m] = _slack(lengths[k], d)
@@ -102,7 +101,7 @@ def _slack(squares: Float64s, d: int) -> Float64s:
 def _doubt(
     d: int, length: float, squares: Float64s | np.float64, slack: Float64s | np.float64
 ) -> Float64s:
-    """How far |c|^2 / 2 - x.c, in float32, may be from the truth."""
+    """Bound the float32 error of |c|^2 / 2 - x.c."""
     doubt = math.sqrt(length) * slack + 8.0 * UNIT_ROUNDOFF * squares + rounding_error(d, length)
     return np.where(np.isfinite(slack) & is_bounded(np.float64(length)), doubt, math.inf)
 
@@ -115,7 +114,7 @@ def _nearest(
     squares: Float64s,
     slack: Float64s,
 ) -> tuple[int, float]:
-    """The nearest centroid, the first among equals, and its distance where that had to be asked (else -1)."""
+    """Return the nearest centroid, the first among equals; and its distance, -1 if not computed."""
     m = len(products)
     if m == 0:
         return -1, -1.0
@@ -161,7 +160,7 @@ def search(
     halves: Float32s,
     doubts: Float32s,
     blurs: Float32s,
-    found: tuple[Float64s, Int64s, *tuple[object, ...]],
+    state: tuple[Float64s, Int64s, *tuple[object, ...]],
     b: int,
     d: int,
     every: int,
@@ -171,25 +170,25 @@ def search(
     room: int,
     last: bool,
 ) -> bool:
-    distances, indices = found[0], found[1]
+    distances, indices = state[0], state[1]
     lengths = norms_squared(vectors)
     if not np.isfinite(lengths).all():
         return False
     near, doubt = scores(products, lengths, d, halves, doubts, blurs)
     with np.errstate(invalid="ignore"):
-        before = 0.5 * (
-            distances**2 - lengths[:, np.newaxis]
-        )  # what was measured so far, on the same scale
-        uppers = np.concatenate(
-            [before + 1e-6 * (np.abs(before) + lengths[:, np.newaxis]), near + doubt], axis=1
-        )
+        column = lengths[:, np.newaxis]
+        measured = 0.5 * (distances**2 - column)  # on the scale of `near`
+        measured_upper = measured + 1e-6 * (np.abs(measured) + column)
+        uppers = np.concatenate([measured_upper, near + doubt], axis=1)
         limits = np.partition(np.where(np.isnan(uppers), math.inf, uppers), n - 1, axis=1)[:, n - 1]
         may_be_near = ~(near - doubt > limits[:, np.newaxis])
     for k in range(b):
-        asked = first + np.flatnonzero(may_be_near[k])
-        measured = np.concatenate([distances[k], distances_between(vectors[k], centroids[asked])])
-        order = np.argsort(measured, kind="stable")[:n]
-        distances[k], indices[k] = measured[order], np.concatenate([indices[k], asked])[order]
+        candidates = first + np.flatnonzero(may_be_near[k])
+        exact = distances_between(vectors[k], centroids[candidates])
+        every_distance = np.concatenate([distances[k], exact])
+        every_index = np.concatenate([indices[k], candidates])
+        order = np.argsort(every_distance, kind="stable")[:n]
+        distances[k], indices[k] = every_distance[order], every_index[order]
     return True
 
 
@@ -201,13 +200,10 @@ def scores(
     doubts: Float32s,
     blurs: Float32s,
 ) -> tuple[Float64s, Float64s]:
-    """|c|^2 / 2 - x.c for each vector and centroid, and how far it may be from the truth: two of (b, m)."""
-    spans, rounded = np.arange(len(halves)) // SPAN, rounding_error(d, lengths)
+    """Return |c|^2 / 2 - x.c of vectors and centroids, and bounds on its error: two of (b, m)."""
+    spans, rounding = np.arange(len(halves)) // SPAN, rounding_error(d, lengths)
     with np.errstate(all="ignore"):
-        doubt = (
-            1.0001 * np.sqrt(lengths)[:, np.newaxis] * doubts[spans]
-            + blurs[spans]
-            + rounded[:, np.newaxis]
-        )
+        by_length = 1.0001 * np.sqrt(lengths)[:, np.newaxis] * doubts[spans]
+        doubt = by_length + blurs[spans] + rounding[:, np.newaxis]
         doubt[~is_bounded(lengths)] = math.inf
         return halves.astype(np.float64) - products, doubt

@@ -1,6 +1,6 @@
-"""The distance that decides everywhere, and the error bounds that allow a matrix product in its place.
+"""The distance that decides everywhere, and bounds on the error of a matrix product in its place.
 
-m vectors, d features. The bounds are proved at the top of `_kernel.c`, which has the same constants.
+m vectors, d features. The bounds are proved at the top of `_kernel.c`, with the same constants.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Which centroids are nearest: matrix products in tiles, and exact distances where those leave a doubt.
+"""Exact nearest-centroid search: matrix products in tiles, distances where products cannot decide.
 
-m centroids of all classes, t classes, n voters, d features, b vectors of a block. No more than a tile of products is in
-memory at a time, and neither the size of a block nor the number of threads changes a result.
+m centroids of all classes, t classes, n voters, d features, b vectors of a block. No more than a
+tile of products is in memory at a time, and neither the size of a block nor the number of threads
+changes a result.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from cbcl.method.distances import (
 )
 from cbcl.method.kernel import KERNEL, NUMPY, Kernel, SearchState
 
-ROWS = 1024  # vectors of a block
-TILE = 1536  # centroids of a tile, at least: with ROWS, 6 MB of products; a power of two would collide in the cache
-MANY_VOTERS = 64  # above that, sorting beats inserting
+BLOCK_ROWS = 1024
+TILE_CENTROIDS = 1536  # at least; 6 MB of products; a power of two would cause cache collisions
+MAX_COMPILED_VOTERS = 64  # for more, the numpy kernel is faster: it sorts, the other inserts
 MAX_BLOCK_VOTERS = 1 << 19  # of all vectors of a block
 
 
 class Index:
-    """The concepts of all classes side by side, ready to be searched."""
+    """The concepts of all classes in one array, for searches."""
 
     def __init__(self, concepts: Sequence[Concepts]) -> None:
         if not concepts:
@@ -74,14 +75,14 @@ class Index:
 
     @cached_property
     def twins(self) -> dict[bytes, Int64s]:
-        """The centroids that are identical to others, those of the smallest classes first."""
-        alike: dict[bytes, list[int]] = {}
+        """Groups of identical centroids, those of the smallest classes first, by their digest."""
+        groups: dict[bytes, list[int]] = {}
         for number, centroid in enumerate(self.centroids):
-            alike.setdefault(_digest(centroid), []).append(number)
+            groups.setdefault(_digest(centroid), []).append(number)
         sizes = self.sizes[self.owners]
         return {
-            key: np.array(sorted(numbers, key=lambda number: (sizes[number], number)))
-            for key, numbers in alike.items()
+            digest: np.array(sorted(numbers, key=lambda number: (sizes[number], number)))
+            for digest, numbers in groups.items()
             if len(numbers) > 1
         }
 
@@ -106,21 +107,24 @@ class Index:
 
 
 class Bounds(NamedTuple):
-    """What is known of |c|^2 / 2 - x.c in float32: its first part, and by how much it may be wrong."""
+    """|c|^2 / 2 of each centroid, and bounds on the float32 error of |c|^2 / 2 - x.c.
 
-    halves: Float32s  # (m,) |c|^2 / 2
-    doubts: Float32s  # (spans,) for each unit of |x|, the same for SPAN centroids in a row
-    blurs: Float32s  # (spans,) besides; infinite where no bound holds
+    A bound is one number for SPAN centroids in a row; the names are those of `_kernel.c`.
+    """
+
+    halves: Float32s  # (m,), |c|^2 / 2
+    doubts: Float32s  # (spans,), the part of the bound that is proportional to |x|
+    blurs: Float32s  # (spans,), the constant part; infinite where no bound holds
 
     @classmethod
     def of(cls, squares: Float64s, d: int) -> Bounds:
         starts = np.arange(0, len(squares), _numpy_kernel.SPAN)
-        most = np.maximum.reduceat(squares, starts)
-        safe = np.logical_and.reduceat(is_bounded(squares), starts)
-        with np.errstate(over="ignore"):  # only where it is not safe
+        largest = np.maximum.reduceat(squares, starts)
+        bounded = np.logical_and.reduceat(is_bounded(squares), starts)
+        with np.errstate(over="ignore"):  # only where no bound holds
             halves = (0.5 * squares).astype(np.float32)
-        doubts = np.where(safe, product_error(most, d), 0.0)
-        blurs = np.where(safe, 8.0 * UNIT_ROUNDOFF * most, np.inf)
+        doubts = np.where(bounded, product_error(largest, d), 0.0)
+        blurs = np.where(bounded, 8.0 * UNIT_ROUNDOFF * largest, np.inf)
         return cls(halves, doubts.astype(np.float32), blurs.astype(np.float32))
 
     def tile(self, first: int, last: int) -> Bounds:
@@ -143,7 +147,7 @@ Result = TypeVar("Result", Float64s, Int64s, Voters)
 
 
 class Search:
-    """Finds the voters of block after block, with one piece of scratch memory for all."""
+    """Search for the n nearest centroids of block after block, in the same scratch memory."""
 
     def __init__(self, index: Index, n: int, kernel: Kernel = KERNEL) -> None:
         self.index = index
@@ -157,21 +161,20 @@ class Search:
         return self.index.prefer_small_classes(block, self.nearest(block, self.n))
 
     def nearest(self, block: Float32s, n: int) -> Voters:
-        """The n nearest centroids of each vector."""
-        kernel = NUMPY if n > MANY_VOTERS else self.kernel
+        """Return the n nearest centroids of each vector."""
+        kernel = NUMPY if n > MAX_COMPILED_VOTERS else self.kernel
         b, room = len(block), 0 if kernel is NUMPY else 2 * n + 32
-        found = SearchState.nothing(b, n, room)
+        state = SearchState.empty(b, n, room)
         for first, products, bounds in self._tiles(block):
             m = products.shape[1]
+            arrays = (block, products, self.index.centroids, *bounds, state)
             sizes = (b, self.d, self.m, first, m, n, room)
-            if not kernel.search(
-                block, products, self.index.centroids, *bounds, found, *sizes, first + m == self.m
-            ):
+            if not kernel.search(*arrays, *sizes, first + m == self.m):
                 raise not_finite("vectors")
-        return Voters(found.indices, found.distances)
+        return Voters(state.indices, state.distances)
 
     def farthest(self, block: Float32s) -> Float64s:
-        """The distance of each vector to the farthest centroid of all: (b,)."""
+        """Return the distance of each vector to the farthest centroid of all: (b,)."""
         lengths = norms_squared(block)
         farthest = np.zeros(len(block))
         for first, products, bounds in self._tiles(block):
@@ -185,15 +188,15 @@ class Search:
         return farthest
 
     def _tiles(self, block: Float32s) -> Iterator[tuple[int, Float32s, Bounds]]:
-        """Tile after tile: the number of its first centroid, the products (b, tile) and their bounds."""
+        """Yield the first centroid of each tile, the products (b, tile), and their bounds."""
         b = len(block)
-        step = min(self.m, max(1, ROWS // b) * TILE)  # few vectors, large tiles
+        step = min(self.m, max(1, BLOCK_ROWS // b) * TILE_CENTROIDS)  # large tiles for few vectors
         if self.scratch.size < b * step:
             self.scratch = np.empty(b * step, dtype=np.float32)
         for first in range(0, self.m, step):
             tile = self.index.centroids[first : first + step]
             products = self.scratch[: b * len(tile)].reshape(b, len(tile))
-            with np.errstate(all="ignore"):  # overflown products are never believed
+            with np.errstate(all="ignore"):  # overflown products never decide
                 np.matmul(block, tile.T, out=products)
             yield first, products, self.index.bounds.tile(first, first + len(tile))
 
@@ -211,7 +214,7 @@ def search_rows(
     Threads, as many as the BLAS would use, take a block each, with a search of their own and BLAS
     on one thread: their working sets stay in the cache. No result depends on the division.
     """
-    block_rows = max(1, min(ROWS, MAX_BLOCK_VOTERS // n))
+    block_rows = max(1, min(BLOCK_ROWS, MAX_BLOCK_VOTERS // n))
     if len(matrix) <= block_rows:
         return work(Search(index, n), as_float32(matrix))
     threads = blas_threads()

@@ -10,7 +10,7 @@ import numpy as np
 from cbcl.method.arrays import Float32s, Float64s, Int64s, as_float32
 from cbcl.method.confidence import Scale, confidences, familiarity, shrinkage
 from cbcl.method.knowledge import Knowledge
-from cbcl.method.search import MANY_VOTERS, nearest
+from cbcl.method.search import MAX_COMPILED_VOTERS, nearest
 from cbcl.method.voting import vote_weights, votes_by_class
 
 MAX_GUESSES = 5
@@ -85,14 +85,14 @@ class Answer(NamedTuple):
 
 
 def answers(matrix: Float32s, knowledge: Knowledge, scale: Scale) -> list[Answer]:
-    """Return an answer for each vector, without examples; the first guess is the winner of the vote.
+    """Return an answer for each vector, without examples; the first guess is the vote's winner.
 
     The other guesses follow by votes, then by distance. The confidences are those of
     `cbcl.method.confidence`, the largest for the first guess, over the classes of the nearest 64
     centroids, times the probability that the picture shows any known class.
     """
     index, n_voters = knowledge.index, knowledge.n_voters
-    neighbours = nearest(matrix, index, max(MANY_VOTERS, n_voters))
+    neighbours = nearest(matrix, index, max(MAX_COMPILED_VOTERS, n_voters))
     voters = index.prefer_small_classes(as_float32(matrix), neighbours.first(n_voters))
     rows = zip(matrix, *neighbours, *voters, strict=True)
     return [_answer(knowledge, scale, *row) for row in rows]

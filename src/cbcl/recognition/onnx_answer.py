@@ -14,10 +14,10 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from cbcl.method.confidence import DOUBT, SHARPNESS, Scale, shrinkage
+from cbcl.method.confidence import CONFIDENCE_SLOPE, FAMILIARITY_SLOPE, Scale, shrinkage
 from cbcl.method.distances import LANES, norms_squared
 from cbcl.method.knowledge import Knowledge
-from cbcl.method.search import MANY_VOTERS, Index
+from cbcl.method.search import MAX_COMPILED_VOTERS, Index
 from cbcl.method.voting import COINCIDENT
 from cbcl.recognition.answer import MAX_GUESSES
 
@@ -121,7 +121,7 @@ def answer(
 def _nearest(graph: Nodes, wide: str, knowledge: Knowledge) -> _Near:
     """`Search.nearest`: by exact distances; of many centroids, only to those that are nearest by a product."""
     index = knowledge.index
-    m, n = len(index.owners), min(max(MANY_VOTERS, knowledge.n_voters), len(index.owners))
+    m, n = len(index.owners), min(max(MAX_COMPILED_VOTERS, knowledge.n_voters), len(index.owners))
     centroids = graph.constant(index.centroids)
     if m <= n + SPARE:
         distances, indices = graph.smallest(
@@ -206,7 +206,7 @@ def _strangeness(graph: Nodes, near: _Near, length: str, index: Index, scale: Sc
 
 
 def _familiarity(graph: Nodes, strangeness: str) -> str:
-    doubt = graph("Min", graph("Mul", DOUBT, graph("Sub", strangeness, 1.0)), 700.0)
+    doubt = graph("Min", graph("Mul", FAMILIARITY_SLOPE, graph("Sub", strangeness, 1.0)), 700.0)
     return graph("Div", 1.0, graph("Add", 1.0, graph("Exp", doubt)))
 
 
@@ -222,7 +222,7 @@ def _confidences(graph: Nodes, near: _Near, firsts: str, length: str, scale: Sca
     """`confidences`, at the nearest centroid of each class, and 0 at the others: (b, n)."""
     farther = graph("Sub", near.distances, graph.column(near.distances))
     behind = graph("Div", farther, _or_one(graph, length, graph("Mul", length, scale.usual)))
-    shares = graph("Mul", graph("Exp", graph("Mul", -SHARPNESS, behind)), firsts)
+    shares = graph("Mul", graph("Exp", graph("Mul", -CONFIDENCE_SLOPE, behind)), firsts)
     return graph("Div", shares, graph.total(shares))
 
 

@@ -29,7 +29,13 @@ from cbcl.recognition.examples import PER_CENTROID, EmbeddedPicture
 from cbcl.recognition.learning import LabelledBatch, LearningResult, basis, plan
 from cbcl.recognition.self_test import SelfTestResult, examine
 from cbcl.recognition.snapshot import LabelSummary, Snapshot, latest
-from cbcl.recognition.suggestions import MAX_WANTED, Suggestions, look_alikes, wanting, worth_asking
+from cbcl.recognition.suggestions import (
+    MAX_WANTED,
+    Suggestions,
+    find_similar,
+    find_wanted,
+    worth_asking,
+)
 from cbcl.vision.decoding import name_of
 from cbcl.vision.extraction import Progress
 
@@ -337,10 +343,10 @@ class Recognizer:
         if not labels:
             return Suggestions((), ())
         known = self._current()
-        more = wanting(labels)
+        more = find_wanted(labels)
         if len(more) < MAX_WANTED and sum(labels.values()) <= MAX_EXAMINED:
-            more = wanting(labels, self.examine())
-        return Suggestions(look_alikes(known.knowledge, known.scale), more)
+            more = find_wanted(labels, self.examine())
+        return Suggestions(find_similar(known.knowledge, known.scale), more)
 
     def worth_asking(self, seen: Sequence[EmbeddedPicture], answers: Sequence[Answer]) -> list[int]:
         """The order in which to ask a person about pictures that were looked at, the one to gain most from first."""
