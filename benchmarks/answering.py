@@ -2,9 +2,9 @@
 
     python benchmarks/answering.py [FOLDER OF ANOTHER CHECKOUT]
 
-One example a class, vectors of 1,280 numbers, one voter. A picture is embedded beforehand, so what
-is timed is the check of the memory file, the search, the answer and its evidence. The checkouts take
-turns, each in a process of its own; a figure is the median of the medians of its turns.
+One example a class, vectors of 1,280 numbers, one voter. The picture is embedded beforehand, so the
+time is that of checking the memory file, searching, and making the answer with its evidence. The
+checkouts take turns, each in a process of its own; a figure is the median of the medians of turns.
 """
 
 from __future__ import annotations

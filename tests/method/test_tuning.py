@@ -1,4 +1,4 @@
-"""Choosing D and n: from the vectors at hand alone, at any scale, and sure before it departs from the simple."""
+"""Choice of D and n: from the given vectors alone, at any scale, the default unless significant."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from cbcl.method.tuning import (
 
 
 def clusters(per_class: int, spots: int, seed: int = 0) -> list[Float64s]:
-    """Three classes, each scattered tightly around some spots: a mean says nothing, the spots everything."""
+    """Three classes, each scattered tightly around some spots: their means tell nothing."""
     rng = np.random.default_rng(seed)
     return [
         rng.normal(size=(spots, 4))[rng.integers(0, spots, per_class)] * 5
@@ -58,7 +58,7 @@ def test_classes_of_several_spots_get_a_small_radius_at_any_scale_of_the_feature
 
 
 def noisy(per_class: int, seed: int) -> list[Float64s]:
-    """Ten classes in many dimensions, each a mean in much noise, as a network's features of real photos are."""
+    """Ten classes in many dimensions, each a mean in much noise, like features of real photos."""
     rng = np.random.default_rng(seed)
     return [rng.normal(size=128) + 2.5 * rng.normal(size=(per_class, 128)) for _ in range(10)]
 

@@ -1,4 +1,4 @@
-"""The vote: labels are those of Algorithm 2, whoever finds the neighbours and however many are asked at once."""
+"""The vote: labels are those of Algorithm 2, with every kernel and batch size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examination: every example is asked about once, by what the others teach and nothing else."""
+"""The self-test: every example is tested once, against what is learned from the others alone."""
 
 from __future__ import annotations
 
@@ -76,7 +76,8 @@ def test_the_matrix_adds_up(counts: list[int], seed: int) -> None:
 
 
 def test_an_example_has_no_part_in_what_it_is_asked_about() -> None:
-    # Two lie amid the other label: who had seen them would know them, since each centroid is an example here.
+    # Two lie amid the other label: only if they had been learned would they be recognized, since
+    # each centroid is an example here.
     cup, key, like_cup, like_key = [0.0, 9.0], [9.0, 0.0], [0.0, 8.5], [8.5, 0.0]
     examples = numbered({"cup": [cup] * 4 + [like_key], "key": [key] * 4 + [like_cup]})
     examined = examine(examples, Settings(radius=0.0))

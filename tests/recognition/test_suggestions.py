@@ -1,4 +1,4 @@
-"""What a person is asked: about labels that are the same, for more of one, and about what is new."""
+"""Suggestions: labels that are the same, labels that need examples, photos to name first."""
 
 from __future__ import annotations
 

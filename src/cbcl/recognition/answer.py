@@ -111,22 +111,22 @@ def _answer(
     length = float(np.linalg.norm(vector.astype(np.float64)))
     relative_distance = float(distances[0]) / (length or 1.0)
     strangeness = relative_distance * shrinkage(int(index.counts[neighbours[0]])) / scale.limit
-    known = familiarity(strangeness)
+    probability_known = familiarity(strangeness)
 
+    # The nearest centroid of each class among the neighbours, the nearest class first.
     firsts = np.sort(np.unique(index.owners[neighbours], return_index=True)[1])
     classes, class_distances = index.owners[neighbours[firsts]], distances[firsts]
     votes = votes_by_class(index.owners[voters], voter_distances, index.sizes)
     order = _rank(classes.tolist(), class_distances.tolist(), votes)[:MAX_GUESSES]
-    shares = known * confidences(class_distances, length, scale)
+    shares = probability_known * confidences(class_distances, length, scale)
     ranking = tuple(
         Guess(knowledge.labels[classes[i]], float(share), float(class_distances[i]))
         for i, share in zip(order, shares[: len(order)], strict=True)
     )
-    label, confidence = ranking[0].label, ranking[0].confidence
     reasons = _reasons(knowledge, voters, voter_distances)
     if strangeness > 1.0:
-        return Answer(None, 1.0 - known, ranking, reasons, strangeness)
-    return Answer(label, confidence, ranking, reasons, strangeness)
+        return Answer(None, 1.0 - probability_known, ranking, reasons, strangeness)
+    return Answer(ranking[0].label, ranking[0].confidence, ranking, reasons, strangeness)
 
 
 def _rank(
