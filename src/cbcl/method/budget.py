@@ -99,24 +99,24 @@ def reduce(
     >>> from cbcl import agg_var
     >>> cups = agg_var([[0.0], [1.0], [5.0], [6.0]], radius=0.0)
     >>> keys = agg_var([[20.0], [30.0]], radius=0.0)
-    >>> [known.centroids.tolist() for known in reduce([cups, keys], 4, new={1})]
+    >>> [centroids.tolist() for centroids, _ in reduce([cups, keys], 4, new={1})]
     [[[0.5], [5.5]], [[20.0], [30.0]]]
     """
     as_count(max_centroids, "max_centroids")
-    concepts = [check_concepts(known) for known in concepts]
+    concepts = [*map(check_concepts, concepts)]
     if max_centroids < len(concepts):
         raise BudgetError(
             f"max_centroids={max_centroids}",
             f"cannot hold {len(concepts)} classes",
             "every class needs at least one centroid",
         )
-    sizes = [len(known.counts) for known in concepts]
+    sizes = [len(counts) for _, counts in concepts]
     if sum(sizes) <= max_centroids:
         return concepts
     limits = _limits(sizes, max_centroids, new)
     return [
-        known if sizes[y] <= limits[y] else shrink(known, limits[y], seed)
-        for y, known in enumerate(concepts)
+        old if sizes[y] <= limits[y] else shrink(old, limits[y], seed)
+        for y, old in enumerate(concepts)
     ]
 
 

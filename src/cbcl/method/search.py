@@ -41,7 +41,7 @@ class Index:
     def __init__(self, concepts: Sequence[Concepts]) -> None:
         if not concepts:
             raise ValueError("there is nothing to vote: give the concepts of at least one class.")
-        widths = {known.centroids.shape[1] for known in concepts}
+        widths = {centroids.shape[1] for centroids, _ in concepts}
         if len(widths) > 1:
             raise ValueError(
                 f"the classes have centroids of {sorted(widths)} features: all must have as many."
@@ -53,16 +53,16 @@ class Index:
 
     @cached_property
     def centroids(self) -> Float32s:  # (m, d)
-        return read_only(np.concatenate([known.centroids for known in self.concepts]))
+        return read_only(np.concatenate([centroids for centroids, _ in self.concepts]))
 
     @cached_property
     def counts(self) -> Int64s:  # (m,)
-        return read_only(np.concatenate([known.counts for known in self.concepts]))
+        return read_only(np.concatenate([counts for _, counts in self.concepts]))
 
     @cached_property
     def owners(self) -> Int64s:  # (m,), the number of each centroid's class
         return np.repeat(
-            np.arange(len(self.concepts)), [len(known.counts) for known in self.concepts]
+            np.arange(len(self.concepts)), [len(counts) for _, counts in self.concepts]
         )
 
     @cached_property
@@ -143,7 +143,7 @@ class Voters(NamedTuple):
         return Voters(self.indices[:, :n], self.distances[:, :n])
 
 
-Result = TypeVar("Result", Float64s, Int64s, Voters)
+SearchResult = TypeVar("SearchResult", Float64s, Int64s, Voters)
 
 
 class Search:
@@ -207,8 +207,8 @@ def nearest(matrix: Matrix, index: Index, n: int) -> Voters:
 
 
 def search_rows(
-    matrix: Matrix, index: Index, n: int, work: Callable[[Search, Float32s], Result]
-) -> Result:
+    matrix: Matrix, index: Index, n: int, work: Callable[[Search, Float32s], SearchResult]
+) -> SearchResult:
     """Return the results of `work` on blocks of a matrix, joined: a row for each of its rows.
 
     Threads, as many as the BLAS would use, take a block each, with a search of their own and BLAS
@@ -223,13 +223,13 @@ def search_rows(
     slices = [slice(start, start + step) for start in range(0, len(matrix), step)]
     searches = local()
 
-    def work_on(rows: slice) -> Result:
+    def work_on(rows: slice) -> SearchResult:
         if not hasattr(searches, "own"):
             searches.own = Search(index, n)
         return work(searches.own, as_float32(matrix[rows]))
 
     with ThreadPoolExecutor(threads) as executor, one_thread():
-        joined: Result = _join(slices, executor.map(work_on, slices), len(matrix))
+        joined: SearchResult = _join(slices, executor.map(work_on, slices), len(matrix))
     return joined
 
 

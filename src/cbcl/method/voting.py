@@ -57,7 +57,7 @@ def _all_votes(
     n_voters: int,
     block_vote: Callable[[Search, Float32s], Float64s],
 ) -> Float64s:
-    matrix, index = as_matrix(vectors), Index([check_concepts(known) for known in concepts])
+    matrix, index = as_matrix(vectors), Index([*map(check_concepts, concepts)])
     n = as_count(n_voters, "n_voters")
     d, known_d = matrix.shape[1], index.centroids.shape[1]
     if d != known_d:
