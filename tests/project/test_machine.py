@@ -1,4 +1,4 @@
-"""One thread for a while: and as many as before, whoever is the last to leave."""
+"""The thread limit: one thread meanwhile, and as many as before once the last user has left."""
 
 from __future__ import annotations
 

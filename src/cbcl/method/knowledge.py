@@ -28,8 +28,8 @@ from cbcl.method.tuning import (
 )
 from cbcl.method.voting import block_votes, vote_weights
 
-# Arguments after the matrix and its rows: the tuning before and a seed; the radius and the limit on
-# centroids; the radius and the known concepts.
+# After the matrix and its rows, they take: the tuning before and a seed; the radius and the limit
+# on centroids; the radius and the known concepts.
 ChooseFunction: TypeAlias = Callable[[Matrix, Sequence[ClassRows], Tuning | None, int], Tuning]
 WidenFunction: TypeAlias = Callable[[Matrix, Sequence[ClassRows], float, int], float]
 ClusterFunction: TypeAlias = Callable[[Matrix, Int64s, float, Concepts | None], Concepts]
@@ -125,7 +125,7 @@ class Knowledge:
 def learn(
     before: Knowledge | None, matrix: Matrix, targets: NDArray[Any], options: Options
 ) -> Knowledge:
-    """Learn these vectors and their labels on top of the knowledge before, and return the sum."""
+    """Return the knowledge after learning these vectors and their labels."""
     widen = widen_radius if options.radius is None else keep_radius
     return learn_by(
         LearningParts(options.choose, widen, cluster, merge),
@@ -172,12 +172,7 @@ def learn_by(
     return Knowledge(everything, chosen.radius, chosen.n_voters)
 
 
-def keep_radius(
-    matrix: Matrix,  # noqa: ARG001
-    classes: Sequence[ClassRows],  # noqa: ARG001
-    radius: float,
-    max_centroids: int,  # noqa: ARG001
-) -> float:
+def keep_radius(_: Matrix, _classes: Sequence[ClassRows], radius: float, _limit: int) -> float:
     """Return the radius as it was given, however many centroids that makes."""
     return radius
 

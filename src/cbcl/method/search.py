@@ -61,9 +61,8 @@ class Index:
 
     @cached_property
     def owners(self) -> Int64s:  # (m,), the number of each centroid's class
-        return np.repeat(
-            np.arange(len(self.concepts)), [len(counts) for _, counts in self.concepts]
-        )
+        n_centroids = [len(counts) for _, counts in self.concepts]
+        return np.repeat(np.arange(len(n_centroids)), n_centroids)
 
     @cached_property
     def starts(self) -> Int64s:  # (t,), the first centroid of each class
@@ -74,7 +73,7 @@ class Index:
         return np.add.reduceat(self.counts, self.starts)
 
     @cached_property
-    def twins(self) -> dict[bytes, Int64s]:
+    def duplicates(self) -> dict[bytes, Int64s]:
         """Groups of identical centroids, those of the smallest classes first, by their digest."""
         groups: dict[bytes, list[int]] = {}
         for number, centroid in enumerate(self.centroids):
@@ -87,16 +86,16 @@ class Index:
         }
 
     def prefer_small_classes(self, block: Float32s, voters: Voters) -> Voters:
-        """Return the voters; where all coincide with a vector, the first of all that do.
+        """Return the voters; where all coincide with their vector, those of the smallest classes.
 
-        These are ordered by 1 / N_y of their classes, the largest first.
+        They are taken from all centroids that coincide with it, those with the largest 1 / N_y.
         """
         indices, distances = voters
         all_coincide = np.flatnonzero(distances[:, -1] == 0.0)
         if len(all_coincide):
             indices = indices.copy()
         for row in all_coincide:
-            coincident = self.twins.get(_digest(block[row]))
+            coincident = self.duplicates.get(_digest(block[row]))
             if coincident is not None:
                 indices[row] = coincident[: indices.shape[1]]
         return Voters(indices, distances)

@@ -10,10 +10,11 @@ import numpy as np
 from cbcl.method.arrays import Float32s, Float64s, Int64s, as_float32
 from cbcl.method.confidence import Scale, confidences, familiarity, shrinkage
 from cbcl.method.knowledge import Knowledge
-from cbcl.method.search import MAX_COMPILED_VOTERS, nearest
+from cbcl.method.search import nearest
 from cbcl.method.voting import vote_weights, votes_by_class
 
 MAX_GUESSES = 5
+RANKED_CENTROIDS = 64  # the nearest, whose classes are ranked
 
 
 class Guess(NamedTuple):
@@ -92,7 +93,7 @@ def answers(matrix: Float32s, knowledge: Knowledge, scale: Scale) -> list[Answer
     centroids, times the probability that the picture shows any known class.
     """
     index, n_voters = knowledge.index, knowledge.n_voters
-    neighbours = nearest(matrix, index, max(MAX_COMPILED_VOTERS, n_voters))
+    neighbours = nearest(matrix, index, max(RANKED_CENTROIDS, n_voters))
     voters = index.prefer_small_classes(as_float32(matrix), neighbours.first(n_voters))
     rows = zip(matrix, *neighbours, *voters, strict=True)
     return [_answer(knowledge, scale, *row) for row in rows]

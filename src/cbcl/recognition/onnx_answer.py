@@ -17,9 +17,9 @@ from onnx import TensorProto, helper, numpy_helper
 from cbcl.method.confidence import CONFIDENCE_SLOPE, FAMILIARITY_SLOPE, Scale, shrinkage
 from cbcl.method.distances import LANES, norms_squared
 from cbcl.method.knowledge import Knowledge
-from cbcl.method.search import MAX_COMPILED_VOTERS, Index
+from cbcl.method.search import Index
 from cbcl.method.voting import COINCIDENT
-from cbcl.recognition.answer import MAX_GUESSES
+from cbcl.recognition.answer import MAX_GUESSES, RANKED_CENTROIDS
 
 Operand: TypeAlias = str | float | NDArray[Any]  # the name of a value, or a constant
 
@@ -121,7 +121,7 @@ def answer(
 def _nearest(graph: Nodes, wide: str, knowledge: Knowledge) -> _Near:
     """`Search.nearest`: by exact distances; of many centroids, only to those that are nearest by a product."""
     index = knowledge.index
-    m, n = len(index.owners), min(max(MAX_COMPILED_VOTERS, knowledge.n_voters), len(index.owners))
+    m, n = len(index.owners), min(max(RANKED_CENTROIDS, knowledge.n_voters), len(index.owners))
     centroids = graph.constant(index.centroids)
     if m <= n + SPARE:
         distances, indices = graph.smallest(
@@ -132,9 +132,9 @@ def _nearest(graph: Nodes, wide: str, knowledge: Knowledge) -> _Near:
         scores = graph(
             "Gemm", wide, graph.double(centroids), squares, alpha=-2.0, transB=1
         )  # |c|^2 - 2 x.c
-        if index.twins:  # whose scores may differ by rounding
+        if index.duplicates:  # whose scores may differ by rounding
             firsts = np.arange(m)
-            for alike in index.twins.values():
+            for alike in index.duplicates.values():
                 firsts[alike] = alike.min()
             scores = graph("Gather", scores, firsts, axis=1)
         _, some = graph.smallest(scores, n + SPARE)
@@ -178,7 +178,7 @@ def _votes(graph: Nodes, vector: str, near: _Near, knowledge: Knowledge) -> str:
 def _voters(graph: Nodes, near: _Near, index: Index, n: int) -> str:
     """`Search.voters`: the nearest; where more than these coincide with a vector, those of the smallest classes."""
     voters = _first(graph, near.indices, n)
-    groups = [alike for alike in index.twins.values() if len(alike) > n]
+    groups = [alike for alike in index.duplicates.values() if len(alike) > n]
     if not groups:
         return voters
     numbers = np.zeros(
