@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -114,32 +114,29 @@ def _answer(
     strangeness = relative_distance * shrinkage(int(index.counts[neighbours[0]])) / scale.limit
     probability_known = familiarity(strangeness)
 
-    # The nearest centroid of each class among the neighbours, the nearest class first.
-    firsts = np.sort(np.unique(index.owners[neighbours], return_index=True)[1])
-    classes, class_distances = index.owners[neighbours[firsts]], distances[firsts]
+    class_distances: dict[int, float] = {}  # of the classes of the neighbours, the nearest first
+    for number, distance in zip(index.owners[neighbours].tolist(), distances.tolist(), strict=True):
+        class_distances.setdefault(number, distance)
     votes = votes_by_class(index.owners[voters], voter_distances, index.sizes)
-    order = _rank(classes.tolist(), class_distances.tolist(), votes)[:MAX_GUESSES]
-    shares = probability_known * confidences(class_distances, length, scale)
+    shares = confidences(np.array([*class_distances.values()]), length, scale)
     ranking = tuple(
-        Guess(knowledge.labels[classes[i]], float(share), float(class_distances[i]))
-        for i, share in zip(order, shares[: len(order)], strict=True)
-    )
+        Guess(knowledge.labels[number], probability_known * share, class_distances[number])
+        for number, share in zip(_rank(class_distances, votes), shares.tolist(), strict=True)
+    )[:MAX_GUESSES]
     reasons = _reasons(knowledge, voters, voter_distances)
     if strangeness > 1.0:
         return Answer(None, 1.0 - probability_known, ranking, reasons, strangeness)
     return Answer(ranking[0].label, ranking[0].confidence, ranking, reasons, strangeness)
 
 
-def _rank(
-    classes: Sequence[int], distances: Sequence[float], votes: Mapping[int, float]
-) -> list[int]:
-    """Return the order of the classes: the winner, then by votes, then by distance."""
+def _rank(distances: Mapping[int, float], votes: Mapping[int, float]) -> list[int]:
+    """Return the classes in their order: the winner, then by votes, then by distance."""
     winner = max(votes, key=lambda number: votes[number])  # the first among equals, as in predict
 
-    def key(i: int) -> tuple[bool, float, float]:
-        return classes[i] != winner, -votes.get(classes[i], 0.0), distances[i]
+    def key(number: int) -> tuple[bool, float, float]:
+        return number != winner, -votes.get(number, 0.0), distances[number]
 
-    return sorted(range(len(classes)), key=key)
+    return sorted(distances, key=key)
 
 
 def _reasons(knowledge: Knowledge, voters: Int64s, distances: Float64s) -> tuple[Reason, ...]:
