@@ -199,14 +199,8 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
         return self._knowledge
 
     def _learn(self, X: ArrayLike, y: ArrayLike, *, from_scratch: bool) -> Self:
-        options = Options(
-            radius=None if _is_auto(self.radius) else as_radius(self.radius),
-            n_voters=None if _is_auto(self.n_voters) else as_count(self.n_voters, "n_voters"),
-            max_centroids=None
-            if self.max_centroids is None
-            else as_count(self.max_centroids, "max_centroids"),
-            seed=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)),
-        )
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        options = Options.of(self.radius, self.n_voters, self.max_centroids, seed)
         matrix, targets = validate_data(
             self, X, y, reset=from_scratch, dtype=(np.float64, np.float32)
         )
@@ -235,7 +229,3 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
     def _votes(self, X: ArrayLike) -> Float64s:
         matrix, knowledge = self._validate(X)
         return knowledge.votes(matrix)
-
-
-def _is_auto(value: object) -> bool:
-    return isinstance(value, str) and value == "auto"

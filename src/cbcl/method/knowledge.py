@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix
+from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix, as_count, as_radius
 from cbcl.method.budget import ShrinkFunction, merge, reduce
 from cbcl.method.concepts import Concepts, cluster
 from cbcl.method.search import Index, Search, search_rows
@@ -52,6 +52,18 @@ class Options(NamedTuple):
     n_voters: int | None = None
     max_centroids: int | None = None
     seed: int = 0
+
+    @classmethod
+    def of(
+        cls, radius: object, n_voters: object, max_centroids: object = None, seed: int = 0
+    ) -> Options:
+        """Check options as users give them: "auto" for those to be chosen, None for no limit."""
+        return cls(
+            None if _is_auto(radius) else as_radius(radius),
+            None if _is_auto(n_voters) else as_count(n_voters, "n_voters"),
+            None if max_centroids is None else as_count(max_centroids, "max_centroids"),
+            seed,
+        )
 
     def choose(
         self, matrix: Matrix, classes: Sequence[ClassRows], before: Tuning | None, seed: int
@@ -175,6 +187,10 @@ def learn_by(
 def keep_radius(_: Matrix, _classes: Sequence[ClassRows], radius: float, _limit: int) -> float:
     """Return the radius as it was given, however many centroids that makes."""
     return radius
+
+
+def _is_auto(value: object) -> bool:
+    return isinstance(value, str) and value == "auto"
 
 
 def _can_choose_anew(before: Knowledge, classes: Sequence[ClassRows]) -> bool:

@@ -16,7 +16,7 @@ from cbcl.errors import ChangedError, MemoryFileError, PictureError
 from cbcl.memory.rows import MemoryInfo, Settings, StoredExample, as_label
 from cbcl.memory.store import Memory
 from cbcl.memory.transaction import MemoryState, Step, Transaction
-from cbcl.method.arrays import Float32s, as_count, as_radius
+from cbcl.method.arrays import Float32s
 from cbcl.method.concepts import Concepts
 from cbcl.method.knowledge import Options
 from cbcl.method.tuning import Tuning, tune
@@ -96,13 +96,7 @@ class Recognizer:
         cache: bool = True,
     ) -> None:
         self._private = private
-        self._options = Options(
-            radius=None if radius == "auto" else as_radius(radius),
-            n_voters=None if n_voters == "auto" else as_count(n_voters, "n_voters"),
-            max_centroids=None
-            if max_centroids is None
-            else as_count(max_centroids, "max_centroids"),
-        )
+        self._options = Options.of(radius, n_voters, max_centroids)
         self._memory = Memory(Path(path))
         self._sight = Embedder(self._memory, backbone, private=private, cache=cache)
         self._known: Snapshot | None = None
