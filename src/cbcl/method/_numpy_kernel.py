@@ -14,6 +14,7 @@ import numpy as np
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s
 from cbcl.method.distances import (
+    SPAN,
     UNIT_ROUNDOFF,
     distances_between,
     is_bounded,
@@ -22,7 +23,6 @@ from cbcl.method.distances import (
     rounding_error,
 )
 
-SPAN = 512  # centroids in a row that share a bound in a search
 LEARN_ROWS = 64  # vectors of a block of `learn`
 
 

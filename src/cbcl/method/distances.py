@@ -5,7 +5,7 @@ m vectors, d features. The bounds are proved at the top of `_kernel.c`, with the
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from cbcl.method.arrays import Float32s, Float64s
 
 LANES = 8  # running sums of a distance; part of its definition
 UNIT_ROUNDOFF = 2.0**-24  # of float32
+SPAN = 512  # centroids in a row that share a bound in a search
 
 
 def distances_between(a: Float32s, b: Float32s) -> Float64s:
@@ -55,3 +56,29 @@ def product_error(squares: Float64s, d: int) -> Float64s:
 def rounding_error(d: int, squares: Any) -> Any:
     """Bound the float64 error of a distance from x, on the scale of |c|^2 / 2 - x.c, twice."""
     return 2.0001 * (d + 32) * 2.0**-52 * squares
+
+
+class Bounds(NamedTuple):
+    """|c|^2 / 2 of each centroid, and bounds on the float32 error of |c|^2 / 2 - x.c.
+
+    A bound is one number for SPAN centroids in a row; the names are those of `_kernel.c`.
+    """
+
+    halves: Float32s  # (m,), |c|^2 / 2
+    doubts: Float32s  # (spans,), the part of the bound that is proportional to |x|
+    blurs: Float32s  # (spans,), the constant part; infinite where no bound holds
+
+    @classmethod
+    def of(cls, squares: Float64s, d: int) -> Bounds:
+        starts = np.arange(0, len(squares), SPAN)
+        largest = np.maximum.reduceat(squares, starts)
+        bounded = np.logical_and.reduceat(is_bounded(squares), starts)
+        with np.errstate(over="ignore"):  # only where no bound holds
+            halves = (0.5 * squares).astype(np.float32)
+        doubts = np.where(bounded, product_error(largest, d), 0.0)
+        blurs = np.where(bounded, 8.0 * UNIT_ROUNDOFF * largest, np.inf)
+        return cls(halves, doubts.astype(np.float32), blurs.astype(np.float32))
+
+    def tile(self, first: int, last: int) -> Bounds:
+        spans = slice(first // SPAN, -(-last // SPAN))
+        return Bounds(self.halves[first:last], self.doubts[spans], self.blurs[spans])

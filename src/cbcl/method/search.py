@@ -20,13 +20,7 @@ from cbcl.machine import blas_threads, one_thread
 from cbcl.method import _numpy_kernel
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix, as_float32, not_finite, read_only
 from cbcl.method.concepts import Concepts
-from cbcl.method.distances import (
-    UNIT_ROUNDOFF,
-    distances_between,
-    is_bounded,
-    norms_squared,
-    product_error,
-)
+from cbcl.method.distances import Bounds, distances_between, norms_squared
 from cbcl.method.kernel import KERNEL, NUMPY, Kernel, SearchState
 
 BLOCK_ROWS = 1024
@@ -103,32 +97,6 @@ class Index:
     @cached_property
     def bounds(self) -> Bounds:
         return Bounds.of(norms_squared(self.centroids), self.centroids.shape[1])
-
-
-class Bounds(NamedTuple):
-    """|c|^2 / 2 of each centroid, and bounds on the float32 error of |c|^2 / 2 - x.c.
-
-    A bound is one number for SPAN centroids in a row; the names are those of `_kernel.c`.
-    """
-
-    halves: Float32s  # (m,), |c|^2 / 2
-    doubts: Float32s  # (spans,), the part of the bound that is proportional to |x|
-    blurs: Float32s  # (spans,), the constant part; infinite where no bound holds
-
-    @classmethod
-    def of(cls, squares: Float64s, d: int) -> Bounds:
-        starts = np.arange(0, len(squares), _numpy_kernel.SPAN)
-        largest = np.maximum.reduceat(squares, starts)
-        bounded = np.logical_and.reduceat(is_bounded(squares), starts)
-        with np.errstate(over="ignore"):  # only where no bound holds
-            halves = (0.5 * squares).astype(np.float32)
-        doubts = np.where(bounded, product_error(largest, d), 0.0)
-        blurs = np.where(bounded, 8.0 * UNIT_ROUNDOFF * largest, np.inf)
-        return cls(halves, doubts.astype(np.float32), blurs.astype(np.float32))
-
-    def tile(self, first: int, last: int) -> Bounds:
-        spans = slice(first // _numpy_kernel.SPAN, -(-last // _numpy_kernel.SPAN))
-        return Bounds(self.halves[first:last], self.doubts[spans], self.blurs[spans])
 
 
 class Voters(NamedTuple):
