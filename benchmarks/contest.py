@@ -1,16 +1,15 @@
-"""Contestants that take turns, ratios between them, and a record of the run: what the speed benchmarks share."""
+"""Functions of the speed benchmarks: timing in turns, ratios, and the record of a run."""
 
 from __future__ import annotations
 
-import os
-import platform
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
+
+from cbcl.machine import description
 
 
 def timed(contestant: Callable[[], object], calls: int) -> float:
@@ -21,7 +20,7 @@ def timed(contestant: Callable[[], object], calls: int) -> float:
 
 
 def medians(contestants: Mapping[str, Callable[[], object]], repetitions: int) -> dict[str, float]:
-    """Seconds a call, the contestants taking turns of about 50 ms so that a busy machine is busy for all."""
+    """Return the median seconds of a call; in turns of 50 ms, a busy machine is busy for all."""
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     turns = {
         name: max(1, round(0.05 / timed(contestant, 2))) for name, contestant in contestants.items()
@@ -46,18 +45,13 @@ def line(
 def record(
     modules: Sequence[ModuleType], results: list[dict[str, object]], **more: object
 ) -> dict[str, object]:
-    """The commit, the machine, the versions and what was found, on Linux: it looks the processor up in /proc."""
+    """Return the commit, the machine, the versions and the results."""
     git = subprocess.run(
         ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
     )
-    cpu = [
-        row.split(":")[1].strip()
-        for row in Path("/proc/cpuinfo").read_text().splitlines()
-        if "model name" in row
-    ]
     return {
         "commit": git.stdout.strip(),
-        "machine": f"{cpu[0]}, {os.cpu_count()} cores, {platform.system()}",
+        "machine": description(),
         **more,
         "versions": {module.__name__: module.__version__ for module in modules},
         "results": results,

@@ -1,11 +1,12 @@
-"""How fast learning and predicting are, against peers in the same run: `make bench`.
+"""Speed of learning and predicting, against peers in the same run: `make bench`.
 
-Claim, on a processor with AVX-512 and two BLAS threads, in medians of contestants that take turns: Agg-Var on a class
-of 500 vectors is at least 80 x faster than a loop like the authors'; on a class of 20,000 it takes at most 1.5 x one
-matrix product of its size; predicting takes at most 1.3 x the matrix product, is at least 3 x faster than scikit-
-learn's brute force and about as fast as faiss (the aim was: no slower); one query is no slower than a matrix-vector
-product with argpartition. The last line is a JSON record of the run, with the machine and the commit; those in
-results/speed.jsonl are of runs one after the other. (Linux only: it looks the processor and the memory up in /proc.)
+Claim, on a processor with AVX-512 and two BLAS threads, in medians of contestants that take turns:
+Agg-Var on a class of 500 vectors is at least 80 x faster than a loop like the authors'; on a class
+of 20,000 it takes at most 1.5 x one matrix product of its size; predicting takes at most 1.3 x the
+matrix product, is at least 3 x faster than scikit-learn's brute force and about as fast as faiss
+(the aim was: no slower); one query is no slower than a matrix-vector product with argpartition.
+The last line is a JSON record of the run, with the machine and the commit; those in
+results/speed.jsonl are of runs one after the other. (Linux only: it reads /proc.)
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def plain_loop(vectors: Floats, radius: float) -> list[Floats]:
 
 
 def radius_for(vectors: Floats, centroids: int) -> float:
-    """A radius that gives about so many centroids, by bisection."""
+    """Return a radius that gives about so many centroids, by bisection."""
     low, high = 0.0, float(np.linalg.norm(vectors.max(axis=0) - vectors.min(axis=0)))
     for _ in range(20):
         middle = (low + high) / 2
@@ -163,7 +164,7 @@ def predict() -> list[dict[str, object]]:
 
 
 def memory() -> list[dict[str, object]]:
-    """The most memory a run of learning and predicting adds to what it holds, in another process, in MB."""
+    """Measure the peak memory of learning and predicting, in another process, in MB."""
     code = f"""
 from pathlib import Path
 import numpy as np
@@ -186,9 +187,9 @@ print(peak() - before, learner.n_centroids_, learner.centroids_.nbytes / 2**20)
     ).stdout.split()
     added, m, held = float(done[0]), int(done[1]), float(done[2])
     print(
-        f"learning 12,000 x {D} as {m:,} centroids and predicting 60,000 adds {added:.0f} MB at most, of which the "
-        f"centroids, kept per class and side by side, are 2 x {held:.0f}; all products would be "
-        f"{60_000 * m * 4 / 2**20:,.0f} MB"
+        f"learning 12,000 x {D} as {m:,} centroids and predicting 60,000 adds {added:.0f} MB "
+        f"at most, of which the centroids, kept per class and in one array, are 2 x {held:.0f}; "
+        f"all products would be {60_000 * m * 4 / 2**20:,.0f} MB"
     )
     return [{"work": "memory", "added_mb": added, "centroids": m, "centroids_mb": held}]
 

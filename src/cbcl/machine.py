@@ -1,4 +1,4 @@
-"""This machine: its cores, the threads that matrix products use, and what it is called in records."""
+"""The machine: its cores, the threads of matrix products, and its description for records."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ from threadpoolctl import ThreadpoolController
 
 @cache
 def _controller() -> ThreadpoolController:
-    return ThreadpoolController()  # looks through all loaded libraries, so only once
+    return ThreadpoolController()  # only once: it searches all loaded libraries
 
 
 def blas_threads() -> int:
-    """The threads a matrix product would be given now."""
-    return max(
-        (pool["num_threads"] for pool in _controller().select(user_api="blas").info()), default=1
-    )
+    """Return the number of threads that a matrix product would use now."""
+    pools = _controller().select(user_api="blas").info()
+    return max((pool["num_threads"] for pool in pools), default=1)
 
 
-class _Shared:
-    """A limit that several threads may be under: the first sets it, the last lifts it."""
+class _ThreadLimit:
+    """Limit of one thread, shared by its users: the first sets it, the last removes it."""
 
     def __init__(self) -> None:
         self.lock, self.users, self.limit = Lock(), 0, ExitStack()
@@ -44,17 +43,17 @@ class _Shared:
                 self.limit.close()
 
 
-_shared = _Shared()
+_thread_limit = _ThreadLimit()
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Matrix products and k-means on one thread each, in the whole process, while this lasts."""
-    _shared.enter()
+    """Limit matrix products and k-means to one thread each, in the whole process, meanwhile."""
+    _thread_limit.enter()
     try:
         yield
     finally:
-        _shared.leave()
+        _thread_limit.leave()
 
 
 def cores() -> int:
@@ -65,7 +64,7 @@ def cores() -> int:
 
 
 def description() -> str:
-    """Return the processor, the cores that may be used, and the system: for records of runs."""
+    """Return the processor, the cores that may be used, and the system, for records of runs."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -13,8 +13,9 @@ from support import reference
 from support.strategies import vectors
 
 from cbcl import Concepts, agg_var, merge, merge_evenly, reduce, remove
+from cbcl.errors import BudgetError
 from cbcl.method.arrays import Float32s, Int64s
-from cbcl.method.budget import Shrink, shares
+from cbcl.method.budget import ShrinkFunction, shares
 from cbcl.method.kmeans import MAX_POINTS, k_means
 
 sizes = st.lists(st.integers(1, 60), min_size=1, max_size=12)
@@ -41,7 +42,7 @@ def test_shares_are_whole_proportional_and_add_up(parts: list[int], data: st.Dat
 @settings(max_examples=60, deadline=None)
 @given(classes(), st.data())
 def test_the_budget_holds_and_counts_are_conserved(
-    shrink: Shrink, known: list[Concepts], data: st.DataObject
+    shrink: ShrinkFunction, known: list[Concepts], data: st.DataObject
 ) -> None:
     total = sum(len(concepts.counts) for concepts in known)
     limit = data.draw(st.integers(len(known), total + 1))
@@ -175,3 +176,12 @@ def test_huge_and_tiny_numbers_are_merged_as_well() -> None:
 def test_a_budget_that_cannot_hold_is_refused(limit: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         reduce([points(3), points(3)], limit)
+
+
+def test_more_classes_than_centroids_is_an_error_of_its_own() -> None:
+    with pytest.raises(BudgetError) as raised:
+        reduce([points(3), points(3)], 1)
+    error = raised.value
+    assert isinstance(error, ValueError)
+    assert (error.subject, error.problem) == ("max_centroids=1", "cannot hold 2 classes")
+    assert error.public == str(error)

@@ -1,4 +1,4 @@
-"""Choosing D and n: from the vectors at hand alone, at any scale, and sure before it departs from the simple."""
+"""Choice of D and n: from the given vectors alone, at any scale, the default unless significant."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from sklearn.datasets import load_digits
 from cbcl import CBCLClassifier, Tuning, agg_var, tune, vote
 from cbcl.method.arrays import Float64s
 from cbcl.method.tuning import (
-    MAX_ROWS,
-    SCALES,
+    MAX_TUNING_VECTORS,
+    RADIUS_SCALES,
     ClassRows,
     _cross_validate,
-    _sampled,
-    _usual_radius,
+    _default_radius,
+    _sample,
     choose,
     spread,
 )
 
 
 def clusters(per_class: int, spots: int, seed: int = 0) -> list[Float64s]:
-    """Three classes, each scattered tightly around some spots: a mean says nothing, the spots everything."""
+    """Three classes, each scattered tightly around some spots: their means tell nothing."""
     rng = np.random.default_rng(seed)
     return [
         rng.normal(size=(spots, 4))[rng.integers(0, spots, per_class)] * 5
@@ -42,8 +42,8 @@ def accuracy(classes: list[Float64s], tuning: Tuning, queries: list[Float64s]) -
 
 
 def test_the_grid_goes_from_one_centroid_a_class_to_every_vector() -> None:
-    assert SCALES[0] == math.inf
-    assert SCALES[-1] == 0.0
+    assert RADIUS_SCALES[0] == math.inf
+    assert RADIUS_SCALES[-1] == 0.0
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-6, 1.0, 1e6, 1e30])
@@ -58,7 +58,7 @@ def test_classes_of_several_spots_get_a_small_radius_at_any_scale_of_the_feature
 
 
 def noisy(per_class: int, seed: int) -> list[Float64s]:
-    """Ten classes in many dimensions, each a mean in much noise, as a network's features of real photos are."""
+    """Ten classes in many dimensions, each a mean in much noise, like features of real photos."""
     rng = np.random.default_rng(seed)
     return [rng.normal(size=128) + 2.5 * rng.normal(size=(per_class, 128)) for _ in range(10)]
 
@@ -104,7 +104,7 @@ def test_many_vectors_get_a_centroid_for_every_four_and_fewer_get_one(
     lessons = [
         ClassRows(np.arange(start, start + per_class)) for start in range(0, len(matrix), per_class)
     ]
-    radius = _usual_radius(matrix, lessons, spread(matrix, lessons))
+    radius = _default_radius(matrix, lessons, spread(matrix, lessons))
     found = np.mean([len(agg_var(x, radius).counts) for x in classes])
     assert found == pytest.approx(some, rel=0.15)
 
@@ -118,7 +118,7 @@ def test_without_evidence_there_is_one_centroid_a_class() -> None:
 
 
 @pytest.mark.parametrize("scale", [1e-20, 1.0, 1e20])
-def test_a_lone_class_of_many_vectors_gets_the_usual_radius(scale: float) -> None:
+def test_a_lone_class_of_many_vectors_gets_the_default_radius(scale: float) -> None:
     for per_class, some in ((30, 7), (200, 50)):
         (lone,) = (x * scale for x in noisy(per_class, seed=0)[:1])
         chosen = tune([lone])
@@ -144,13 +144,13 @@ def test_of_very_many_vectors_a_sample_is_tried() -> None:
         ClassRows(np.arange(30_000, 30_010)),
         ClassRows(np.arange(31_000, 40_000)),
     ]
-    sizes = [len(lesson.rows) for lesson in _sampled(lessons, seed=0)]
-    assert sizes == [MAX_ROWS // 3, 10, MAX_ROWS // 3]
-    drawn = _sampled(lessons, seed=0)[2].rows
+    sizes = [len(lesson.rows) for lesson in _sample(lessons, seed=0)]
+    assert sizes == [MAX_TUNING_VECTORS // 3, 10, MAX_TUNING_VECTORS // 3]
+    drawn = _sample(lessons, seed=0)[2].rows
     assert (np.diff(drawn) > 0).all()
     assert drawn.min() >= 31_000
     few = [ClassRows(np.arange(5)), ClassRows(np.arange(5, 10))]
-    assert _sampled(few, seed=0) is few
+    assert _sample(few, seed=0) is few
 
 
 def test_no_classes_are_refused() -> None:

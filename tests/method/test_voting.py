@@ -1,4 +1,4 @@
-"""The vote: labels are those of Algorithm 2, whoever finds the neighbours and however many are asked at once."""
+"""The vote: labels are those of Algorithm 2, with every kernel and batch size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from threadpoolctl import threadpool_limits
 
 from cbcl import Concepts, agg_var, rank_vote, vote
 from cbcl.method.kernel import KERNEL, NUMPY, Kernel
-from cbcl.method.search import MANY_VOTERS, ROWS, TILE, Index, Search
+from cbcl.method.search import BLOCK_ROWS, MAX_COMPILED_VOTERS, TILE_CENTROIDS, Index, Search
+from cbcl.method.voting import tally, votes_by_class
 
 KERNELS = pytest.mark.parametrize("kernel", [KERNEL, NUMPY], ids=["compiled", "numpy"])
 many = settings(max_examples=150, deadline=None)
@@ -64,18 +65,31 @@ def test_the_nearest_are_those_that_measuring_all_would_find(
 
 
 @KERNELS
-@pytest.mark.parametrize("n", [1, 10, MANY_VOTERS + 1])
+@pytest.mark.parametrize("n", [1, 10, MAX_COMPILED_VOTERS + 1])
 @pytest.mark.parametrize("lattice", [False, True], ids=["real", "ties"])
 def test_many_centroids_are_searched_tile_after_tile(kernel: Kernel, n: int, lattice: bool) -> None:
     rng = np.random.default_rng(n)
-    m = 2 * TILE + 700  # three tiles, the last with an incomplete span
+    m = 2 * TILE_CENTROIDS + 700  # three tiles, the last with an incomplete span
     x = (rng.integers(0, 5, (m, 4)) if lattice else rng.normal(size=(m, 4))).astype(np.float32)
-    x[TILE + 5] = 1e30  # no bound holds for it
-    queries = np.concatenate([x[:20] + np.float32(0.5), x[TILE + 4 : TILE + 6]])
+    x[TILE_CENTROIDS + 5] = 1e30  # no bound holds for it
+    queries = np.concatenate([x[:20] + np.float32(0.5), x[TILE_CENTROIDS + 4 : TILE_CENTROIDS + 6]])
     got = Search(Index([agg_var(x, 0.0)]), n, kernel).nearest(queries, n)
     for query, indices in zip(queries, got.indices, strict=True):
         every = np.array([reference.distance(query, centroid) for centroid in x])
         assert indices.tolist() == np.argsort(every, kind="stable")[:n].tolist()
+
+
+@many
+@given(st.data())
+def test_votes_by_class_are_the_votes_that_are_not_0(data: st.DataObject) -> None:
+    x = data.draw(vectors(least=2))
+    index = Index([agg_var(x[start::3], data.draw(radii(x))) for start in range(min(3, len(x)))])
+    search = Search(index, data.draw(st.integers(1, 12)))
+    voters = search.voters(np.concatenate([x[:3], data.draw(vectors(most=3, d=x.shape[1]))]))
+    every = tally(voters, index.owners, index.sizes)
+    for indices, distances, votes in zip(*voters, every, strict=True):
+        got = votes_by_class(index.owners[indices], distances, index.sizes)
+        assert list(got.items()) == [(int(y), float(votes[y])) for y in np.flatnonzero(votes)]
 
 
 def test_a_vector_on_a_centroid_belongs_to_its_class() -> None:
@@ -141,7 +155,7 @@ def test_neither_batch_nor_threads_nor_order_change_a_vote() -> None:
     one_by_one = np.concatenate([vote(query[np.newaxis], classes, 5) for query in queries])
     np.testing.assert_array_equal(one_by_one, whole)
     np.testing.assert_array_equal(vote(queries[::-1], classes, 5)[::-1], whole)
-    assert 60 * len(queries) > 2 * ROWS  # several blocks, on several threads
+    assert 60 * len(queries) > 2 * BLOCK_ROWS  # several blocks, on several threads
     for threads in (1, 2, 4):
         with threadpool_limits(threads):
             np.testing.assert_array_equal(

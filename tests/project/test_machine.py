@@ -1,4 +1,4 @@
-"""One thread for a while: and as many as before, whoever is the last to leave."""
+"""The thread limit: one thread meanwhile, and as many as before once the last user has left."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from cbcl import agg_var, merge, vote
 from cbcl.machine import blas_threads, one_thread
-from cbcl.method.search import ROWS
+from cbcl.method.search import BLOCK_ROWS
 
 
 def test_the_last_to_leave_restores_what_the_first_found() -> None:
@@ -24,7 +24,7 @@ def test_the_last_to_leave_restores_what_the_first_found() -> None:
 
 def test_neither_answers_nor_errors_leave_a_limit_behind() -> None:
     before = blas_threads()
-    x = np.random.default_rng(0).normal(size=(3 * ROWS, 4))
+    x = np.random.default_rng(0).normal(size=(3 * BLOCK_ROWS, 4))
     concepts = agg_var(x[:50], 0.0)
     vote(x, [concepts], 3)
     merge(concepts, 5, seed=0)

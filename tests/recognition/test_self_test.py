@@ -1,4 +1,4 @@
-"""The examination: every example is asked about once, by what the others teach and nothing else."""
+"""The self-test: every example is tested once, against what is learned from the others alone."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from cbcl.memory.rows import Settings
 from cbcl.recognition.self_test import (
-    FOLDS,
-    MAX_ASKED,
+    MAX_TESTED_EXAMPLES,
+    SELF_TEST_FOLDS,
     Misclassified,
     NumberedVectors,
-    _folds,
+    _draw_folds,
     examine,
 )
 
@@ -76,7 +76,8 @@ def test_the_matrix_adds_up(counts: list[int], seed: int) -> None:
 
 
 def test_an_example_has_no_part_in_what_it_is_asked_about() -> None:
-    # Two lie amid the other label: who had seen them would know them, since each centroid is an example here.
+    # Two lie amid the other label: only if they had been learned would they be recognized, since
+    # each centroid is an example here.
     cup, key, like_cup, like_key = [0.0, 9.0], [9.0, 0.0], [0.0, 8.5], [8.5, 0.0]
     examples = numbered({"cup": [cup] * 4 + [like_key], "key": [key] * 4 + [like_cup]})
     examined = examine(examples, Settings(radius=0.0))
@@ -86,11 +87,11 @@ def test_an_example_has_no_part_in_what_it_is_asked_about() -> None:
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5])
 def test_with_few_examples_all_but_one_are_learned(count: int) -> None:
-    for before in range(FOLDS):  # wherever the dealing has got to
-        folds = _folds([before + 2, count], seed=0)[1]
+    for before in range(SELF_TEST_FOLDS):  # wherever the dealing has got to
+        folds = _draw_folds([before + 2, count], seed=0)[1]
         assert (
-            sorted(np.bincount(folds, minlength=FOLDS).tolist())
-            == [0] * (FOLDS - count) + [1] * count
+            sorted(np.bincount(folds, minlength=SELF_TEST_FOLDS).tolist())
+            == [0] * (SELF_TEST_FOLDS - count) + [1] * count
         )
 
 
@@ -153,7 +154,7 @@ def test_it_is_the_same_every_time_and_changes_nothing() -> None:
 
 
 def test_of_very_many_examples_as_many_of_each_label_are_asked_about_as_can_be() -> None:
-    folds = _folds([20_000, 300, 4000, 1], seed=0)
+    folds = _draw_folds([20_000, 300, 4000, 1], seed=0)
     asked = [int(np.sum(some >= 0)) for some in folds]
-    assert asked == [MAX_ASKED // 4, 300, MAX_ASKED // 4, 0]
+    assert asked == [MAX_TESTED_EXAMPLES // 4, 300, MAX_TESTED_EXAMPLES // 4, 0]
     assert np.ptp(np.bincount(np.concatenate([some[some >= 0] for some in folds]))) <= 1

@@ -1,4 +1,4 @@
-"""Memories written by version 0.1.0 at commit 06c6c4f, and the answers it gave: they stay, bit for bit."""
+"""Memories written by version 0.1.0 at commit 06c6c4f, and its answers: the same, bit for bit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person is asked: about labels that are the same, for more of one, and about what is new."""
+"""Suggestions: labels that are the same, labels that need examples, photos to name first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,13 @@ from cbcl.method.confidence import Scale, spread_of
 from cbcl.method.knowledge import Knowledge
 from cbcl.recognition.answer import Answer, answers
 from cbcl.recognition.self_test import SelfTestResult
-from cbcl.recognition.suggestions import MAX_ALIKE, MAX_WANTED, look_alikes, wanting, worth_asking
+from cbcl.recognition.suggestions import (
+    MAX_SIMILAR,
+    MAX_WANTED,
+    find_similar,
+    find_wanted,
+    worth_asking,
+)
 
 SHOTS = pytest.mark.parametrize("shots", [1, 3, 10])
 RADII = pytest.mark.parametrize("radius", [math.inf, 0.0], ids=["one centroid", "many"])
@@ -37,7 +43,7 @@ def known(classes: dict[str, Float32s], radius: float = math.inf) -> tuple[Knowl
 
 
 def pairs(classes: dict[str, Float32s], radius: float = math.inf) -> list[tuple[str, str]]:
-    return [(label, other) for label, other, _ in look_alikes(*known(classes, radius))]
+    return [(label, other) for label, other, _ in find_similar(*known(classes, radius))]
 
 
 @RADII
@@ -60,7 +66,7 @@ def test_one_thing_under_two_labels_is_asked_about(t: int, radius: float) -> Non
 def test_two_labels_of_the_same_pictures_are_the_same(t: int, shots: int) -> None:
     classes = things(t, shots)
     classes["again"] = classes["thing 001"]
-    (found,) = look_alikes(*known(classes))
+    (found,) = find_similar(*known(classes))
     assert found[:2] == ("again", "thing 001")
     assert found.closeness == 1.0
 
@@ -88,8 +94,8 @@ def test_the_closest_come_first_and_few_are_asked_about() -> None:
         for half in (0, 1)
     }
     rest = dict([*classes.items()][8:])
-    found = look_alikes(*known({**halves, **rest}))
-    assert len(found) == MAX_ALIKE
+    found = find_similar(*known({**halves, **rest}))
+    assert len(found) == MAX_SIMILAR
     assert [pair.closeness for pair in found] == sorted(
         (pair.closeness for pair in found), reverse=True
     )
@@ -119,7 +125,7 @@ def test_few_examples_are_wanted_first_and_then_what_is_missed_most() -> None:
     labels = ("cup", "key", "mug", "pen")
     matrix = np.array([[3, 1, 0, 0, 0], [0, 2, 2, 0, 0], [0, 0, 0, 1, 3], [0, 0, 0, 1, 0]])
     examined = SelfTestResult(labels, matrix, ())
-    found = wanting({"cup": 4, "key": 4, "mug": 4, "pen": 2}, examined)
+    found = find_wanted({"cup": 4, "key": 4, "mug": 4, "pen": 2}, examined)
     assert [(one.label, one.examples, one.reason) for one in found] == [
         ("pen", 2, "two photos are little to go by"),
         ("mug", 4, "four of its four photos were taken for something else or nothing known"),
@@ -129,11 +135,16 @@ def test_few_examples_are_wanted_first_and_then_what_is_missed_most() -> None:
 
 def test_nothing_is_wanted_where_all_is_well() -> None:
     examined = SelfTestResult(("cup", "key"), np.array([[11, 1, 0], [0, 12, 0]]), ())
-    assert wanting({"cup": 12, "key": 12}, examined) == wanting({"cup": 3}) == wanting({}) == ()
+    assert (
+        find_wanted({"cup": 12, "key": 12}, examined)
+        == find_wanted({"cup": 3})
+        == find_wanted({})
+        == ()
+    )
 
 
 def test_the_fewest_are_wanted_first_and_few_are_asked_for() -> None:
-    found = wanting({"cup": 2, "key": 1, "mug": 2, "nut": 1, "pen": 1})
+    found = find_wanted({"cup": 2, "key": 1, "mug": 2, "nut": 1, "pen": 1})
     assert [one.label for one in found] == ["key", "nut", "pen"]
     assert len(found) == MAX_WANTED
 
@@ -202,8 +213,8 @@ def test_asking_changes_nothing() -> None:
         {label: known.centroids.copy() for label, known in knowledge.concepts.items()},
         [*made],
     )
-    first = look_alikes(knowledge, scale), worth_asking(pool, made)
-    assert (look_alikes(knowledge, scale), worth_asking(pool, made)) == first
+    first = find_similar(knowledge, scale), worth_asking(pool, made)
+    assert (find_similar(knowledge, scale), worth_asking(pool, made)) == first
     np.testing.assert_array_equal(pool, before[0])
     assert made == before[2]
     for label, concepts in knowledge.concepts.items():

@@ -22,7 +22,7 @@ from cbcl.machine import one_thread
 from cbcl.method import concepts
 from cbcl.method.arrays import Float32s
 from cbcl.method.budget import remove
-from cbcl.method.knowledge import Cluster, as_given
+from cbcl.method.knowledge import ClusterFunction, keep_radius
 from cbcl.method.tuning import ClassRows, Tuning
 from cbcl.method.voting import block_rank_votes
 from cbcl.rivals.lda import StreamingLDA
@@ -439,7 +439,7 @@ def test_a_single_voter_is_what_cbcl_chooses_with_a_budget() -> None:
     assert one.knowledge.n_voters == 1
 
 
-CLUSTERS: dict[str, Cluster] = {
+CLUSTERS: dict[str, ClusterFunction] = {
     "k-means": k_means(0),
     "average": agglomerative,
     "ward": partial(agglomerative, linkage="ward"),
@@ -450,7 +450,7 @@ CLUSTERS: dict[str, Cluster] = {
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_other_clusterings_make_as_many_centroids_and_count_every_vector(
-    cluster: Cluster, data: st.DataObject
+    cluster: ClusterFunction, data: st.DataObject
 ) -> None:
     x = data.draw(vectors(least=2, most=25, d=3))
     x = x / (np.abs(x).max() or 1.0)
@@ -469,7 +469,7 @@ def test_other_clusterings_make_as_many_centroids_and_count_every_vector(
 
 def test_a_swapped_part_is_used() -> None:
     x, y, queries, _ = digits(2)
-    rest: dict[str, Any] = {"widen": as_given, "max_centroids": 100, "seed": 1}
+    rest: dict[str, Any] = {"widen": keep_radius, "max_centroids": 100, "seed": 1}
     plain = Hybrid(choose=fixed(1.1, 5), **rest).partial_fit(x, y)
     others = [
         Hybrid(choose=fixed(1.0, 5), **rest),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cbcl.machine import one_thread
 from cbcl.method.arrays import Float32s, Int64s, Matrix
-from cbcl.method.knowledge import Knowledge, Options, Vote, learn
+from cbcl.method.knowledge import Knowledge, Options, VoteFunction, learn
 from cbcl.method.voting import block_votes
 from cbcl.study import incremental_search
 from cbcl.study.incremental_search import Directions, IncrementalSearch
@@ -224,7 +224,7 @@ def test_more_vectors_than_a_block_holds_are_answered() -> None:
 class Silent(Knowledge):
     """Knowledge that is not to be asked."""
 
-    def winners(self, matrix: Matrix, vote: Vote = block_votes) -> Int64s:
+    def winners(self, matrix: Matrix, vote: VoteFunction = block_votes) -> Int64s:
         raise AssertionError(f"asked about {len(matrix)} vectors")
 
 

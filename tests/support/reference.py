@@ -1,7 +1,7 @@
-"""Algorithms 1 to 3 of the paper, word for word, one number at a time: what the library must equal.
+"""Reference: Algorithms 1 to 3 of the paper, word for word, one number at a time.
 
-State is kept in the precision the library stores: float32 centroids, whole counts. A distance is the float64 root of
-the float64 sum of squares, in the order of summation that docs/method.md fixes.
+State is kept in the precision the library stores: float32 centroids, whole counts. A distance is
+the float64 root of the float64 sum of squares, in the order of summation that docs/method.md fixes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def agg_var(vectors: Float32s, radius: float, known: Concepts | None = None) -> 
 
 
 def agg_var_float64(vectors: Float64s, radius: float) -> tuple[Float64s, list[int], float]:
-    """Algorithm 1 in float64 throughout, and how close its closest call was, as a share of the distance decided."""
+    """Run Algorithm 1 in float64; also return its closest decision, as a share of the distance."""
     centroids: list[Float64s] = []
     counts: list[int] = []
     closest_call = math.inf
@@ -66,7 +66,7 @@ def agg_var_float64(vectors: Float64s, radius: float) -> tuple[Float64s, list[in
 
 
 def votes(x: Float32s, classes: Sequence[Concepts], n: int) -> list[float]:
-    """Pred'(y) of each class; a vector that coincides with centroids is left to those centroids' classes."""
+    """Return Pred'(y) of each class; only coincident centroids vote where there are any."""
     every = [(distance(c, x), y) for y, known in enumerate(classes) for c in known.centroids]
     closest = sorted(every, key=lambda pair: pair[0])[:n]
     sizes = [int(known.counts.sum()) for known in classes]
@@ -80,7 +80,7 @@ def votes(x: Float32s, classes: Sequence[Concepts], n: int) -> list[float]:
 
 
 def shares(sizes: Sequence[int], limit: int) -> list[int]:
-    """Equation 4 in whole numbers: each class's part of `limit` in proportion to its size, at least 1."""
+    """Return each class's part of `limit` in proportion to its size, at least 1: equation 4."""
     owed = dict(enumerate(sizes))
     given = dict.fromkeys(owed, 1)
     # A class whose part is below one has it already, and takes no further share.

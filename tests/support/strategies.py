@@ -1,4 +1,4 @@
-"""Vectors to try the laws on: ordinary ones, and every kind that makes a decision close or a number overflow."""
+"""Hypothesis strategies: ordinary vectors, and those with close decisions or overflows."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ def vectors(draw: st.DrawFn, least: int = 1, most: int = 40, d: int | None = Non
     n = draw(st.integers(least, most))
     d = d or draw(st.sampled_from([1, 2, 3, 8, 9, 17, 33]))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    kind = draw(
-        st.sampled_from(["normal", "lattice", "collinear", "offset", "uneven", "duplicates"])
-    )
+    kinds = ["normal", "lattice", "collinear", "offset", "uneven", "duplicates"]
+    kind = draw(st.sampled_from(kinds))
     if kind == "normal":
         x = rng.normal(size=(n, d))
     elif kind == "lattice":
@@ -40,19 +39,15 @@ def vectors(draw: st.DrawFn, least: int = 1, most: int = 40, d: int | None = Non
         x = rng.normal(size=(n, d)) * 10.0 ** rng.integers(-6, 6, size=(n, 1))
     else:
         x = rng.normal(size=(3, d))[rng.integers(0, 3, size=n)]
-    return (x * draw(st.sampled_from([1.0, 1.0, 1.0, 1e-44, 1e-38, 1e-20, 1e10, 1e25]))).astype(
-        np.float32
-    )
+    scale = draw(st.sampled_from([1.0, 1.0, 1.0, 1e-44, 1e-38, 1e-20, 1e10, 1e25]))
+    return (x * scale).astype(np.float32)
 
 
 @st.composite
 def radii(draw: st.DrawFn, x: Float32s) -> float:
-    """A radius that means something for x; often exactly a distance that occurs, or the next number to it."""
+    """Draw a radius for x; often exactly a distance that occurs, or the next number to it."""
     distances = [reference.distance(a, b) for a in x[:6] for b in x[:6]]
     choices = [0.0, math.inf, float(np.mean(distances)), *distances]
     radius = draw(st.sampled_from(choices))
-    return draw(
-        st.sampled_from(
-            [radius, radius, math.nextafter(radius, math.inf), max(0.0, math.nextafter(radius, 0))]
-        )
-    )
+    neighbours = [math.nextafter(radius, math.inf), max(0.0, math.nextafter(radius, 0))]
+    return draw(st.sampled_from([radius, radius, *neighbours]))

@@ -25,7 +25,7 @@ from cbcl.memory.rows import (
     read_about,
 )
 from cbcl.memory.store import Memory
-from cbcl.method.concepts import Concepts, checked
+from cbcl.method.concepts import Concepts, check_concepts
 
 FORMAT = 1
 MAX_BYTES = 1 << 32
@@ -134,7 +134,7 @@ def _read(path: Path) -> tuple[MemoryInfo, Settings, dict[str, StoredClass], byt
         raise ValueError("the labels and the centroids do not belong together")
     classes = {}
     for number, (label, spread) in enumerate(zip(labels, words["spreads"], strict=True)):
-        concepts = checked(
+        concepts = check_concepts(
             Concepts(tensors["centroids"][owners == number], tensors["counts"][owners == number])
         )
         sums = as_spread(spread["n"], float(spread["total"]), float(spread["squares"]), what)

@@ -1,49 +1,29 @@
-"""The passes of `_kernel.c` in numpy, for machines without a C compiler: the same numbers, more slowly.
+"""The functions of `_kernel.c` in numpy, for installations without a C compiler.
 
-b vectors of a block, m centroids, d features. The comments and the proof of the bounds are in `_kernel.c`.
+They return the same numbers, bit for bit, more slowly; names and comments are those of `_kernel.c`.
+b vectors of a block, m centroids, d features.
 """
+
+# ruff: noqa: ARG001 - the signatures are those of the compiled functions
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s
+from cbcl.method.distances import (
+    SPAN,
+    UNIT_ROUNDOFF,
+    distances_between,
+    is_bounded,
+    norms_squared,
+    product_error,
+    rounding_error,
+)
 
-LANES = 8
-SPAN = 512  # centroids in a row that share a bound in a search
-UNIT = 2.0**-24
-ROWS = 64  # vectors of a block of `learn`
-
-
-def is_safe(squares: Float64s | np.float64) -> NDArray[np.bool_]:
-    """Whether float32 products with vectors of these squared norms keep to their bound."""
-    safe: NDArray[np.bool_] = (squares == 0.0) | ((squares >= 1e-20) & (squares <= 1e30))
-    return safe
-
-
-def distances_between(a: Float32s, b: Float32s) -> Float64s:
-    """|a - b| along the last axis, in the one order of summation that decides everywhere."""
-    squares = (a.astype(np.float64) - b.astype(np.float64)) ** 2
-    d = squares.shape[-1]
-    padding = [(0, 0)] * (squares.ndim - 1) + [(0, -d % LANES)]
-    lanes = np.pad(squares, padding).reshape(*squares.shape[:-1], -(-d // LANES), LANES)
-    sums = np.add.accumulate(lanes, axis=-2)[..., -1, :]  # feature i goes to sum i mod 8
-    total: Float64s = np.add.accumulate(sums, axis=-1)[..., -1]
-    return np.sqrt(total)
-
-
-def rounded_away(d: int, lengths: Any) -> Any:
-    """What the float64 distance of a vector may be off, on the scale of |c|^2 / 2 - x.c, twice."""
-    return 2.0001 * (d + 32) * 2.0**-52 * lengths
-
-
-def norms_squared(vectors: Float32s) -> Float64s:
-    squares: Float64s = np.einsum("md,md->m", vectors, vectors, dtype=np.float64)
-    return squares
+LEARN_ROWS = 64  # vectors of a block of `learn`
 
 
 def learn(
@@ -60,7 +40,7 @@ def learn(
 ) -> tuple[int, int]:
     done = 0
     while done < b and 0 <= m < min(limit, capacity):
-        block = vectors[done : done + min(ROWS, capacity - m)]
+        block = vectors[done : done + min(LEARN_ROWS, capacity - m)]
         products = np.empty((len(block), m + len(block)), dtype=np.float32)
         with np.errstate(all="ignore"):
             products[:, :m] = block @ centroids[:m].T
@@ -88,11 +68,9 @@ def absorb(
     lengths = norms_squared(vectors)
     if not np.isfinite(lengths).all():
         return -1
-    slack = np.empty(
-        m + b
-    )  # a product with x is off by at most |x| slack; infinite where no bound holds
+    slack = np.empty(m + b)  # a product with x is off by at most |x| slack; inf: no bound holds
     slack[:m] = _slack(squares[:m], d)
-    with np.errstate(all="ignore"):  # overflown products are never believed
+    with np.errstate(all="ignore"):  # overflown products never decide
         for k in range(b):
             x, length = vectors[k], float(lengths[k])
             j, exact = _nearest(x, length, products[k, :m], centroids, squares, slack)
@@ -104,11 +82,10 @@ def absorb(
                 centroids[j] = (w * centroids[j].astype(np.float64) + x) / (w + 1.0)  # equation 1
                 counts[j] += 1
                 squares[j] = norms_squared(centroids[j : j + 1])[0]
-                moved = max(slack[j], float(_slack(lengths[k], d))) + 16.0 * UNIT * reach
-                slack[j] = moved if is_safe(squares[j]) else math.inf
-                products[k + 1 :, j] += (gram[k, k + 1 :] - products[k + 1 :, j]) * np.float32(
-                    1.0 / (w + 1.0)
-                )
+                moved = max(slack[j], float(_slack(lengths[k], d))) + 16.0 * UNIT_ROUNDOFF * reach
+                slack[j] = moved if is_bounded(squares[j]) else math.inf
+                share = np.float32(1.0 / (w + 1.0))
+                products[k + 1 :, j] += (gram[k, k + 1 :] - products[k + 1 :, j]) * share
             else:
                 centroids[m], counts[m], squares[m] = x, 1, length
                 slack[m] = _slack(lengths[k], d)
@@ -118,15 +95,15 @@ def absorb(
 
 
 def _slack(squares: Float64s, d: int) -> Float64s:
-    return np.where(is_safe(squares), (d + 32) * UNIT * 1.0001 * np.sqrt(squares), math.inf)
+    return np.where(is_bounded(squares), product_error(squares, d), math.inf)
 
 
 def _doubt(
     d: int, length: float, squares: Float64s | np.float64, slack: Float64s | np.float64
 ) -> Float64s:
-    """How far |c|^2 / 2 - x.c, in float32, may be from the truth."""
-    doubt = math.sqrt(length) * slack + 8.0 * UNIT * squares + rounded_away(d, length)
-    return np.where(np.isfinite(slack) & is_safe(np.float64(length)), doubt, math.inf)
+    """Bound the float32 error of |c|^2 / 2 - x.c."""
+    doubt = math.sqrt(length) * slack + 8.0 * UNIT_ROUNDOFF * squares + rounding_error(d, length)
+    return np.where(np.isfinite(slack) & is_bounded(np.float64(length)), doubt, math.inf)
 
 
 def _nearest(
@@ -137,7 +114,7 @@ def _nearest(
     squares: Float64s,
     slack: Float64s,
 ) -> tuple[int, float]:
-    """The nearest centroid, the first among equals, and its distance where that had to be asked (else -1)."""
+    """Return the nearest centroid, the first among equals; and its distance, -1 if not computed."""
     m = len(products)
     if m == 0:
         return -1, -1.0
@@ -183,7 +160,7 @@ def search(
     halves: Float32s,
     doubts: Float32s,
     blurs: Float32s,
-    found: tuple[Float64s, Int64s, *tuple[object, ...]],
+    state: tuple[Float64s, Int64s, *tuple[object, ...]],
     b: int,
     d: int,
     every: int,
@@ -193,25 +170,25 @@ def search(
     room: int,
     last: bool,
 ) -> bool:
-    distances, indices = found[0], found[1]
+    distances, indices = state[0], state[1]
     lengths = norms_squared(vectors)
     if not np.isfinite(lengths).all():
         return False
     near, doubt = scores(products, lengths, d, halves, doubts, blurs)
     with np.errstate(invalid="ignore"):
-        before = 0.5 * (
-            distances**2 - lengths[:, np.newaxis]
-        )  # what was measured so far, on the same scale
-        uppers = np.concatenate(
-            [before + 1e-6 * (np.abs(before) + lengths[:, np.newaxis]), near + doubt], axis=1
-        )
+        column = lengths[:, np.newaxis]
+        measured = 0.5 * (distances**2 - column)  # on the scale of `near`
+        measured_upper = measured + 1e-6 * (np.abs(measured) + column)
+        uppers = np.concatenate([measured_upper, near + doubt], axis=1)
         limits = np.partition(np.where(np.isnan(uppers), math.inf, uppers), n - 1, axis=1)[:, n - 1]
         may_be_near = ~(near - doubt > limits[:, np.newaxis])
     for k in range(b):
-        asked = first + np.flatnonzero(may_be_near[k])
-        measured = np.concatenate([distances[k], distances_between(vectors[k], centroids[asked])])
-        order = np.argsort(measured, kind="stable")[:n]
-        distances[k], indices[k] = measured[order], np.concatenate([indices[k], asked])[order]
+        candidates = first + np.flatnonzero(may_be_near[k])
+        exact = distances_between(vectors[k], centroids[candidates])
+        every_distance = np.concatenate([distances[k], exact])
+        every_index = np.concatenate([indices[k], candidates])
+        order = np.argsort(every_distance, kind="stable")[:n]
+        distances[k], indices[k] = every_distance[order], every_index[order]
     return True
 
 
@@ -223,13 +200,10 @@ def scores(
     doubts: Float32s,
     blurs: Float32s,
 ) -> tuple[Float64s, Float64s]:
-    """|c|^2 / 2 - x.c for each vector and centroid, and how far it may be from the truth: two of (b, m)."""
-    spans, rounded = np.arange(len(halves)) // SPAN, rounded_away(d, lengths)
+    """Return |c|^2 / 2 - x.c of vectors and centroids, and bounds on its error: two of (b, m)."""
+    spans, rounding = np.arange(len(halves)) // SPAN, rounding_error(d, lengths)
     with np.errstate(all="ignore"):
-        doubt = (
-            1.0001 * np.sqrt(lengths)[:, np.newaxis] * doubts[spans]
-            + blurs[spans]
-            + rounded[:, np.newaxis]
-        )
-        doubt[~is_safe(lengths)] = math.inf
+        by_length = 1.0001 * np.sqrt(lengths)[:, np.newaxis] * doubts[spans]
+        doubt = by_length + blurs[spans] + rounding[:, np.newaxis]
+        doubt[~is_bounded(lengths)] = math.inf
         return halves.astype(np.float64) - products, doubt

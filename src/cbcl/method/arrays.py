@@ -1,4 +1,4 @@
-"""The arrays that go between the functions of the method, and the checks at its doors."""
+"""Array types of the method, and the validation of its inputs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ Float64s: TypeAlias = NDArray[np.float64]
 Int64s: TypeAlias = NDArray[np.int64]
 Matrix: TypeAlias = NDArray[np.floating[Any]]  # checked, two-dimensional, float32 or float64
 
-
 Number = TypeVar("Number", np.float32, np.float64, np.int64)
 
 
 def as_matrix(vectors: ArrayLike, name: str = "vectors") -> Matrix:
-    """Vectors as a float32 or float64 matrix; one that is such already is not copied."""
+    """Return vectors as a float32 or float64 matrix; one that is such already is not copied."""
     array = np.asarray(vectors)
     if array.dtype not in (np.float32, np.float64):
         array = array.astype(np.float64)
@@ -30,15 +29,13 @@ def as_matrix(vectors: ArrayLike, name: str = "vectors") -> Matrix:
 
 
 def as_float32(block: Matrix) -> Float32s:
-    """A block of vectors as they are learned and compared: float32, one after another in memory."""
-    with np.errstate(
-        over="ignore"
-    ):  # too large for float32 is infinite, and the kernels report that
+    """Return a block of vectors as they are learned and compared: float32, C-contiguous."""
+    with np.errstate(over="ignore"):  # too large for float32 is infinite; the kernels report that
         return np.require(block, np.float32, ["C", "A"])
 
 
 def read_only(array: NDArray[Number]) -> NDArray[Number]:
-    """The array itself, which nobody can change by accident from now on."""
+    """Make an array read-only, and return it."""
     array.flags.writeable = False
     return array
 

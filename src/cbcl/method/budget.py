@@ -1,4 +1,4 @@
-"""Centroid reduction: the concepts of all classes, no more than K centroids (Algorithm 3, equation 4 of the paper).
+"""Centroid reduction: at most K centroids over all classes (Algorithm 3, equation 4 of the paper).
 
 t classes, m centroids of a class, d features.
 """
@@ -10,61 +10,64 @@ from typing import TypeAlias
 
 import numpy as np
 
+from cbcl.errors import BudgetError
 from cbcl.machine import one_thread
-from cbcl.method import _numpy_kernel
 from cbcl.method.arrays import Int64s, as_count, read_only
-from cbcl.method.concepts import Concepts, checked
+from cbcl.method.concepts import Concepts, check_concepts
+from cbcl.method.distances import distances_between
 from cbcl.method.kmeans import k_means
 
-Shrink: TypeAlias = Callable[[Concepts, int, int], Concepts]  # concepts, how many at most, seed
+ShrinkFunction: TypeAlias = Callable[[Concepts, int, int], Concepts]  # concepts, max number, seed
 
 
 def merge(concepts: Concepts, n: int, seed: int) -> Concepts:
-    """At most n concepts, by k-means on the centroids, each counting for the vectors behind it.
+    """Merge into at most n concepts, by k-means on the centroids, weighted by their counts.
 
-    So a centroid remains the mean of all vectors behind it, as equation 1 has it, however often room is made; the mean
-    of the class stays what it is, and counts are added. Identical centroids may leave fewer than n.
+    A centroid remains the mean of all vectors behind it (equation 1), however often centroids are
+    merged; the mean of the class does not change, and counts add up. Identical centroids may leave
+    fewer than n.
 
     >>> concepts = Concepts(np.float32([[0.0], [1.0], [9.0]]), np.array([3, 1, 2]))
     >>> merged = merge(concepts, 2, seed=0)
     >>> merged.centroids.tolist(), merged.counts.tolist()
     ([[0.25], [9.0]], [4, 2])
     """
-    return _merged(concepts, n, seed, concepts.counts)
+    return merge_weighted(concepts, n, seed, concepts.counts)
 
 
 def merge_evenly(concepts: Concepts, n: int, seed: int) -> Concepts:
-    """The same, but each centroid counts once, however many vectors stand behind it: for comparison only.
+    """Merge with each centroid counting once, whatever its count: for comparison only.
 
-    The paper's Algorithm 3 can be read so, and its published code does it. A vector far from all others, which is a
-    centroid by itself, then counts as much as one that stands for a hundred.
+    The paper's Algorithm 3 can be read so, and its published code does it. A vector far from all
+    others, which is a centroid by itself, then counts as much as one that stands for a hundred.
 
     >>> concepts = Concepts(np.float32([[0.0], [1.0], [9.0]]), np.array([3, 1, 2]))
     >>> merge_evenly(concepts, 2, seed=0).centroids.tolist()
     [[0.5], [9.0]]
     """
-    return _merged(concepts, n, seed, np.ones_like(concepts.counts))
+    return merge_weighted(concepts, n, seed, np.ones_like(concepts.counts))
 
 
-def _merged(concepts: Concepts, n: int, seed: int, weights: Int64s) -> Concepts:
+def merge_weighted(concepts: Concepts, n: int, seed: int, weights: Int64s) -> Concepts:
+    """Merge as `merge` does, with these weights of the centroids in place of their counts."""
     if as_count(n, "n") >= len(concepts.counts):
         return concepts
-    with one_thread():  # with more, the order of the sums, and so their last bits, would depend on how many there are
+    with one_thread():  # the order of the sums, so their last bits, depends on the threads
         groups = k_means(concepts.centroids, weights, n, seed)
-    firsts, order = np.unique(groups, return_index=True)
-    members = [
-        np.flatnonzero(groups == group) for group in firsts[np.argsort(order)]
-    ]  # by the first centroid of each
+    numbers, firsts = np.unique(groups, return_index=True)
+    ordered = numbers[np.argsort(firsts)]  # by the first centroid of each
+    members = [np.flatnonzero(groups == number) for number in ordered]
     points = concepts.centroids.astype(np.float64)
-    centroids = [np.average(points[some], axis=0, weights=weights[some]) for some in members]
-    counts = np.array([concepts.counts[some].sum() for some in members])
+    centroids = [np.average(points[rows], axis=0, weights=weights[rows]) for rows in members]
+    counts = np.array([concepts.counts[rows].sum() for rows in members])
     return Concepts(read_only(np.array(centroids, dtype=np.float32)), read_only(counts))
 
 
-def remove(concepts: Concepts, n: int, seed: int) -> Concepts:
-    """The first n concepts, the others removed: the paper's ablation "Remove-Centroids", for comparison only.
+def remove(concepts: Concepts, n: int, seed: int) -> Concepts:  # noqa: ARG001
+    """Keep the first n concepts: the paper's ablation "Remove-Centroids", for comparison only.
 
-    The vectors behind a removed centroid are counted with the nearest that stays, so that N_y of equation 3 remains.
+    The vectors behind a removed centroid are counted with the nearest that stays, so that N_y of
+    equation 3 remains.
 
     >>> concepts = Concepts(np.float32([[0.0], [1.0], [9.0]]), np.array([5, 1, 2]))
     >>> removed = remove(concepts, 2, seed=0)
@@ -74,7 +77,7 @@ def remove(concepts: Concepts, n: int, seed: int) -> Concepts:
     kept = concepts.centroids[: as_count(n, "n")]
     counts = concepts.counts[:n].copy()
     for centroid, count in zip(concepts.centroids[n:], concepts.counts[n:], strict=True):
-        counts[_numpy_kernel.distances_between(centroid, kept).argmin()] += count
+        counts[distances_between(centroid, kept).argmin()] += count
     return Concepts(read_only(kept.copy()), read_only(counts))
 
 
@@ -84,51 +87,56 @@ def reduce(
     *,
     new: Collection[int] = (),
     seed: int = 0,
-    shrink: Shrink = merge,
+    shrink: ShrinkFunction = merge,
 ) -> list[Concepts]:
-    """The concepts of all classes with at most `max_centroids` (the paper's K) centroids in all.
+    """Reduce the concepts of all classes to `max_centroids` (the paper's K) centroids in all.
 
-    The classes whose numbers are in `new` were just learned and shrink only when they alone are too many. The others
-    make room in proportion to what they have (equation 4), rounded to whole numbers by largest remainder; every class
-    keeps at least one. A class that need not shrink comes back as it is.
+    The classes whose numbers are in `new` were just learned and shrink only when they alone are too
+    many. The others shrink in proportion to what they have (equation 4), rounded to whole numbers
+    by largest remainder; every class keeps at least one. A class that need not shrink is returned
+    as it is.
 
     >>> from cbcl import agg_var
     >>> cups = agg_var([[0.0], [1.0], [5.0], [6.0]], radius=0.0)
     >>> keys = agg_var([[20.0], [30.0]], radius=0.0)
-    >>> [known.centroids.tolist() for known in reduce([cups, keys], 4, new={1})]
+    >>> [centroids.tolist() for centroids, _ in reduce([cups, keys], 4, new={1})]
     [[[0.5], [5.5]], [[20.0], [30.0]]]
     """
     as_count(max_centroids, "max_centroids")
-    concepts = [checked(known) for known in concepts]
+    concepts = [*map(check_concepts, concepts)]
     if max_centroids < len(concepts):
-        raise ValueError(
-            f"max_centroids={max_centroids} cannot hold {len(concepts)} classes: "
-            "every class needs at least one centroid."
+        raise BudgetError(
+            f"max_centroids={max_centroids}",
+            f"cannot hold {len(concepts)} classes",
+            "every class needs at least one centroid",
         )
-    sizes = [len(known.counts) for known in concepts]
+    sizes = [len(counts) for _, counts in concepts]
     if sum(sizes) <= max_centroids:
-        return list(concepts)
-    old = [y for y in range(len(concepts)) if y not in new]
-    newcomers = [y for y in range(len(concepts)) if y in new]
-    left = max_centroids - sum(sizes[y] for y in newcomers)
-    limits = dict(enumerate(sizes))
-    limits.update(zip(old, shares([sizes[y] for y in old], max(left, len(old))), strict=True))
-    if left < len(old):
-        limits.update(
-            zip(
-                newcomers,
-                shares([sizes[y] for y in newcomers], max_centroids - len(old)),
-                strict=True,
-            )
-        )
+        return concepts
+    limits = _limits(sizes, max_centroids, new)
     return [
-        known if sizes[y] <= limits[y] else shrink(known, limits[y], seed)
-        for y, known in enumerate(concepts)
+        old if sizes[y] <= limits[y] else shrink(old, limits[y], seed)
+        for y, old in enumerate(concepts)
     ]
 
 
+def _limits(sizes: Sequence[int], max_centroids: int, new: Collection[int]) -> dict[int, int]:
+    """Return how many centroids each class may keep."""
+    old = [y for y in range(len(sizes)) if y not in new]
+    recent = [y for y in range(len(sizes)) if y in new]
+    left = max_centroids - sum(sizes[y] for y in recent)
+    limits = dict(enumerate(sizes))
+    limits.update(zip(old, shares([sizes[y] for y in old], max(left, len(old))), strict=True))
+    if left < len(old):
+        recent_limit = max_centroids - len(old)
+        limits.update(zip(recent, shares([sizes[y] for y in recent], recent_limit), strict=True))
+    return limits
+
+
 def shares(sizes: Sequence[int], limit: int) -> list[int]:
-    """`limit` divided in proportion to the sizes, at least 1 each, by largest remainder (first among equals).
+    """Divide `limit` in proportion to the sizes, at least 1 each, by largest remainder.
+
+    Of equal remainders the first counts.
 
     >>> shares([60, 30, 1], 10)
     [6, 3, 1]
@@ -137,13 +145,13 @@ def shares(sizes: Sequence[int], limit: int) -> list[int]:
     rest = list(range(len(sizes)))
     while True:  # a class whose part is below 1 gets 1, and the others divide what remains
         whole, left = sum(sizes[y] for y in rest), limit - (len(sizes) - len(rest))
-        tall = [y for y in rest if sizes[y] * left >= whole]
-        if len(tall) == len(rest):
+        large = [y for y in rest if sizes[y] * left >= whole]
+        if len(large) == len(rest):
             break
-        rest = tall
+        rest = large
     for y in rest:
         parts[y] = sizes[y] * left // whole
-    owed = sorted(rest, key=lambda y: (-(sizes[y] * left % whole), y))
-    for y in owed[: limit - sum(parts)]:
+    by_remainder = sorted(rest, key=lambda y: (-(sizes[y] * left % whole), y))
+    for y in by_remainder[: limit - sum(parts)]:
         parts[y] += 1
     return parts

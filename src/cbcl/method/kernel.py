@@ -1,4 +1,4 @@
-"""The compiled passes where they were built, else the same passes in numpy."""
+"""Kernels: the compiled functions where they were built, else the same in numpy."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from cbcl.method.arrays import Float32s, Float64s, Int64s
 
 
 class SearchState(NamedTuple):
-    """What is known about each vector of a block, tile after tile."""
+    """Working arrays of a search for a block of vectors, updated tile after tile."""
 
-    distances: Float64s  # (b, n), to the nearest centroids measured so far, ascending,
-    indices: Int64s  # (b, n), then by number
-    uppers: Float32s  # (b, n), the rest is the compiled pass's: it measures only when all tiles were seen
+    distances: Float64s  # (b, n), to the nearest centroids measured so far, ascending
+    indices: Int64s  # (b, n), of those centroids; of equal distances, the smaller first
+    uppers: Float32s  # (b, n); this and the rest are of the compiled search alone
     waiting: Int64s  # (b, room)
     lowers: Float32s  # (b, room)
     fill: Int64s  # (b,)
     lengths: Float64s  # (b,)
 
     @classmethod
-    def nothing(cls, b: int, n: int, room: int) -> SearchState:
+    def empty(cls, b: int, n: int, room: int) -> SearchState:
         return cls(
             np.full((b, n), np.inf),
             np.full((b, n), -1, dtype=np.int64),
@@ -35,9 +35,10 @@ class SearchState(NamedTuple):
 
 
 class Kernel(Protocol):
-    """What the compiled module and `_numpy_kernel` both offer: b vectors, d features, m centroids; -1 or False: not finite.
+    """Functions of the compiled module and of `_numpy_kernel`: b vectors, d features, m centroids.
 
-    `learn` and `absorb` change the centroids, counts and squared norms in place; there is room for `capacity` of them.
+    `learn` and `absorb` change the centroids, counts and squared norms in place, in arrays of
+    `capacity` rows. Vectors that are not finite are reported by m = -1, or by False.
     """
 
     def learn(
@@ -54,7 +55,7 @@ class Kernel(Protocol):
         radius: float,
         /,
     ) -> tuple[int, int]:
-        """Learn vectors until they, the room or `limit` centroids are used up: (vectors learned, m)."""
+        """Learn vectors until there are `limit` centroids; return the vectors learned, and m."""
 
     def absorb(
         self,
@@ -71,7 +72,7 @@ class Kernel(Protocol):
         radius: float,
         /,
     ) -> int:
-        """Learn a block whose inner products with the centroids and with itself are given: m."""
+        """Learn a block, given its inner products with the centroids and itself; return m."""
 
     def search(
         self,
@@ -81,7 +82,7 @@ class Kernel(Protocol):
         halves: Float32s,  # (m,)
         doubts: Float32s,  # (spans,)
         blurs: Float32s,  # (spans,)
-        found: SearchState,
+        state: SearchState,
         b: int,
         d: int,
         every: int,
@@ -92,7 +93,10 @@ class Kernel(Protocol):
         last: bool,
         /,
     ) -> bool:
-        """Take note of a tile, m of `every` centroids from `first` on; after the `last`, the nearest are found."""
+        """Update the state by a tile: m of `every` centroids, from `first` on.
+
+        After the `last` tile the state holds the n nearest.
+        """
 
 
 NUMPY = cast(Kernel, _numpy_kernel)

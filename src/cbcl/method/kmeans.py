@@ -1,8 +1,9 @@
-"""k-means: weighted points into groups, by Lloyd's algorithm from greedy k-means++ seeds.
+"""Weighted k-means: Lloyd's algorithm from greedy k-means++ seeds.
 
-m points, d features, n groups. A full memory has many small problems of this kind, one a class and call, in which m is
-less than d. All of it can be said in inner products of the points, so the d features are gone through once; for small m
-that is several times as fast as scikit-learn, which does the rest.
+m points, d features, n groups. A budget makes many small problems of this kind, one a class and
+call, in which m is less than d. All of it can be computed from the inner products of the points, so
+the d features are read once: for small m, several times as fast as scikit-learn, which does the
+rest.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ import numpy as np
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s
 
-MAX_POINTS = 2048  # whose inner products are held: 16 MB
-MAX_STEPS = 100
+MAX_POINTS = 2048  # whose inner products are in memory: 16 MB
+MAX_ITERATIONS = 100
 
 
 def k_means(points: Float32s, weights: Int64s, n: int, seed: int) -> Int64s:
-    """The group of each point, a number below n: (m,). Identical points may leave groups empty.
+    """Return the group of each point, a number below n: (m,).
+
+    Identical points may leave groups empty.
 
     >>> points = np.float32([[0.0], [1.0], [9.0], [9.5]])
     >>> groups = k_means(points, np.array([1, 1, 1, 1]), 2, seed=0)
@@ -27,46 +30,48 @@ def k_means(points: Float32s, weights: Int64s, n: int, seed: int) -> Int64s:
     True
     """
     if len(points) > MAX_POINTS:
-        return _by_library(points, weights, n, seed)
-    # Divided by the largest number, so that no square overflows; centred, since rounding goes by length.
+        return _sklearn_k_means(points, weights, n, seed)
+    # Divided by the largest number, so that no square overflows; centred, to round less.
     shares: Float64s = weights / weights.sum()
     centred = points / np.float32(float(np.abs(points).max()) or 1.0)
     centred -= (shares @ centred).astype(np.float32)
     products = centred @ centred.T  # (m, m)
     squares = np.diag(products).copy()
-    apart = np.maximum(squares[:, np.newaxis] - 2.0 * products + squares, 0.0)  # squared distances
-    seeds = _seeds(apart, shares, n, np.random.default_rng(seed))
-    groups: Int64s = apart[:, seeds].argmin(axis=1)
-    for _ in range(MAX_STEPS):
-        before, groups = groups, _step(products, shares, groups, n)
+    distances = np.maximum(squares[:, np.newaxis] - 2.0 * products + squares, 0.0)  # squared
+    seeds = _draw_seeds(distances, shares, n, np.random.default_rng(seed))
+    groups: Int64s = distances[:, seeds].argmin(axis=1)
+    for _ in range(MAX_ITERATIONS):
+        before, groups = groups, _assign(products, shares, groups, n)
         if (groups == before).all():
             break
-    present = len(np.unique(groups))
-    if present < n and present < len(
-        np.unique(points, axis=0)
-    ):  # points that float32 takes for one, beside a far one
-        return _by_library(points, weights, n, seed)
+    n_groups = len(np.unique(groups))
+    if n_groups < n and n_groups < len(np.unique(points, axis=0)):
+        # Beside a very far point, float32 takes some distinct points for one.
+        return _sklearn_k_means(points, weights, n, seed)
     return groups
 
 
-def _seeds(apart: Float32s, shares: Float64s, n: int, rng: np.random.Generator) -> Int64s:
-    """Points far from each other: each drawn by its distance to those before, the best of a few draws (n,)."""
-    draws = 2 + int(math.log(n))
+def _draw_seeds(distances: Float32s, shares: Float64s, n: int, rng: np.random.Generator) -> Int64s:
+    """Draw points by their squared distance to those before, the best of a few draws each: (n,)."""
+    draws, m = 2 + int(math.log(n)), len(distances)
     seeds = np.empty(n, dtype=np.int64)
-    seeds[0] = rng.choice(len(apart), p=shares)
-    closest = apart[seeds[0]]
+    seeds[0] = rng.choice(m, p=shares)
+    closest = distances[seeds[0]]
     for k in range(1, n):
-        chances = np.cumsum(shares * closest)
-        drawn = np.searchsorted(chances, rng.random(draws) * chances[-1]).clip(max=len(apart) - 1)
-        left = np.minimum(closest, apart[drawn])  # (draws, m)
-        best = int((left @ shares).argmin())
-        seeds[k], closest = drawn[best], left[best]
+        cumulated = np.cumsum(shares * closest)
+        candidates = np.searchsorted(cumulated, rng.random(draws) * cumulated[-1]).clip(max=m - 1)
+        closest_with = np.minimum(closest, distances[candidates])  # (draws, m)
+        best = int((closest_with @ shares).argmin())
+        seeds[k], closest = candidates[best], closest_with[best]
     return seeds
 
 
-def _step(products: Float32s, shares: Float64s, groups: Int64s, n: int) -> Int64s:
-    """The group with the nearest mean for each point; |x - c|^2 / 2 is |c|^2 / 2 - x.c, less what all have."""
-    mixture = np.zeros((len(groups), n), dtype=np.float32)  # each column makes a mean of the points
+def _assign(products: Float32s, shares: Float64s, groups: Int64s, n: int) -> Int64s:
+    """Return the group with the nearest mean for each point.
+
+    |x - c|^2 / 2 is |c|^2 / 2 - x.c plus |x|^2 / 2, which is the same for all groups.
+    """
+    mixture = np.zeros((len(groups), n), dtype=np.float32)  # of the points, a column for each mean
     mixture[np.arange(len(groups)), groups] = shares
     totals = mixture.sum(axis=0)
     mixture /= np.where(totals > 0.0, totals, 1.0)
@@ -77,10 +82,8 @@ def _step(products: Float32s, shares: Float64s, groups: Int64s, n: int) -> Int64
     return nearest
 
 
-def _by_library(points: Float32s, weights: Int64s, n: int, seed: int) -> Int64s:
-    from sklearn.cluster import (
-        KMeans,
-    )  # loading scikit-learn takes most of a second, so only where it is needed
+def _sklearn_k_means(points: Float32s, weights: Int64s, n: int, seed: int) -> Int64s:
+    from sklearn.cluster import KMeans  # here, since loading it takes most of a second
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings():

@@ -1,7 +1,7 @@
-"""All that was learned, as one value: every class's concepts, and the radius and the number of voters to go on with.
+"""All that was learned, as one value: the concepts of every class, the radius and the voters.
 
-q vectors, t classes, n voters. Learning and forgetting give a new value and leave the old one as it was, so a thread
-that predicts meanwhile sees the old or the new, never a mixture.
+q vectors, t classes, n voters. Learning and forgetting return a new value and do not change the old
+one, so a thread that predicts meanwhile sees the old or the new, never a mixture.
 """
 
 from __future__ import annotations
@@ -14,76 +14,95 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix
-from cbcl.method.budget import Shrink, merge, reduce
+from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix, as_count, as_radius
+from cbcl.method.budget import ShrinkFunction, merge, reduce
 from cbcl.method.concepts import Concepts, cluster
-from cbcl.method.search import Index, Search, in_blocks
-from cbcl.method.tuning import MANY, ClassRows, Tuning, are_many, choose, widened
-from cbcl.method.voting import block_votes, inverse
+from cbcl.method.search import Index, Search, search_rows
+from cbcl.method.tuning import (
+    MIN_VECTORS_FOR_RADIUS,
+    ClassRows,
+    Tuning,
+    choose,
+    have_many_vectors,
+    widen_radius,
+)
+from cbcl.method.voting import block_votes, vote_weights
 
-Choose: TypeAlias = Callable[
-    [Matrix, Sequence[ClassRows], Tuning | None, int], Tuning
-]  # the tuning before, and a seed
-Cluster: TypeAlias = Callable[
-    [Matrix, Int64s, float, Concepts | None], Concepts
-]  # rows, radius, what is known
-Widen: TypeAlias = Callable[
-    [Matrix, Sequence[ClassRows], float, int], float
-]  # the radius, and how many centroids at most
-Vote: TypeAlias = Callable[[Search, Float32s], Float64s]  # on one block: (b, t)
+# After the matrix and its rows, they take: the tuning before and a seed; the radius and the limit
+# on centroids; the radius and the known concepts.
+ChooseFunction: TypeAlias = Callable[[Matrix, Sequence[ClassRows], Tuning | None, int], Tuning]
+WidenFunction: TypeAlias = Callable[[Matrix, Sequence[ClassRows], float, int], float]
+ClusterFunction: TypeAlias = Callable[[Matrix, Int64s, float, Concepts | None], Concepts]
+VoteFunction: TypeAlias = Callable[[Search, Float32s], Float64s]  # votes on one block: (b, t)
 
 
 class Evidence(NamedTuple):
-    """Why each of q vectors got its label: its n voters, the nearest first, all of shape (q, n)."""
+    """The n voters on each of q vectors, the nearest first: arrays of shape (q, n)."""
 
     labels: NDArray[Any]
     distances: Float64s
-    weights: Float64s  # of their votes: 1 / distance, times 1 / N_y; those of one label at distance 0 count once
+    weights: Float64s  # 1 / distance, times 1 / N_y; those of one label at distance 0 count once
     centroids: Int64s  # rows of the index: all centroids, in the order of the classes
 
 
 class Options(NamedTuple):
-    """What is given, and what is left to be chosen (None)."""
+    """Options of learning; a radius or number of voters of None is to be chosen."""
 
     radius: float | None = None
     n_voters: int | None = None
     max_centroids: int | None = None
     seed: int = 0
 
+    @classmethod
+    def of(
+        cls, radius: object, n_voters: object, max_centroids: object = None, seed: int = 0
+    ) -> Options:
+        """Check options as users give them: "auto" for those to be chosen, None for no limit."""
+        return cls(
+            None if _is_auto(radius) else as_radius(radius),
+            None if _is_auto(n_voters) else as_count(n_voters, "n_voters"),
+            None if max_centroids is None else as_count(max_centroids, "max_centroids"),
+            seed,
+        )
+
     def choose(
-        self, matrix: Matrix, lessons: Sequence[ClassRows], before: Tuning | None, seed: int
+        self, matrix: Matrix, classes: Sequence[ClassRows], before: Tuning | None, seed: int
     ) -> Tuning:
-        """The radius and the number of voters: what is given, and the rest chosen for these lessons."""
+        """Return the radius and the number of voters as given, and choose those that are not."""
         n_voters = self.n_voters
         if n_voters is None and self.max_centroids is not None:
-            n_voters = 1  # what many voters gain among many centroids, they lose when the budget merges those
+            n_voters = 1  # more voters help among many centroids, and harm when those are merged
         if self.radius is not None and n_voters is not None:
             return Tuning(self.radius, n_voters)
-        return choose(matrix, lessons, before, seed, radius=self.radius, n_voters=n_voters)
+        return choose(matrix, classes, before, seed, radius=self.radius, n_voters=n_voters)
 
 
-class Parts(NamedTuple):
-    """What learning is made of: another function in a place is another method."""
+class LearningParts(NamedTuple):
+    """The functions that learning consists of; the study exchanges some of them."""
 
-    choose: Choose
-    widen: Widen  # where newcomers would take more than their share of a full memory
-    cluster: Cluster
-    shrink: Shrink
+    choose: ChooseFunction
+    widen: WidenFunction  # where new classes would take more than their share of the budget
+    cluster: ClusterFunction
+    shrink: ShrinkFunction
 
 
 @dataclass(frozen=True)
 class Knowledge:
-    """The concepts of at least one class, in the order of their labels, and what to go on with."""
+    """The concepts of at least one class, in the order of their labels, and the tuning."""
 
     concepts: dict[Any, Concepts]
     radius: float
     n_voters: int
 
     @cached_property
+    def labels(self) -> list[Any]:
+        return [*self.concepts]
+
+    @cached_property
     def classes(self) -> NDArray[Any]:
-        classes = np.array(list(self.concepts))
-        if classes.tolist() != list(self.concepts):  # such as integers that only a float could hold
-            classes = np.array(list(self.concepts), dtype=object)
+        classes = np.array(self.labels)
+        if classes.tolist() != self.labels:  # such as integers that only a float could hold
+            classes = np.array(self.labels, dtype=object)
         return classes
 
     @cached_property
@@ -91,52 +110,47 @@ class Knowledge:
         return Index([*self.concepts.values()])
 
     def without(self, label: Hashable) -> Knowledge | None:
-        """What would be known had that label never been learned (unless room was made for it); None: nothing."""
+        """Return the knowledge without a label; None where it was the only one."""
         if label not in self.concepts:
             raise ValueError(
                 f"{label!r} cannot be forgotten: the known labels are {list(self.concepts)}."
             )
-        rest = {known: concepts for known, concepts in self.concepts.items() if known != label}
+        rest = {other: concepts for other, concepts in self.concepts.items() if other != label}
         return Knowledge(rest, self.radius, self.n_voters) if rest else None
 
-    def winners(self, matrix: Matrix, vote: Vote = block_votes) -> Int64s:
-        """The number of each vector's class: (q,)."""
-        winners = np.empty(len(matrix), dtype=np.int64)
-        for rows, found in in_blocks(
-            matrix, self.index, self.n_voters, partial(_block_winners, vote)
-        ):
-            winners[rows] = found
-        return winners
+    def winners(self, matrix: Matrix, vote: VoteFunction = block_votes) -> Int64s:
+        """Return the number of each vector's class: (q,)."""
+        return search_rows(matrix, self.index, self.n_voters, partial(_block_winners, vote))
 
     def votes(self, matrix: Matrix) -> Float64s:
-        """Pred'(y) of equation 3: (q, t)."""
-        votes = np.empty((len(matrix), len(self.concepts)))
-        for rows, found in in_blocks(matrix, self.index, self.n_voters, block_votes):
-            votes[rows] = found
-        return votes
+        """Return Pred'(y) of equation 3: (q, t)."""
+        return search_rows(matrix, self.index, self.n_voters, block_votes)
 
     def evidence(self, matrix: Matrix) -> Evidence:
-        shape = (len(matrix), min(self.n_voters, len(self.index.owners)))
-        indices, distances = np.empty(shape, dtype=np.int64), np.empty(shape)
-        for rows, found in in_blocks(matrix, self.index, self.n_voters, Search.voters):
-            indices[rows], distances[rows] = found
-        owners = self.index.owners[indices]
-        weights = inverse(distances) * (1.0 / self.index.sizes[owners])
-        return Evidence(self.classes[owners], distances, weights, indices)
+        """Return the voters on each vector."""
+        voters = search_rows(matrix, self.index, self.n_voters, Search.voters)
+        owners = self.index.owners[voters.indices]
+        weights = vote_weights(voters.distances, self.index.sizes[owners])
+        return Evidence(self.classes[owners], voters.distances, weights, voters.indices)
 
 
 def learn(
     before: Knowledge | None, matrix: Matrix, targets: NDArray[Any], options: Options
 ) -> Knowledge:
-    """What is known after these vectors and their labels, on top of what was known before."""
-    parts = Parts(options.choose, widened if options.radius is None else as_given, cluster, merge)
+    """Return the knowledge after learning these vectors and their labels."""
+    widen = widen_radius if options.radius is None else keep_radius
     return learn_by(
-        parts, before, matrix, targets, max_centroids=options.max_centroids, seed=options.seed
+        LearningParts(options.choose, widen, cluster, merge),
+        before,
+        matrix,
+        targets,
+        max_centroids=options.max_centroids,
+        seed=options.seed,
     )
 
 
 def learn_by(
-    parts: Parts,
+    parts: LearningParts,
     before: Knowledge | None,
     matrix: Matrix,
     targets: NDArray[Any],
@@ -144,68 +158,69 @@ def learn_by(
     max_centroids: int | None,
     seed: int,
 ) -> Knowledge:
-    """`learn`, made of these parts."""
+    """Learn as `learn` does, with these functions."""
     known = {} if before is None else before.concepts
-    lessons = _lessons(targets, known)
-    tuning = (
-        None
-        if before is None or _is_open(before, lessons)
-        else Tuning(before.radius, before.n_voters)
-    )
-    radius, n_voters = parts.choose(matrix, [*lessons.values()], tuning, seed)
-    within = radius
+    rows_by_label = _group_rows(targets, known)
+    classes = [*rows_by_label.values()]
+    tuning = None
+    if before is not None and not _can_choose_anew(before, classes):
+        tuning = Tuning(before.radius, before.n_voters)
+    chosen = parts.choose(matrix, classes, tuning, seed)
+    radius = chosen.radius
     if max_centroids is not None:
-        others = [len(concepts.counts) for label, concepts in known.items() if label not in lessons]
-        share = max_centroids * len(lessons) // (len(lessons) + len(others))
-        within = parts.widen(
-            matrix, [*lessons.values()], radius, max(share, max_centroids - sum(others))
-        )
+        others = [len(known[label].counts) for label in known if label not in rows_by_label]
+        share = max_centroids * len(classes) // (len(classes) + len(others))
+        radius = parts.widen(matrix, classes, radius, max(share, max_centroids - sum(others)))
     learned = {
-        label: parts.cluster(matrix, lesson.rows, within, lesson.known)
-        for label, lesson in lessons.items()
+        label: parts.cluster(matrix, rows, radius, concepts)
+        for label, (rows, concepts) in rows_by_label.items()
     }
     everything = dict(sorted({**known, **learned}.items()))
     if max_centroids is not None:
         new = {number for number, label in enumerate(everything) if label in learned}
-        fewer = reduce(
-            [*everything.values()], max_centroids, new=new, seed=seed, shrink=parts.shrink
-        )
-        everything = dict(zip(everything, fewer, strict=True))
-    return Knowledge(everything, radius, n_voters)
+        concepts = [*everything.values()]
+        reduced = reduce(concepts, max_centroids, new=new, seed=seed, shrink=parts.shrink)
+        everything = dict(zip(everything, reduced, strict=True))
+    return Knowledge(everything, chosen.radius, chosen.n_voters)
 
 
-def as_given(matrix: Matrix, lessons: Sequence[ClassRows], radius: float, most: int) -> float:
-    """The radius as it was given, however many centroids that makes."""
+def keep_radius(_: Matrix, _classes: Sequence[ClassRows], radius: float, _limit: int) -> float:
+    """Return the radius as it was given, however many centroids that makes."""
     return radius
 
 
-def _is_open(before: Knowledge, lessons: dict[Any, ClassRows]) -> bool:
-    """Whether what to go on with could not be chosen before, for want of vectors, and can be now."""
-    if before.radius < np.inf or not before.concepts or not are_many([*lessons.values()]):
+def _is_auto(value: object) -> bool:
+    return isinstance(value, str) and value == "auto"
+
+
+def _can_choose_anew(before: Knowledge, classes: Sequence[ClassRows]) -> bool:
+    """Tell if there were too few vectors before to choose a radius, and are enough now."""
+    if before.radius < np.inf or not before.concepts or not have_many_vectors(classes):
         return False
-    return bool(before.index.sizes.mean() < MANY)
+    return bool(before.index.sizes.mean() < MIN_VECTORS_FOR_RADIUS)
 
 
-def _block_winners(vote: Vote, search: Search, block: Float32s) -> Int64s:
+def _block_winners(vote: VoteFunction, search: Search, block: Float32s) -> Int64s:
     winners: Int64s = vote(search, block).argmax(axis=1)
     return winners
 
 
-def _lessons(targets: NDArray[Any], known: dict[Any, Concepts]) -> dict[Any, ClassRows]:
-    """The rows to learn, label by label, each in the order given; with what is known of that label."""
+def _group_rows(targets: NDArray[Any], known: dict[Any, Concepts]) -> dict[Any, ClassRows]:
+    """Return the rows to learn, label by label, each in the order given, and its known concepts."""
     if targets.dtype.kind == "f" and (fractions := targets[targets != np.floor(targets)]).size:
-        # scikit-learn's own check also warns of many classes with few examples each, which is what this is for.
+        # scikit-learn's own check also warns of many classes with few examples, which is our case.
         raise ValueError(
             f"Unknown label type: labels are names or whole numbers, but {fractions[0]} is neither."
         )
     kinds = {isinstance(label, str): label for label in [*known, *dict.fromkeys(targets.tolist())]}
     if len(kinds) > 1:
         raise ValueError(
-            f"labels must be of one kind, but {kinds[True]!r} is a string and {kinds[False]!r} is not."
+            f"labels must be of one kind, but {kinds[True]!r} is a string "
+            f"and {kinds[False]!r} is not."
         )
     labels, codes = np.unique(targets, return_inverse=True)
-    rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
+    groups = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
     return {
-        label: ClassRows(some, known.get(label))
-        for label, some in zip(labels.tolist(), rows, strict=True)
+        label: ClassRows(rows, known.get(label))
+        for label, rows in zip(labels.tolist(), groups, strict=True)
     }

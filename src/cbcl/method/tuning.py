@@ -1,7 +1,7 @@
-"""Choosing D and n together, by cross-validation among the classes being learned (section 4.2 of the paper).
+"""Choice of D and n by cross-validation among the classes being learned (section 4.2 of the paper).
 
-q vectors to validate on, n voters. Why the classes known before are not rivals in it, and why so little is left to the
-validation: docs/method.md.
+q vectors to validate on, n voters. Why the classes known before do not compete in it, and why so
+little is left to the validation: docs/method.md.
 """
 
 from __future__ import annotations
@@ -15,25 +15,23 @@ from numpy.typing import ArrayLike, NDArray
 
 from cbcl.method.arrays import Int64s, Matrix, as_float32, as_matrix
 from cbcl.method.concepts import Concepts, cluster
-from cbcl.method.search import ROWS, Index, Search, Voters
+from cbcl.method.search import BLOCK_ROWS, Index, Search
 from cbcl.method.voting import tally
 
-# Radii to try, in units of the mean distance of a vector to the mean of its class: from one centroid a class to every
-# vector its own.
-SCALES = (math.inf, 1.5, 1.35, 1.25, 1.1, 1.0, 0.9, 0.75, 0.5, 0.0)
-MANY = 30  # vectors of a class, on average, that are enough for several centroids: then
-BEHIND = 4.0  # vectors are to stand behind each
-STEPS = 8  # halvings, to find the radius for that
-SURE = 2.5  # standard errors by which anything else must be better
-MAX_VOTERS = 10
-FOLDS = 5
-MAX_ROWS = 10_000  # vectors to validate with, at most: the work grows with their square
-MAX_CLASSES = 100  # to validate with, at most
-MAX_ASKED = (
-    2000  # vectors to ask about, as long as there is a whole fold: the rest is learned from only
-)
+# Radii to try, in units of the mean distance of a vector to the mean of its class: from one
+# centroid a class to a centroid for every vector.
+RADIUS_SCALES = (math.inf, 1.5, 1.35, 1.25, 1.1, 1.0, 0.9, 0.75, 0.5, 0.0)
+MIN_VECTORS_FOR_RADIUS = 30  # of a class, on average, for several centroids a class
+VECTORS_PER_CENTROID = 4.0  # on average, at the default radius
+BISECTION_STEPS = 8
+MIN_STANDARD_ERRORS = 2.5  # by which another tuning must be better than the default
+MAX_TUNED_VOTERS = 10
+TUNING_FOLDS = 5
+MAX_TUNING_VECTORS = 10_000  # the work grows with their square
+MAX_TUNING_CLASSES = 100
+MAX_VALIDATION_VECTORS = 2000  # or a whole fold, if that is more; the rest is for training only
 
-Hits: TypeAlias = NDArray[np.bool_]  # (q,), which of the vectors were labelled rightly
+CorrectMask: TypeAlias = NDArray[np.bool_]  # (q,), which of the vectors got their own label
 
 
 class Tuning(NamedTuple):
@@ -44,7 +42,7 @@ class Tuning(NamedTuple):
 
 
 class ClassRows(NamedTuple):
-    """What is to be learned of one class: some rows of a matrix, on top of what is known of it."""
+    """Rows of a matrix to be learned as one class, and the known concepts of that class."""
 
     rows: Int64s
     known: Concepts | None = None
@@ -53,14 +51,15 @@ class ClassRows(NamedTuple):
 def tune(classes: Sequence[ArrayLike], *, seed: int = 0) -> Tuning:
     """Choose the radius and the number of voters for new classes, each given by its vectors.
 
-    The vectors are divided into folds, and those of a fold are labelled by what was learned of the others, with every
-    radius and every number of voters up to ten. The radii are relative to the spread of the vectors, so that any
-    features will do. Of more than 10,000 vectors, or 100 classes, a sample is tried.
+    By cross-validation: the vectors are divided into folds, and those of a fold are labelled by
+    what was learned of the others, with every radius and every number of voters up to ten. The
+    radii are relative to the spread of the vectors, so that features of any scale will do. Of more
+    than 10,000 vectors, or 100 classes, a sample is tried.
 
-    But what is best among ten classes need not be best among a hundred, of which these are the first, and ten tell
-    little about a hundred. So by default there is one centroid a class, the best for a few examples; or, where classes
-    have 30 vectors and more, one for every four vectors, as the radius allows. Anything else is chosen only if it
-    labels more of the vectors rightly, by 2.5 standard errors.
+    The best for ten classes need not be the best for a hundred, of which these are the first. So by
+    default there is one centroid a class, the best for a few examples; or, where classes have 30
+    vectors and more, about one for every four vectors. Anything else is chosen only if it is more
+    accurate by 2.5 standard errors.
 
     >>> rng = np.random.default_rng(0)
     >>> tune([rng.normal(loc=mean, size=(5, 20)) for mean in (0.0, 1.0, 2.0)])
@@ -74,177 +73,177 @@ def tune(classes: Sequence[ArrayLike], *, seed: int = 0) -> Tuning:
             f"the classes have vectors of {sorted(widths)} features: all must have as many."
         )
     ends = np.cumsum([len(matrix) for matrix in matrices])
-    lessons = [
+    class_rows = [
         ClassRows(np.arange(end - len(matrix), end))
         for end, matrix in zip(ends, matrices, strict=True)
     ]
-    return choose(np.concatenate(matrices), lessons, None, seed)
+    return choose(np.concatenate(matrices), class_rows, None, seed)
 
 
 def choose(
     matrix: Matrix,
-    lessons: Sequence[ClassRows],
+    classes: Sequence[ClassRows],
     before: Tuning | None,
     seed: int,
     *,
     radius: float | None = None,
     n_voters: int | None = None,
 ) -> Tuning:
-    """`tune` on rows of a matrix, with the radius or the number of voters given where it is not None.
+    """Choose as `tune` does on rows of a matrix, where the radius or the number of voters is None.
 
-    What was chosen before is kept: with another radius, new classes would have an edge over the known, or these over
-    them.
+    A choice made before is kept: a smaller radius would favour the new classes, a larger one the
+    known.
     """
-    kept = before or Tuning(math.inf, 1)
-    kept = Tuning(kept.radius if radius is None else radius, n_voters or kept.n_voters)
-    lessons = _sampled(lessons, seed)
-    unit = 0.0 if before is not None else spread(matrix, lessons)
+    default = before or Tuning(math.inf, 1)
+    default = Tuning(default.radius if radius is None else radius, n_voters or default.n_voters)
+    classes = _sample(classes, seed)
+    unit = 0.0 if before is not None else spread(matrix, classes)
     if unit == 0.0:
-        return kept  # there is nothing to choose
+        return default  # there is nothing to choose
     if radius is None:
-        kept = kept._replace(radius=_usual_radius(matrix, lessons, unit))
-    if len(lessons) < 2:
-        return kept  # there is nothing to confuse it with
-    radii = (
-        {kept.radius} if radius is not None else {kept.radius, *(s and s * unit for s in SCALES)}
-    )
-    counts = [*range(1, MAX_VOTERS + 1)] if n_voters is None else [n_voters]
-    if len(radii) == len(counts) == 1:
-        return kept
-    hits = _cross_validate(matrix, lessons, sorted(radii, reverse=True), counts, seed)
-    best = max(
-        hits, key=lambda tuning: hits[tuning].mean()
-    )  # the largest radius and fewest voters among equals
-    return best if _is_better(hits[best], hits[kept]) else kept
+        default = default._replace(radius=_default_radius(matrix, classes, unit))
+    if len(classes) < 2:
+        return default  # there is nothing to confuse it with
+    radii = {default.radius}
+    if radius is None:
+        radii |= {scale and scale * unit for scale in RADIUS_SCALES}
+    voters = [*range(1, MAX_TUNED_VOTERS + 1)] if n_voters is None else [n_voters]
+    if len(radii) == len(voters) == 1:
+        return default
+    correct = _cross_validate(matrix, classes, sorted(radii, reverse=True), voters, seed)
+    # Of equals, the one with the largest radius, then with the fewest voters.
+    best = max(correct, key=lambda tuning: correct[tuning].mean())
+    return best if _is_significantly_better(correct[best], correct[default]) else default
 
 
-def _usual_radius(matrix: Matrix, lessons: Sequence[ClassRows], unit: float) -> float:
-    """Infinity for few vectors; for many, the smallest radius that leaves so many behind each centroid on average."""
-    count = sum(len(lesson.rows) for lesson in lessons)
-    if not are_many(lessons):
+def _default_radius(matrix: Matrix, classes: Sequence[ClassRows], unit: float) -> float:
+    """Return infinity for few vectors; for many, the radius for VECTORS_PER_CENTROID."""
+    if not have_many_vectors(classes):
         return math.inf
-    return _smallest(matrix, lessons, 0.0, 2.0 * unit, int(count / BEHIND))
+    n_vectors = sum(len(rows) for rows, _ in classes)
+    return _bisect_radius(matrix, classes, 0.0, 2.0 * unit, int(n_vectors / VECTORS_PER_CENTROID))
 
 
-def are_many(lessons: Sequence[ClassRows]) -> bool:
-    """Whether the classes have enough vectors, on average, for several centroids each."""
-    return sum(len(lesson.rows) for lesson in lessons) >= MANY * len(lessons)
+def have_many_vectors(classes: Sequence[ClassRows]) -> bool:
+    """Tell if the classes have enough vectors, on average, for several centroids each."""
+    return sum(len(rows) for rows, _ in classes) >= MIN_VECTORS_FOR_RADIUS * len(classes)
 
 
-def widened(matrix: Matrix, lessons: Sequence[ClassRows], radius: float, most: int) -> float:
-    """The radius, or the smallest larger one with which the lessons make no more centroids than that, or about."""
-    if _centroids(matrix, lessons, radius) <= most:
-        return radius
-    return _smallest(
-        matrix, lessons, radius, max(2.0 * radius, 2.0 * spread(matrix, lessons)), most
-    )
-
-
-def _smallest(
-    matrix: Matrix, lessons: Sequence[ClassRows], low: float, high: float, most: int
+def widen_radius(
+    matrix: Matrix, classes: Sequence[ClassRows], radius: float, max_centroids: int
 ) -> float:
-    """The smallest radius above `low` that makes no more centroids than that; `high` is taken to be large enough."""
-    for _ in range(STEPS):
+    """Return the radius, or about the smallest larger one that keeps to `max_centroids`."""
+    if _count_centroids(matrix, classes, radius) <= max_centroids:
+        return radius
+    high = max(2.0 * radius, 2.0 * spread(matrix, classes))
+    return _bisect_radius(matrix, classes, radius, high, max_centroids)
+
+
+def _bisect_radius(
+    matrix: Matrix, classes: Sequence[ClassRows], low: float, high: float, max_centroids: int
+) -> float:
+    """Return about the smallest radius from low to high that keeps to `max_centroids`."""
+    for _ in range(BISECTION_STEPS):
         middle = (low + high) / 2.0
-        low, high = (middle, high) if _centroids(matrix, lessons, middle) > most else (low, middle)
+        if _count_centroids(matrix, classes, middle) > max_centroids:
+            low = middle
+        else:
+            high = middle
     return high
 
 
-def _centroids(matrix: Matrix, lessons: Sequence[ClassRows], radius: float) -> int:
-    return sum(len(cluster(matrix, lesson.rows, radius, lesson.known).counts) for lesson in lessons)
+def _count_centroids(matrix: Matrix, classes: Sequence[ClassRows], radius: float) -> int:
+    return sum(len(cluster(matrix, rows, radius, known).counts) for rows, known in classes)
 
 
-def _sampled(lessons: Sequence[ClassRows], seed: int) -> Sequence[ClassRows]:
-    """As many classes, and as many vectors of each, drawn at random and in their order, as there is time for."""
-    if len(lessons) <= MAX_CLASSES and sum(len(lesson.rows) for lesson in lessons) <= MAX_ROWS:
-        return lessons
+def _sample(classes: Sequence[ClassRows], seed: int) -> Sequence[ClassRows]:
+    """Draw as many classes, and as many vectors of each, in their order, as there is time for."""
+    n_vectors = sum(len(rows) for rows, _ in classes)
+    if len(classes) <= MAX_TUNING_CLASSES and n_vectors <= MAX_TUNING_VECTORS:
+        return classes
     rng = np.random.default_rng(seed)
-    some = np.sort(rng.permutation(len(lessons))[:MAX_CLASSES])
-    share = MAX_ROWS // len(some)
+    numbers = np.sort(rng.permutation(len(classes))[:MAX_TUNING_CLASSES])
+    share = MAX_TUNING_VECTORS // len(numbers)
     return [
         ClassRows(rows if len(rows) <= share else np.sort(rng.choice(rows, share, replace=False)))
-        for rows, _ in (lessons[number] for number in some)
+        for rows, _ in (classes[number] for number in numbers)
     ]
 
 
-def _is_better(these: Hits, those: Hits) -> bool:
-    """Whether these hits are more than those, beyond doubt."""
+def _is_significantly_better(these: CorrectMask, those: CorrectMask) -> bool:
+    """Compare the numbers of correct labels, in standard errors of the paired difference."""
     better, worse = int(np.sum(these & ~those)), int(np.sum(those & ~these))
-    return better - worse > SURE * math.sqrt(
-        better + worse + 1
-    )  # one more: that nothing differs is no certainty
+    # Plus one: no difference in a small sample is no certainty.
+    return better - worse > MIN_STANDARD_ERRORS * math.sqrt(better + worse + 1)
 
 
-def spread(matrix: Matrix, lessons: Sequence[ClassRows]) -> float:
-    """The mean distance of a vector to the mean of its class, over the classes with at least two vectors."""
+def spread(matrix: Matrix, classes: Sequence[ClassRows]) -> float:
+    """Return the mean distance of a vector to the mean of its class, in classes of two or more."""
     total, count = 0.0, 0
-    for rows, _ in lessons:
-        if len(rows) > 1:
-            mean = sum(matrix[some].sum(axis=0, dtype=np.float64) for some in _chunks(rows)) / len(
-                rows
-            )
-            distances = sum(
-                np.linalg.norm(matrix[some] - mean, axis=1).sum() for some in _chunks(rows)
-            )
+    for rows, _ in classes:
+        k = len(rows)
+        if k > 1:
+            mean = sum(matrix[chunk].sum(axis=0, dtype=np.float64) for chunk in _chunks(rows)) / k
+            distances = (np.linalg.norm(matrix[chunk] - mean, axis=1) for chunk in _chunks(rows))
             # k vectors are closer to their own mean than to the true one, by this factor.
-            total += distances * math.sqrt(len(rows) / (len(rows) - 1))
-            count += len(rows)
+            total += sum(chunk.sum() for chunk in distances) * math.sqrt(k / (k - 1))
+            count += k
     return float(total / count) if count else 0.0
 
 
 def _cross_validate(
     matrix: Matrix,
-    lessons: Sequence[ClassRows],
+    classes: Sequence[ClassRows],
     radii: Sequence[float],  # descending
-    counts: Sequence[int],
+    voters: Sequence[int],
     seed: int,
-) -> dict[Tuning, Hits]:
+) -> dict[Tuning, CorrectMask]:
     rng = np.random.default_rng(seed)
-    folds = [_folds(len(lesson.rows), rng) for lesson in lessons]
-    last = min(FOLDS, max(1, MAX_ASKED * FOLDS // sum(map(len, folds))), max(map(max, folds)) + 1)
-    sizes = np.array([len(lesson.rows) for lesson in lessons])  # N_y, all folds together
-    hits: dict[Tuning, list[Hits]] = {Tuning(radius, n): [] for radius in radii for n in counts}
-    for fold in range(last):
-        pairs = [*zip(lessons, folds, strict=True)]
-        asked = np.concatenate([lesson.rows[numbers == fold] for lesson, numbers in pairs])
-        truth = np.repeat(
-            np.arange(len(lessons)), [int(np.sum(numbers == fold)) for numbers in folds]
-        )
-        saturated = False  # every vector is its own centroid already: smaller radii change nothing
+    folds = [_draw_folds(len(rows), rng) for rows, _ in classes]
+    n_vectors, n_used = sum(map(len, folds)), max(map(max, folds)) + 1
+    n_folds = min(TUNING_FOLDS, max(1, MAX_VALIDATION_VECTORS * TUNING_FOLDS // n_vectors), n_used)
+    sizes = np.array([len(rows) for rows, _ in classes])  # N_y, all folds together
+    correct: dict[Tuning, list[CorrectMask]] = {
+        Tuning(radius, n): [] for radius in radii for n in voters
+    }
+    for fold in range(n_folds):
+        held_out = [
+            rows[numbers == fold] for (rows, _), numbers in zip(classes, folds, strict=True)
+        ]
+        training = [
+            rows[numbers != fold] for (rows, _), numbers in zip(classes, folds, strict=True)
+        ]
+        truth = np.repeat(np.arange(len(classes)), [len(rows) for rows in held_out])
+        saturated = False  # every vector is a centroid already: smaller radii change nothing
         for radius in radii:
             if not saturated:
-                learned = [
-                    cluster(matrix, lesson.rows[numbers != fold], radius, None)
-                    for lesson, numbers in pairs
-                ]
-                saturated = all(len(known.counts) == known.size for known in learned)
-                winners = _winners(matrix, asked, Index(learned), sizes, counts)
-            for n in counts:
-                hits[Tuning(radius, n)].append(winners[n] == truth)
-    return {tuning: np.concatenate(found) for tuning, found in hits.items()}
+                learned = [cluster(matrix, rows, radius, None) for rows in training]
+                saturated = all(len(concepts.counts) == concepts.size for concepts in learned)
+                index = Index(learned)
+                winners = _winners(matrix, np.concatenate(held_out), index, sizes, voters)
+            for n in voters:
+                correct[Tuning(radius, n)].append(winners[n] == truth)
+    return {tuning: np.concatenate(masks) for tuning, masks in correct.items()}
 
 
 def _winners(
-    matrix: Matrix, rows: Int64s, index: Index, sizes: Int64s, counts: Sequence[int]
+    matrix: Matrix, rows: Int64s, index: Index, sizes: Int64s, voters: Sequence[int]
 ) -> dict[int, Int64s]:
-    """For each number of voters, the class that each of the rows is given."""
-    search = Search(index, max(counts))
-    winners: dict[int, list[Int64s]] = {n: [] for n in counts}
-    for some in _chunks(rows):
-        voters = search.nearest(as_float32(matrix[some]), search.n)
-        for n in counts:
-            votes = tally(
-                Voters(voters.indices[:, :n], voters.distances[:, :n]), index.owners, sizes
-            )
-            winners[n].append(votes.argmax(axis=1))
-    return {n: np.concatenate(parts) for n, parts in winners.items()}
+    """Return the class of each of the rows, for each number of voters."""
+    search = Search(index, max(voters))
+    winners: dict[int, list[Int64s]] = {n: [] for n in voters}
+    for chunk in _chunks(rows):
+        nearest = search.nearest(as_float32(matrix[chunk]), search.n)
+        for n in voters:
+            winners[n].append(tally(nearest.first(n), index.owners, sizes).argmax(axis=1))
+    return {n: np.concatenate(chunks) for n, chunks in winners.items()}
 
 
-def _folds(count: int, rng: np.random.Generator) -> Int64s:
-    """A fold for each of a class's vectors; -1, never asked about, for an only one."""
-    return rng.permutation(np.arange(count) % FOLDS) if count > 1 else np.full(count, -1)
+def _draw_folds(count: int, rng: np.random.Generator) -> Int64s:
+    """Draw the fold of each of a class's vectors; an only one is for training only (-1)."""
+    return rng.permutation(np.arange(count) % TUNING_FOLDS) if count > 1 else np.full(count, -1)
 
 
 def _chunks(rows: Int64s) -> Iterator[Int64s]:
-    for start in range(0, len(rows), ROWS):
-        yield rows[start : start + ROWS]
+    for start in range(0, len(rows), BLOCK_ROWS):
+        yield rows[start : start + BLOCK_ROWS]

@@ -1,4 +1,4 @@
-"""The weighted vote: vectors against concepts give votes per class (Algorithm 2, equations 2 and 3 of the paper).
+"""The weighted vote of the nearest centroids (Algorithm 2, equations 2 and 3 of the paper).
 
 q vectors, t classes, n voters, b vectors of a block.
 """
@@ -11,19 +11,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s, as_count, as_matrix
-from cbcl.method.concepts import Concepts, checked
-from cbcl.method.search import Index, Search, Voters, in_blocks
+from cbcl.method.concepts import Concepts, check_concepts
+from cbcl.method.search import Index, Search, Voters, search_rows
 
-COINCIDENT = 1e300  # what a voter at distance 0 counts: more than any other, and finite
+COINCIDENT = 1e300  # weight of a voter at distance 0: more than any other, and finite
 
 
 def vote(vectors: ArrayLike, concepts: Sequence[Concepts], n_voters: int) -> Float64s:
-    """The votes of the `n_voters` nearest centroids, per vector and class: (q, t), Pred'(y) of equation 3.
+    """Return the votes for each vector and class, Pred'(y) of equation 3: (q, t).
 
-    Each of the n nearest centroids votes for its class with 1 / distance (equation 2), and the votes of a class are
-    multiplied by 1 / N_y, where N_y is the number of vectors learned of it (equation 3). The label is the class with
-    most votes, the first among equals. A vector that coincides with a centroid belongs to that centroid's class; where
-    it coincides with several classes, the one with the largest 1 / N_y. More voters than centroids means all of them.
+    Each of the `n_voters` nearest centroids votes for its class with 1 / distance (equation 2), and
+    the votes of a class are multiplied by 1 / N_y, where N_y is the number of vectors learned of it
+    (equation 3). The label is the class with most votes, the first among equals. A vector that
+    coincides with a centroid belongs to that centroid's class; where it coincides with several
+    classes, to the one with the largest 1 / N_y. More voters than centroids means all of them.
 
     >>> from cbcl import agg_var
     >>> cups = agg_var([[0.0, 0.0], [0.0, 2.0]], radius=1.0)
@@ -35,11 +36,11 @@ def vote(vectors: ArrayLike, concepts: Sequence[Concepts], n_voters: int) -> Flo
 
 
 def rank_vote(vectors: ArrayLike, concepts: Sequence[Concepts], n_voters: int) -> Float64s:
-    """The vote of the authors' published code, which is not the paper's: for comparison only.
+    """Vote as the authors' published code does, which is not the paper's way: for comparison only.
 
-    The voter of rank r at distance d votes (1 / r) (d_max - d) / (d_max - d_min), d_max being the distance to the
-    farthest centroid of all; one at distance 0 votes 1. Where all distances are equal, which their code divides by
-    zero, the fraction is taken as 1.
+    The voter of rank r at distance d votes (1 / r) (d_max - d) / (d_max - d_min), d_max being the
+    distance to the farthest centroid of all; one at distance 0 votes 1. Where all distances are
+    equal, which their code divides by zero, the fraction is taken as 1.
 
     >>> from cbcl import agg_var
     >>> cups = agg_var([[0.0], [3.0]], radius=1.0)
@@ -56,52 +57,65 @@ def _all_votes(
     n_voters: int,
     block_vote: Callable[[Search, Float32s], Float64s],
 ) -> Float64s:
-    matrix, index = as_matrix(vectors), Index([checked(known) for known in concepts])
+    matrix, index = as_matrix(vectors), Index([*map(check_concepts, concepts)])
     n = as_count(n_voters, "n_voters")
-    if matrix.shape[1] != index.centroids.shape[1]:
-        raise ValueError(
-            f"vectors have {matrix.shape[1]} features, but the concepts have {index.centroids.shape[1]}."
-        )
-    votes = np.empty((len(matrix), len(concepts)))
-    for rows, found in in_blocks(matrix, index, n, block_vote):
-        votes[rows] = found
-    return votes
+    d, known_d = matrix.shape[1], index.centroids.shape[1]
+    if d != known_d:
+        raise ValueError(f"vectors have {d} features, but the concepts have {known_d}.")
+    return search_rows(matrix, index, n, block_vote)
 
 
 def block_votes(search: Search, block: Float32s) -> Float64s:
-    """`vote` on one block: (b, t)."""
+    """Return the votes on one block, as `vote` does: (b, t)."""
     return tally(search.voters(block), search.index.owners, search.index.sizes)
 
 
 def tally(voters: Voters, owners: Int64s, sizes: Int64s) -> Float64s:
-    """Equations 2 and 3, for given voters, the class of each centroid and the N_y of each class: (b, t)."""
-    votes = _add_up(voters, inverse(voters.distances), owners, sizes)
+    """Return the votes of these voters (equations 2 and 3): (b, t).
+
+    `owners` is the class of each centroid, `sizes` the N_y of each class.
+    """
+    votes = sum_votes(voters, inverse(voters.distances), owners, sizes)
     rows, columns = np.nonzero(voters.distances == 0.0)
     coincident = owners[voters.indices[rows, columns]]
-    votes[rows, coincident] = COINCIDENT * (
-        1.0 / sizes[coincident]
-    )  # once a class, however many coincide
+    votes[rows, coincident] = COINCIDENT * (1.0 / sizes[coincident])  # once a class
     return votes
 
 
+def votes_by_class(owners: Int64s, distances: Float64s, sizes: Int64s) -> dict[int, float]:
+    """Return the votes of one vector's voters, by class, in the order of the classes.
+
+    These are the numbers of `tally` that are not 0; `owners` is the class of each voter.
+    """
+    classes, local_owners = np.unique(owners, return_inverse=True)
+    voters = Voters(np.arange(len(owners))[np.newaxis], distances[np.newaxis])
+    votes = tally(voters, local_owners, sizes[classes])[0]
+    return dict(zip(classes.tolist(), votes.tolist(), strict=True))
+
+
 def inverse(distances: Float64s) -> Float64s:
-    """1 / distance, and COINCIDENT for 0."""
+    """Return 1 / distance, and COINCIDENT for 0."""
     return np.divide(1.0, distances, out=np.full_like(distances, COINCIDENT), where=distances > 0.0)
 
 
+def vote_weights(distances: Float64s, sizes: Int64s) -> Float64s:
+    """Return the weight of each voter, 1 / distance times 1 / N_y of its class."""
+    return inverse(distances) * (1.0 / sizes)
+
+
 def block_rank_votes(search: Search, block: Float32s) -> Float64s:
-    """`rank_vote` on one block: (b, t)."""
+    """Return the votes on one block, as `rank_vote` does: (b, t)."""
     voters = search.nearest(block, search.n)
     near, far = voters.distances[:, :1], search.farthest(block)[:, np.newaxis]
     ranks = np.arange(1, search.n + 1)
     spread = np.where(far > near, far - near, 1.0)
     closeness = np.where(far > near, (far - voters.distances) / spread, 1.0)
     weights = np.where(voters.distances == 0.0, 1.0, 1.0 / ranks * closeness)
-    return _add_up(voters, weights, search.index.owners, search.index.sizes)
+    return sum_votes(voters, weights, search.index.owners, search.index.sizes)
 
 
-def _add_up(voters: Voters, weights: Float64s, owners: Int64s, sizes: Int64s) -> Float64s:
-    """The weights of each class's voters, from the nearest to the farthest, times 1 / N_y."""
+def sum_votes(voters: Voters, weights: Float64s, owners: Int64s, sizes: Int64s) -> Float64s:
+    """Sum the weights of each class's voters, from the nearest on, times 1 / N_y: (b, t)."""
     b, t = len(weights), len(sizes)
     cells = np.arange(b)[:, np.newaxis] * t + owners[voters.indices]
     votes = np.bincount(cells.ravel(), weights=weights.ravel(), minlength=b * t).reshape(b, t)

@@ -1,15 +1,20 @@
-"""What is said about a picture: a label or "unknown", how sure, what else it might be, and why."""
+"""Answers about pictures: a label or "unknown", the confidence, other guesses, and the evidence."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from cbcl.method.arrays import Float32s, Float64s, Int64s
+from cbcl.method.arrays import Float32s, Float64s, Int64s, as_float32
 from cbcl.method.confidence import Scale, confidences, familiarity, shrinkage
 from cbcl.method.knowledge import Knowledge
-from cbcl.method.search import MANY_VOTERS, in_blocks, nearest
+from cbcl.method.search import nearest
+from cbcl.method.voting import vote_weights, votes_by_class
+
+MAX_GUESSES = 5
+RANKED_CENTROIDS = 64  # the nearest, whose classes are ranked
 
 
 class Guess(NamedTuple):
@@ -21,11 +26,11 @@ class Guess(NamedTuple):
 
 
 class Example(NamedTuple):
-    """A picture that was learned, as far as it is kept."""
+    """A picture that was learned, as far as the memory keeps it."""
 
-    number: int  # its own for good
-    concept: int  # the centroid nearest to it, by its number among those of its label
-    jpeg: bytes  # small
+    number: int  # permanent
+    concept: int  # number of the nearest centroid among those of its label
+    jpeg: bytes  # thumbnail
 
 
 class Reason(NamedTuple):
@@ -34,17 +39,17 @@ class Reason(NamedTuple):
     label: str
     distance: float
     weight: float  # of its vote; those of one label at distance 0 count once together
-    pictures: int  # that stand behind it
+    pictures: int  # that were learned into it
     examples: tuple[Example, ...]  # those nearest to it; none where the memory is private
     centroid: int  # its number among those of its label
 
 
 class Answer(NamedTuple):
-    """What a picture shows.
+    """The answer about one picture.
 
-    `label` is None for "unknown": too far from everything that was learned, which is when `strangeness` is above 1.
-    `confidence` is how sure that answer is, be it a label or "unknown". The confidences in the ranking leave room for
-    "none of these", so they need not add up to 1.
+    `label` is None for "unknown": too far from everything that was learned, which is when
+    `strangeness` is above 1. `confidence` is that in the answer, be it a label or "unknown". The
+    confidences in the ranking leave room for "none of these", so they need not add up to 1.
     """
 
     label: str | None
@@ -56,99 +61,96 @@ class Answer(NamedTuple):
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """Of all votes, what each reason's came to: from 0 to 1, in the order of the evidence."""
-        most = max((reason.weight for reason in self.evidence), default=1.0)
-        parts = [reason.weight / most for reason in self.evidence]  # so that the sum is finite
+        """Share of each reason's vote in all votes, from 0 to 1, in the order of the evidence."""
+        heaviest = max((reason.weight for reason in self.evidence), default=1.0)
+        parts = [reason.weight / heaviest for reason in self.evidence]  # so that the sum is finite
         return tuple(part / sum(parts) for part in parts)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: photo, label (None: unknown), confidence, strangeness and ranking."""
+        """Return photo, label (None: unknown), confidence, strangeness and ranking, for JSON."""
         ranking = [
             {
                 "label": guess.label,
-                "confidence": _short(guess.confidence),
-                "distance": _short(guess.distance),
+                "confidence": _round(guess.confidence),
+                "distance": _round(guess.distance),
             }
             for guess in self.ranking
         ]
         return {
             "photo": self.picture,
             "label": self.label,
-            "confidence": _short(self.confidence),
-            "strangeness": _short(self.strangeness),
+            "confidence": _round(self.confidence),
+            "strangeness": _round(self.strangeness),
             "ranking": ranking,
         }
 
 
-MAX_GUESSES = 5
-
-
 def answers(matrix: Float32s, knowledge: Knowledge, scale: Scale) -> list[Answer]:
-    """An answer for each vector, without examples: the first guess is what the vote says, bit for bit.
+    """Return an answer for each vector, without examples; the first guess is the vote's winner.
 
-    The others follow by votes, then by distance; the confidences are those of `cbcl.method.confidence`, the largest for
-    the first guess, over the classes of the nearest 64 centroids, times the chance that it is any of them.
+    The other guesses follow by votes, then by distance. The confidences are those of
+    `cbcl.method.confidence`, the largest for the first guess, over the classes of the nearest 64
+    centroids, times the probability that the picture shows any known class.
     """
-    n = min(max(MANY_VOTERS, knowledge.n_voters), len(knowledge.index.owners))
-    indices, distances = np.empty((len(matrix), n), dtype=np.int64), np.empty((len(matrix), n))
-    for rows, found in in_blocks(matrix, knowledge.index, n, nearest):
-        indices[rows], distances[rows] = found
-    votes, evidence = knowledge.votes(matrix), knowledge.evidence(matrix)
-    made = []
-    for row, vector in enumerate(matrix):
-        length = float(np.linalg.norm(vector.astype(np.float64)))
-        behind = int(knowledge.index.counts[indices[row, 0]])
-        strangeness = float(distances[row, 0]) / (length or 1.0) * shrinkage(behind) / scale.limit
-        known = familiarity(strangeness)
-        ranking = _ranking(
-            indices[row], distances[row], votes[row], knowledge, scale, length, known
-        )
-        voters = zip(
-            evidence.centroids[row], evidence.distances[row], evidence.weights[row], strict=True
-        )
-        reasons = tuple(
-            _reason(knowledge, int(voter), float(apart), float(weight))
-            for voter, apart, weight in voters
-        )
-        label, sure = (
-            (None, 1.0 - known) if strangeness > 1.0 else (ranking[0].label, ranking[0].confidence)
-        )
-        made.append(Answer(label, sure, ranking[:MAX_GUESSES], reasons, strangeness))
-    return made
+    index, n_voters = knowledge.index, knowledge.n_voters
+    neighbours = nearest(matrix, index, max(RANKED_CENTROIDS, n_voters))
+    voters = index.prefer_small_classes(as_float32(matrix), neighbours.first(n_voters))
+    rows = zip(matrix, *neighbours, *voters, strict=True)
+    return [_answer(knowledge, scale, *row) for row in rows]
 
 
-def _ranking(
-    indices: Int64s,
-    distances: Float64s,
-    votes: Float64s,
+def _answer(
     knowledge: Knowledge,
     scale: Scale,
-    length: float,
-    known: float,
-) -> tuple[Guess, ...]:
-    owners = knowledge.index.owners[indices]
-    firsts = np.sort(np.unique(owners, return_index=True)[1])
-    numbers, apart = owners[firsts], distances[firsts]  # the classes near, the nearest first
-    shares = known * confidences(apart, length, scale)
-    winner = votes.argmax()  # the first among equals, as for the estimator
-    order = sorted(
-        range(len(numbers)), key=lambda i: (numbers[i] != winner, -votes[numbers[i]], apart[i])
-    )
-    labels = [*knowledge.concepts]
+    vector: Float32s,
+    neighbours: Int64s,
+    distances: Float64s,
+    voters: Int64s,
+    voter_distances: Float64s,
+) -> Answer:
+    index = knowledge.index
+    length = float(np.linalg.norm(vector.astype(np.float64)))
+    relative_distance = float(distances[0]) / (length or 1.0)
+    strangeness = relative_distance * shrinkage(int(index.counts[neighbours[0]])) / scale.limit
+    probability_known = familiarity(strangeness)
+
+    class_distances: dict[int, float] = {}  # of the classes of the neighbours, the nearest first
+    for number, distance in zip(index.owners[neighbours].tolist(), distances.tolist(), strict=True):
+        class_distances.setdefault(number, distance)
+    votes = votes_by_class(index.owners[voters], voter_distances, index.sizes)
+    shares = confidences(np.array([*class_distances.values()]), length, scale)
+    ranking = tuple(
+        Guess(knowledge.labels[number], probability_known * share, class_distances[number])
+        for number, share in zip(_rank(class_distances, votes), shares.tolist(), strict=True)
+    )[:MAX_GUESSES]
+    reasons = _reasons(knowledge, voters, voter_distances)
+    if strangeness > 1.0:
+        return Answer(None, 1.0 - probability_known, ranking, reasons, strangeness)
+    return Answer(ranking[0].label, ranking[0].confidence, ranking, reasons, strangeness)
+
+
+def _rank(distances: Mapping[int, float], votes: Mapping[int, float]) -> list[int]:
+    """Return the classes in their order: the winner, then by votes, then by distance."""
+    winner = max(votes, key=lambda number: votes[number])  # the first among equals, as in predict
+
+    def key(number: int) -> tuple[bool, float, float]:
+        return number != winner, -votes.get(number, 0.0), distances[number]
+
+    return sorted(distances, key=key)
+
+
+def _reasons(knowledge: Knowledge, voters: Int64s, distances: Float64s) -> tuple[Reason, ...]:
+    index = knowledge.index
+    owners = index.owners[voters]
+    weights = vote_weights(distances, index.sizes[owners])
+    columns = (owners, distances, weights, index.counts[voters], voters - index.starts[owners])
     return tuple(
-        Guess(labels[numbers[i]], float(share), float(apart[i]))
-        for i, share in zip(order, shares, strict=True)
+        Reason(knowledge.labels[owner], distance, weight, pictures, (), centroid)
+        for owner, distance, weight, pictures, centroid in zip(
+            *(column.tolist() for column in columns), strict=True
+        )
     )
 
 
-def _reason(knowledge: Knowledge, centroid: int, distance: float, weight: float) -> Reason:
-    owner = int(knowledge.index.owners[centroid])
-    first = int(np.searchsorted(knowledge.index.owners, owner))
-    label = [*knowledge.concepts][owner]
-    return Reason(
-        label, distance, weight, int(knowledge.index.counts[centroid]), (), centroid - first
-    )
-
-
-def _short(number: float) -> float:
+def _round(number: float) -> float:
     return float(f"{number:.6g}")

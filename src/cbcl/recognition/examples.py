@@ -15,7 +15,7 @@ from cbcl.errors import PictureError
 from cbcl.memory.rows import StoredExample
 from cbcl.method.arrays import Float32s
 from cbcl.method.concepts import Concepts
-from cbcl.method.search import Index, in_blocks, nearest
+from cbcl.method.search import Index, nearest
 from cbcl.vision.decoding import load, name_of
 
 SIDE = 128  # pixels
@@ -48,9 +48,7 @@ def select(shown: Sequence[ExampleCandidate], concepts: Concepts) -> list[Stored
     if not shown:
         return []
     vectors = np.stack([one.vector for one in shown])
-    centroids, distances = np.empty(len(shown), dtype=np.int64), np.empty(len(shown))
-    for rows, found in in_blocks(vectors, Index([concepts]), 1, nearest):
-        centroids[rows], distances[rows] = found.indices[:, 0], found.distances[:, 0]
+    centroids, distances = (column[:, 0] for column in nearest(vectors, Index([concepts]), 1))
     kept: dict[int, StoredExample] = {}
     taken = np.zeros(len(concepts.counts), dtype=np.int64)
     for i in np.argsort(distances, kind="stable").tolist():

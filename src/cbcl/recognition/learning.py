@@ -13,9 +13,9 @@ from cbcl.memory.store import Memory
 from cbcl.memory.transaction import MemoryState
 from cbcl.method.arrays import Float32s
 from cbcl.method.concepts import Concepts, cluster
-from cbcl.method.confidence import NOTHING, spread_of
+from cbcl.method.confidence import NO_SPREAD, spread_of
 from cbcl.method.knowledge import Knowledge, Options, learn
-from cbcl.method.tuning import MANY
+from cbcl.method.tuning import MIN_VECTORS_FOR_RADIUS
 from cbcl.recognition.examples import ExampleCandidate, select
 
 
@@ -50,7 +50,7 @@ def limit(view: MemoryState, options: Options) -> int | None:
 
 def depends_on_all(lesson: LabelledBatch, view: MemoryState, options: Options) -> bool:
     """Whether what is learned depends on other classes: on how much room they leave, or whether a radius is chosen."""
-    many = len(lesson.targets) >= MANY * len(lesson.learned.pictures)
+    many = len(lesson.targets) >= MIN_VECTORS_FOR_RADIUS * len(lesson.learned.pictures)
     return limit(view, options) is not None or (view.settings.radius == np.inf and many)
 
 
@@ -79,7 +79,7 @@ def plan(
         if label in known and learned is known[label].concepts:
             continue
         rows = np.flatnonzero(lesson.targets == label)
-        spread = known[label].spread if label in known else NOTHING
+        spread = known[label].spread if label in known else NO_SPREAD
         pictures = shown(memory, view, label) if label in known else []
         if lesson.sources is not None and not view.about.private:
             pictures += [ExampleCandidate(lesson.sources[row], lesson.matrix[row]) for row in rows]

@@ -12,12 +12,12 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from onnx import TensorProto
 
-from cbcl.method._numpy_kernel import LANES, norms_squared
-from cbcl.method.confidence import DOUBT, SHARPNESS, Scale, shrinkage
+from cbcl.method.confidence import CONFIDENCE_SLOPE, FAMILIARITY_SLOPE, Scale, shrinkage
+from cbcl.method.distances import LANES, norms_squared
 from cbcl.method.knowledge import Knowledge
-from cbcl.method.search import MANY_VOTERS, Index
+from cbcl.method.search import Index
 from cbcl.method.voting import COINCIDENT
-from cbcl.recognition.answer import MAX_GUESSES
+from cbcl.recognition.answer import MAX_GUESSES, RANKED_CENTROIDS
 from cbcl.vision.onnx_graph import GraphBuilder, Operand
 
 Outputs: TypeAlias = dict[str, tuple[int, list[int]]]  # type and shape (of one picture) by name
@@ -104,7 +104,7 @@ def add_answer(graph: AnswerGraph, vector: str, knowledge: Knowledge, scale: Sca
 def _nearest(graph: AnswerGraph, wide: str, knowledge: Knowledge) -> _Neighbours:
     """Translate `Search.nearest`: exact distances; of many centroids, to the nearest by product."""
     index = knowledge.index
-    m, n = len(index.owners), min(max(MANY_VOTERS, knowledge.n_voters), len(index.owners))
+    m, n = len(index.owners), min(max(RANKED_CENTROIDS, knowledge.n_voters), len(index.owners))
     centroids = graph.constant(index.centroids)
     candidates = n + SPARE_CENTROIDS
     if m <= candidates:
@@ -114,9 +114,9 @@ def _nearest(graph: AnswerGraph, wide: str, knowledge: Knowledge) -> _Neighbours
         squares = norms_squared(index.centroids)
         # |c|^2 - 2 x.c
         scores = graph("Gemm", wide, graph.double(centroids), squares, alpha=-2.0, transB=1)
-        if index.twins:  # whose scores may differ by rounding
+        if index.duplicates:  # whose scores may differ by rounding
             firsts = np.arange(m)
-            for alike in index.twins.values():
+            for alike in index.duplicates.values():
                 firsts[alike] = alike.min()
             scores = graph("Gather", scores, firsts, axis=1)
         _, closest = graph.smallest(scores, candidates)
@@ -159,7 +159,7 @@ def _votes(graph: AnswerGraph, vector: str, near: _Neighbours, knowledge: Knowle
 def _voters(graph: AnswerGraph, near: _Neighbours, index: Index, n: int) -> str:
     """Translate `Search.voters`: the nearest, or of those at distance 0 the smallest classes'."""
     voters = _first_columns(graph, near.indices, n)
-    groups = [alike for alike in index.twins.values() if len(alike) > n]
+    groups = [alike for alike in index.duplicates.values() if len(alike) > n]
     if not groups:
         return voters
     numbers = np.zeros(len(index.owners), dtype=np.int64)  # of each centroid's group; 0: none
@@ -187,7 +187,7 @@ def _strangeness(
 
 
 def _familiarity(graph: AnswerGraph, strangeness: str) -> str:
-    exponent = graph("Min", graph("Mul", DOUBT, graph("Sub", strangeness, 1.0)), 700.0)
+    exponent = graph("Min", graph("Mul", FAMILIARITY_SLOPE, graph("Sub", strangeness, 1.0)), 700.0)
     return graph("Div", 1.0, graph("Add", 1.0, graph("Exp", exponent)))
 
 
@@ -205,7 +205,7 @@ def _confidences(
     """Translate `confidences`, at the nearest centroid of each class; 0 at the others: (b, n)."""
     farther = graph("Sub", near.distances, graph.column(near.distances))
     behind = graph("Div", farther, _or_one(graph, length, graph("Mul", length, scale.usual)))
-    shares = graph("Mul", graph("Exp", graph("Mul", -SHARPNESS, behind)), firsts)
+    shares = graph("Mul", graph("Exp", graph("Mul", -CONFIDENCE_SLOPE, behind)), firsts)
     return graph("Div", shares, graph.total(shares))
 
 

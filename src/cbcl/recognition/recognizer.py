@@ -16,7 +16,7 @@ from cbcl.errors import ChangedError, MemoryFileError, PictureError
 from cbcl.memory.rows import MemoryInfo, Settings, StoredExample, as_label
 from cbcl.memory.store import Memory
 from cbcl.memory.transaction import MemoryState, Step, Transaction
-from cbcl.method.arrays import Float32s, as_count, as_radius
+from cbcl.method.arrays import Float32s
 from cbcl.method.concepts import Concepts
 from cbcl.method.knowledge import Options
 from cbcl.method.tuning import Tuning, tune
@@ -29,7 +29,13 @@ from cbcl.recognition.examples import PER_CENTROID, EmbeddedPicture
 from cbcl.recognition.learning import LabelledBatch, LearningResult, basis, plan
 from cbcl.recognition.self_test import SelfTestResult, examine
 from cbcl.recognition.snapshot import LabelSummary, Snapshot, latest
-from cbcl.recognition.suggestions import MAX_WANTED, Suggestions, look_alikes, wanting, worth_asking
+from cbcl.recognition.suggestions import (
+    MAX_WANTED,
+    Suggestions,
+    find_similar,
+    find_wanted,
+    worth_asking,
+)
 from cbcl.vision.decoding import name_of
 from cbcl.vision.extraction import Progress
 
@@ -90,13 +96,7 @@ class Recognizer:
         cache: bool = True,
     ) -> None:
         self._private = private
-        self._options = Options(
-            radius=None if radius == "auto" else as_radius(radius),
-            n_voters=None if n_voters == "auto" else as_count(n_voters, "n_voters"),
-            max_centroids=None
-            if max_centroids is None
-            else as_count(max_centroids, "max_centroids"),
-        )
+        self._options = Options.of(radius, n_voters, max_centroids)
         self._memory = Memory(Path(path))
         self._sight = Embedder(self._memory, backbone, private=private, cache=cache)
         self._known: Snapshot | None = None
@@ -337,10 +337,10 @@ class Recognizer:
         if not labels:
             return Suggestions((), ())
         known = self._current()
-        more = wanting(labels)
+        more = find_wanted(labels)
         if len(more) < MAX_WANTED and sum(labels.values()) <= MAX_EXAMINED:
-            more = wanting(labels, self.examine())
-        return Suggestions(look_alikes(known.knowledge, known.scale), more)
+            more = find_wanted(labels, self.examine())
+        return Suggestions(find_similar(known.knowledge, known.scale), more)
 
     def worth_asking(self, seen: Sequence[EmbeddedPicture], answers: Sequence[Answer]) -> list[int]:
         """The order in which to ask a person about pictures that were looked at, the one to gain most from first."""

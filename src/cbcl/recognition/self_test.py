@@ -1,4 +1,4 @@
-"""How well a memory knows its own things: its examples are asked about, each by what the others teach.
+"""Self-test: cross-validation on the examples of a memory.
 
 t labels, n examples.
 """
@@ -19,14 +19,13 @@ from cbcl.method.confidence import Scale, Spread, spread_of
 from cbcl.method.knowledge import Knowledge
 from cbcl.recognition.answer import answers
 
-NumberedVectors: TypeAlias = Sequence[
-    tuple[int, Float32s]
-]  # of one label: numbers and vectors, in the order learned
+# Of one label: numbers and vectors of its examples, in the order learned.
+NumberedVectors: TypeAlias = Sequence[tuple[int, Float32s]]
 
-FOLDS = 5
-MAX_ASKED = 5000  # examples of all labels together, at most; the rest are learned from only
-MAX_MEASURED = 5000  # examples, about, to find out from how far is too far
-ROWS = 1024  # examples to ask about at a time
+SELF_TEST_FOLDS = 5
+MAX_TESTED_EXAMPLES = 5000  # of all labels together; the others are for training only
+MAX_SPREAD_EXAMPLES = 5000  # about, to estimate the limit from
+BATCH_ROWS = 1024  # examples to answer at a time
 
 
 class Misclassified(NamedTuple):
@@ -38,14 +37,12 @@ class Misclassified(NamedTuple):
 
 
 class SelfTestResult(NamedTuple):
-    """What became of the examples: for each label, what they were taken for."""
+    """Confusion matrix of the examples, and those that were not recognized."""
 
     labels: tuple[str, ...]
-    matrix: (
-        Int64s  # (t, t + 1): a row for each label, a column for each answer, the last for "unknown"
-    )
+    matrix: Int64s  # (t, t + 1): a row for each label, a column for each answer, last "unknown"
     wrong: tuple[Misclassified, ...]
-    problem: str | None = None  # why there was nothing to ask about
+    problem: str | None = None  # why no example could be tested
 
     @property
     def asked(self) -> int:
@@ -57,7 +54,7 @@ class SelfTestResult(NamedTuple):
 
     @property
     def unknown(self) -> int:
-        """The examples that were called so, wrongly."""
+        """Number of examples that were called "unknown", wrongly."""
         return int(self.matrix[:, -1].sum())
 
 
@@ -68,106 +65,106 @@ def examine(
     at_first: float = math.inf,
     seed: int = 0,
 ) -> SelfTestResult:
-    """Ask about each example, by what is learned from others: each label's numbered vectors, in the order learned.
+    """Test each example against what is learned from others, by five-fold cross-validation.
 
-    The examples are divided into five parts, at random; each part is asked about by what is learned from the other four
-    alone, as the memory learns: with its radius, its voters and its limit, and what is too far for them (`at_first` is
-    for `Scale.of`). A label with fewer than five examples always keeps all but one; one with a single example is
-    learned, but not asked about. Of more than 5,000 examples a sample is asked about, as many of each label as can be.
+    Each fold is answered by what is learned from the other four alone, as the memory learns: with
+    its radius, voters and budget, and the limit that follows (`at_first` is for `Scale.of`). A
+    label with fewer than five examples always keeps all but one; one with a single example is
+    learned, but not tested. Of more than 5,000 examples a sample is tested, evenly over the labels.
 
-    >>> cups, keys = ([np.array([x, y], dtype=np.float32) for x in (1.0, 1.1)] for y in (1.0, 9.0))
-    >>> examined = examine({"cup": [*enumerate(cups)], "key": [*enumerate(keys, 2)]}, Settings())
-    >>> examined.matrix.tolist()
+    >>> cups, keys = ([np.float32([x, y]) for x in (1.0, 1.1)] for y in (1.0, 9.0))
+    >>> result = examine({"cup": [*enumerate(cups)], "key": [*enumerate(keys, 2)]}, Settings())
+    >>> result.matrix.tolist()
     [[2, 0, 0], [0, 2, 0]]
     """
-    labels = tuple(sorted(label for label, some in examples.items() if len(some)))
+    labels = tuple(sorted(label for label, vectors in examples.items() if len(vectors)))
     matrix = np.zeros((len(labels), len(labels) + 1), dtype=np.int64)
-    problem = _problem([len(examples[label]) for label in labels])
+    classes = [examples[label] for label in labels]
+    problem = _find_problem([len(vectors) for vectors in classes])
     if problem is not None:
         return SelfTestResult(labels, matrix, (), problem)
-    kept = [examples[label] for label in labels]
-    folds = _folds([len(some) for some in kept], seed)
-    columns: dict[str | None, int] = {
-        None: len(labels),
-        **{label: number for number, label in enumerate(labels)},
-    }
+    folds = _draw_folds([len(vectors) for vectors in classes], seed)
+    columns: dict[str | None, int] = {label: column for column, label in enumerate(labels)}
+    columns[None] = len(labels)
     wrong = []
-    for fold in range(FOLDS):
-        knowledge, spreads = _learned(labels, kept, folds, fold, settings)
+    for fold in range(SELF_TEST_FOLDS):
+        knowledge, spreads = _train(labels, classes, folds, fold, settings)
         scale = Scale.of(spreads, knowledge.index, at_first)
-        for row, number, answer in _asked(kept, folds, fold, knowledge, scale):
+        for row, number, answer in _test(classes, folds, fold, knowledge, scale):
             matrix[row, columns[answer]] += 1
             if answer != labels[row]:
                 wrong.append(Misclassified(number, labels[row], answer))
-    return SelfTestResult(
-        labels, matrix, tuple(sorted(wrong, key=lambda missed: (missed.label, missed.example)))
-    )
+    wrong.sort(key=lambda missed: (missed.label, missed.example))
+    return SelfTestResult(labels, matrix, tuple(wrong))
 
 
-def _problem(counts: Sequence[int]) -> str | None:
+def _find_problem(counts: Sequence[int]) -> str | None:
     if not counts:
-        return "there are no examples to ask about: nothing is learned yet, or the memory is private and keeps none."
+        return (
+            "there are no examples to ask about: nothing is learned yet, "
+            "or the memory is private and keeps none."
+        )
     if max(counts) < 2:
-        return "there is one example of each label, and to hold one back takes two: show more of something."
+        return (
+            "there is one example of each label, and to hold one back takes two: "
+            "show more of something."
+        )
     return None
 
 
-def _folds(counts: Sequence[int], seed: int) -> list[Int64s]:
-    """The part in which each example is asked about, label by label; -1 for those that are only learned."""
+def _draw_folds(counts: Sequence[int], seed: int) -> list[Int64s]:
+    """Draw the fold of each example, label by label; -1 for those that are for training only."""
     rng = np.random.default_rng(seed)
-    most = max(1, MAX_ASKED // len(counts))
+    max_per_label = max(1, MAX_TESTED_EXAMPLES // len(counts))
     folds = [np.full(count, -1, dtype=np.int64) for count in counts]
-    dealt = 0
-    for some in folds:
-        if len(some) > 1:
-            asked = rng.permutation(len(some))[:most]
-            some[asked] = (
-                dealt + np.arange(len(asked))
-            ) % FOLDS  # as cards are dealt: all parts get as many
-            dealt += len(asked)
+    assigned = 0
+    for label_folds in folds:
+        if len(label_folds) > 1:
+            tested = rng.permutation(len(label_folds))[:max_per_label]
+            # In turn, so that all folds get as many.
+            label_folds[tested] = (assigned + np.arange(len(tested))) % SELF_TEST_FOLDS
+            assigned += len(tested)
     return folds
 
 
-def _learned(
+def _train(
     labels: Sequence[str],
-    kept: Sequence[NumberedVectors],
+    classes: Sequence[NumberedVectors],
     folds: Sequence[Int64s],
     fold: int,
     settings: Settings,
 ) -> tuple[Knowledge, list[Spread]]:
-    """What is known without the examples of a fold, and the spreads of its labels; of many labels, those of some."""
-    step = -(-sum(len(some) for some in kept) // MAX_MEASURED)
+    """Learn all examples but those of a fold; of many labels, measure the spreads of some."""
+    step = -(-sum(map(len, classes)) // MAX_SPREAD_EXAMPLES)
     concepts, spreads = [], []
-    for row, (some, parts) in enumerate(zip(kept, folds, strict=True)):
-        vectors = np.stack(
-            [vector for (_, vector), part in zip(some, parts, strict=True) if part != fold]
-        )
+    for row, (numbered, label_folds) in enumerate(zip(classes, folds, strict=True)):
+        pairs = zip(numbered, label_folds, strict=True)
+        vectors = np.stack([vector for (_, vector), own_fold in pairs if own_fold != fold])
         concepts.append(cluster(vectors, None, settings.radius))
         if row % step == 0:
             spreads.append(spread_of(vectors, settings.radius))
     if settings.max_centroids is not None:
         concepts = reduce(concepts, settings.max_centroids)
-    return Knowledge(
-        dict(zip(labels, concepts, strict=True)), settings.radius, settings.n_voters
-    ), spreads
+    by_label = dict(zip(labels, concepts, strict=True))
+    return Knowledge(by_label, settings.radius, settings.n_voters), spreads
 
 
-def _asked(
-    kept: Sequence[NumberedVectors],
+def _test(
+    classes: Sequence[NumberedVectors],
     folds: Sequence[Int64s],
     fold: int,
     knowledge: Knowledge,
     scale: Scale,
 ) -> Iterator[tuple[int, int, str | None]]:
-    """The examples of a fold: the number of its label, its own, and the answer."""
-    held = [
+    """Yield the row of the label, the number and the answer of each example of a fold."""
+    held_out = [
         (row, number, vector)
-        for row, (some, parts) in enumerate(zip(kept, folds, strict=True))
-        for (number, vector), part in zip(some, parts, strict=True)
-        if part == fold
+        for row, (numbered, label_folds) in enumerate(zip(classes, folds, strict=True))
+        for (number, vector), own_fold in zip(numbered, label_folds, strict=True)
+        if own_fold == fold
     ]
-    for start in range(0, len(held), ROWS):
-        some = held[start : start + ROWS]
-        given = answers(np.stack([vector for _, _, vector in some]), knowledge, scale)
-        for (row, number, _), answer in zip(some, given, strict=True):
+    for start in range(0, len(held_out), BATCH_ROWS):
+        batch = held_out[start : start + BATCH_ROWS]
+        results = answers(np.stack([vector for _, _, vector in batch]), knowledge, scale)
+        for (row, number, _), answer in zip(batch, results, strict=True):
             yield row, number, answer.label

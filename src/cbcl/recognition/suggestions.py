@@ -1,7 +1,7 @@
-"""What a person should be asked: whether two labels are the same, for more of one, and which photos first.
+"""Suggestions to a teacher: similar labels, labels that need examples, photos to name first.
 
-t labels, n pictures. Distances are relative, as in `cbcl.method.confidence`. How the constants were found, and what the
-questions are worth: docs/method.md.
+t labels, n pictures. Distances are relative, as in `cbcl.method.confidence`. How the constants were
+found, and what the suggestions are worth: docs/method.md.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cbcl.method._numpy_kernel import norms_squared
 from cbcl.method.arrays import Float32s, Float64s, Int64s
 from cbcl.method.concepts import Concepts
 from cbcl.method.confidence import Scale
+from cbcl.method.distances import norms_squared
 from cbcl.method.knowledge import Knowledge
-from cbcl.method.search import Index, in_blocks, nearest
+from cbcl.method.search import Index, nearest
 from cbcl.recognition.answer import Answer
 from cbcl.recognition.self_test import SelfTestResult
 
-CLOSE = 0.6  # closeness from which two labels may be the same
-DOUBT = 0.2  # how far chance alone may have moved two means, in units of what it does on average
-ENOUGH = 3  # distances, to say what is usual
-SPREAD = 0.5  # the usual distance within a label, as long as there are less
-APART = 0.3  # the usual squared distance between two labels, as long as there are no others to compare with
-LEAST_APART = 0.05  # what labels are compared with at least, should all look the same
-MAX_SPREAD = 0.9  # nothing is believed to be spread wider
-NEIGHBOURS = 16  # of a label that are looked at
-MAX_ALIKE = 5  # pairs
+MIN_CLOSENESS = 0.6  # of two labels that may be the same
+CHANCE_MARGIN = 0.2  # of the squared distance that chance explains on average
+MIN_MEASURED_DISTANCES = 3  # to estimate the spread of labels
+DEFAULT_SPREAD = 0.5  # within a label, as long as there are fewer
+MAX_SPREAD = 0.9
+DEFAULT_DIFFERENCE = 0.3  # between two labels, as long as there are no others to compare with
+MIN_DIFFERENCE = 0.05  # to compare with, should all labels look the same
+MAX_NEIGHBOURS = 16  # of a label that are compared with it
+MAX_SIMILAR = 5  # pairs
 MAX_WANTED = 3  # labels
-FEW = 3  # examples: with less, more are worth more than anything else
-NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+MIN_EXAMPLES = 3  # of a label: with fewer, more are worth more than anything else
+NUMBER_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
 class SimilarLabels(NamedTuple):
@@ -40,7 +40,7 @@ class SimilarLabels(NamedTuple):
 
     label: str
     other: str
-    closeness: float  # 1: the same; 0: as far apart as labels are
+    closeness: float  # 1: the same; 0: as different as labels are
 
 
 class ExamplesWanted(NamedTuple):
@@ -52,84 +52,82 @@ class ExamplesWanted(NamedTuple):
 
 
 class Suggestions(NamedTuple):
-    """What to ask a person, the most pressing first."""
+    """Questions and requests to a teacher, the most important first."""
 
     alike: tuple[SimilarLabels, ...]
     more: tuple[ExamplesWanted, ...]
 
 
-def look_alikes(knowledge: Knowledge, scale: Scale) -> tuple[SimilarLabels, ...]:
-    """Pairs of labels so near each other that they may be the same, the closest first: five at most.
+def find_similar(knowledge: Knowledge, scale: Scale) -> tuple[SimilarLabels, ...]:
+    """Return pairs of labels so close that they may be the same, the closest first: five at most.
 
-    The means of two labels lie apart by how different the things are, and by chance, as there are few examples: the
-    usual distance squared, over the number of examples, for each of the two. What chance explains is taken away. The
-    rest is compared with how far labels are from their second nearest, so that a memory of birds is no less choosy than
-    one of tools, and two pairs that are the same do not hide each other.
+    The distance of the means of two labels is due to how different their pictures are, and to
+    chance, as there are few examples: the squared spread over the number of examples, for each of
+    the two. What chance explains is subtracted. The rest is compared with the median difference of
+    a label to its second nearest, so that labels of birds are compared with birds, and two pairs
+    that are the same do not hide each other.
 
     >>> from cbcl import agg_var
-    >>> things = {"cup": [[1.0, 9.0], [2.0, 9.0]], "key": [[9.0, 1.0]], "mug": [[1.5, 9.0]], "pen": [[9.0, 9.0]]}
-    >>> known = {label: agg_var(vectors, radius=np.inf) for label, vectors in things.items()}
-    >>> [(label, other) for label, other, _ in look_alikes(Knowledge(known, np.inf, 1), Scale(0.1, 0.5))]
-    [('cup', 'mug')]
+    >>> vectors = {"cup": [[1.0, 9.0], [2.0, 9.0]], "key": [[9.0, 1.0]], "mug": [[1.5, 9.0]]}
+    >>> concepts = {label: agg_var(rows, radius=np.inf) for label, rows in vectors.items()}
+    >>> [pair] = find_similar(Knowledge(concepts, np.inf, 1), Scale(0.1, 0.5))
+    >>> pair.label, pair.other
+    ('cup', 'mug')
     """
-    t = len(knowledge.concepts)
+    t = len(knowledge.labels)
     if t < 2:
         return ()
-    nearby, apart, chance = _differences(knowledge, scale)
-    first, second = apart[:, 0], (apart[:, 1] if t > 2 else APART)
-    closeness = 1.0 - (first + DOUBT * chance) / max(float(np.median(second)), LEAST_APART)
-    labels = [*knowledge.concepts]
-    found = [
-        SimilarLabels(labels[one], labels[nearby[one, 0]], min(float(closeness[one]), 1.0))
-        for one in np.argsort(-closeness, kind="stable")
-        if closeness[one] > CLOSE
-        and one < nearby[one, 0]
-        and nearby[nearby[one, 0], 0] == one  # each other's nearest
-    ]
-    return tuple(found[:MAX_ALIKE])
+    neighbours, differences, chance = _compare_labels(knowledge, scale)
+    nearest_label, difference = neighbours[:, 0], differences[:, 0]
+    usual = float(np.median(differences[:, 1])) if t > 2 else DEFAULT_DIFFERENCE
+    closeness = 1.0 - (difference + CHANCE_MARGIN * chance) / max(usual, MIN_DIFFERENCE)
+    pairs = []
+    for row in np.argsort(-closeness, kind="stable"):
+        other = nearest_label[row]
+        mutual = nearest_label[other] == row and row < other
+        if mutual and closeness[row] > MIN_CLOSENESS:
+            labels = knowledge.labels[row], knowledge.labels[other]
+            pairs.append(SimilarLabels(*labels, min(float(closeness[row]), 1.0)))
+    return tuple(pairs[:MAX_SIMILAR])
 
 
-def wanting(
-    examples: Mapping[str, int], examined: SelfTestResult | None = None
+def find_wanted(
+    examples: Mapping[str, int], result: SelfTestResult | None = None
 ) -> tuple[ExamplesWanted, ...]:
-    """Labels of which more examples would help most, three at most, by how many there are of each.
+    """Return the labels of which more examples would help most: three at most.
 
-    Those with one or two come first, then those of which an examination missed most, a third or more.
+    Those with one or two examples come first, then those of which a self-test missed most, a third
+    or more.
 
-    >>> [wanted.reason for wanted in wanting({"cup": 1, "key": 9, "mug": 2})]
+    >>> [wanted.reason for wanted in find_wanted({"cup": 1, "key": 9, "mug": 2})]
     ['one photo is little to go by', 'two photos are little to go by']
     """
-    few = sorted(
-        (label for label, count in examples.items() if count < FEW),
-        key=lambda label: examples[label],
-    )
-    found = [ExamplesWanted(label, examples[label], _few(examples[label])) for label in few]
-    if examined is not None:
-        found += [
-            ExamplesWanted(label, examples[label], reason)
-            for label, reason in _missed(examined)
-            if examples.get(label, 0) >= FEW
-        ]
-    return tuple(found[:MAX_WANTED])
+    few = [label for label, count in examples.items() if count < MIN_EXAMPLES]
+    few.sort(key=lambda label: examples[label])
+    wanted = [ExamplesWanted(label, examples[label], _say_few(examples[label])) for label in few]
+    for label, reason in [] if result is None else _find_missed(result):
+        if examples.get(label, 0) >= MIN_EXAMPLES:
+            wanted.append(ExamplesWanted(label, examples[label], reason))
+    return tuple(wanted[:MAX_WANTED])
 
 
 def worth_asking(matrix: Float32s, answers: Sequence[Answer]) -> list[int]:
-    """The order in which to ask a person about pictures, the one to gain most from first: matrix (n, d).
+    """Return the order in which to ask a person about pictures, the one to gain most from first.
 
-    Each picture is some way from the nearest thing that is known. To be told about one brings that picture, and those
-    that are nearer to it than to anything known, closer to something known: the first is the one that brings all of
-    them closest, added up; the next is the one that then does; and so on. What is known well gains nothing, what is
-    strange but alone gains little, and of ten alike the first gains for all.
+    The pictures are the rows of the matrix, (n, d). Greedy facility location: each picture has a
+    distance to the nearest known centroid. Naming a picture makes it known, so it reduces that
+    distance for itself and for those nearer to it than to anything known. The first is the picture
+    that reduces the sum of the distances most; the next is the one that then does; and so on. A
+    well known picture gains nothing, a strange but single one little, and of ten alike one gains
+    for all.
     """
     if not answers:
         return []
     lengths = np.sqrt(norms_squared(matrix))
     lengths[lengths == 0.0] = 1.0
-    between = (
-        _distances(matrix) / lengths[:, np.newaxis]
-    )  # (n, n), from each to each, relative to the first
-    known = [one.evidence[0].distance if one.evidence else math.inf for one in answers]
-    away = np.minimum(np.array(known) / lengths, between.max())  # (n,), from anything known
+    between = _distances(matrix) / lengths[:, np.newaxis]  # (n, n), by the first's length
+    to_known = [answer.evidence[0].distance if answer.evidence else math.inf for answer in answers]
+    away = np.minimum(np.array(to_known) / lengths, between.max())  # (n,), from anything known
     gains = np.maximum(away[:, np.newaxis] - between, 0.0).sum(axis=0)
     order: list[int] = []
     while len(order) < len(answers):
@@ -143,86 +141,84 @@ def worth_asking(matrix: Float32s, answers: Sequence[Answer]) -> list[int]:
     return order
 
 
-def _differences(knowledge: Knowledge, scale: Scale) -> tuple[Int64s, Float64s, Float64s]:
-    """The labels next to each, the nearest first: (t, n); how different they are: (t, n); and chance's share: (t,)."""
+def _compare_labels(knowledge: Knowledge, scale: Scale) -> tuple[Int64s, Float64s, Float64s]:
+    """Return the neighbours of each label, their differences, and the part of chance in the first.
+
+    The neighbours are sorted by difference, a squared distance less what chance explains:
+    (t, n), (t, n) and (t,).
+    """
     classes = [*knowledge.concepts.values()]
-    sizes = knowledge.index.sizes
-    measured = (
-        sizes.sum() - len(sizes) >= ENOUGH
-    )  # each example but the first of a label, while it was learned
-    spread = min(scale.usual if measured else SPREAD, MAX_SPREAD) ** 2
-    means = np.stack([_mean(known) for known in classes])  # (t, d)
-    concepts = np.array([len(known.counts) for known in classes])
-    squares = np.array([known.counts @ norms_squared(known.centroids) for known in classes]) / sizes
-    lengths = np.sqrt(
-        squares / (1.0 - spread * (1.0 - concepts / sizes))
-    )  # of the vectors: a mean is shorter
-    lengths[lengths == 0.0] = 1.0
+    t, sizes = len(classes), knowledge.index.sizes
+    n_measured = sizes.sum() - t  # each example but the first of a label, while it was learned
+    spread = scale.usual if n_measured >= MIN_MEASURED_DISTANCES else DEFAULT_SPREAD
+    variance = min(spread, MAX_SPREAD) ** 2
+    lengths = _vector_lengths(classes, sizes, variance)
 
+    means = np.stack([_mean(concepts) for concepts in classes])  # (t, d)
     index = Index([Concepts(mean[np.newaxis], np.ones(1, dtype=np.int64)) for mean in means])
-    n = min(NEIGHBOURS + 1, len(classes))
-    indices, distances = np.empty((len(classes), n), dtype=np.int64), np.empty((len(classes), n))
-    for rows, found in in_blocks(means, index, n, nearest):
-        indices[rows], distances[rows] = found
-    chance = spread * (1.0 / sizes[:, np.newaxis] + 1.0 / sizes[indices])
-    apart = distances**2 / (lengths[:, np.newaxis] * lengths[indices]) - chance
-    apart[indices == np.arange(len(classes))[:, np.newaxis]] = math.inf  # itself
-    order = np.argsort(apart, axis=1, kind="stable")
-    indices, apart, chance = (
-        np.take_along_axis(some, order, axis=1) for some in (indices, apart, chance)
-    )
-    return indices, apart, chance[:, 0]
+    neighbours, distances = nearest(means, index, min(MAX_NEIGHBOURS + 1, t))
+    chance = variance * (1.0 / sizes[:, np.newaxis] + 1.0 / sizes[neighbours])
+    differences = distances**2 / (lengths[:, np.newaxis] * lengths[neighbours]) - chance
+    rows = np.arange(t)[:, np.newaxis]
+    differences[neighbours == rows] = math.inf  # itself
+    order = np.argsort(differences, axis=1, kind="stable")
+    return neighbours[rows, order], differences[rows, order], chance[rows, order][:, 0]
 
 
-def _mean(known: Concepts) -> Float32s:
-    """The mean of all vectors that were learned of a class."""
-    mean: Float32s = (known.counts @ known.centroids.astype(np.float64) / known.size).astype(
-        np.float32
-    )
+def _vector_lengths(classes: Sequence[Concepts], sizes: Int64s, variance: float) -> Float64s:
+    """Estimate the length of the vectors of each class: that of their means is smaller."""
+    weighted = [concepts.counts @ norms_squared(concepts.centroids) for concepts in classes]
+    n_centroids = np.array([len(concepts.counts) for concepts in classes])
+    squares = np.array(weighted) / sizes
+    lengths: Float64s = np.sqrt(squares / (1.0 - variance * (1.0 - n_centroids / sizes)))
+    lengths[lengths == 0.0] = 1.0
+    return lengths
+
+
+def _mean(concepts: Concepts) -> Float32s:
+    """Return the mean of all vectors that were learned of a class."""
+    total = concepts.counts @ concepts.centroids.astype(np.float64)
+    mean: Float32s = (total / concepts.size).astype(np.float32)
     return mean
 
 
 def _distances(matrix: Float32s) -> Float64s:
-    """From each vector to each: (n, n)."""
+    """Return the distance from each vector to each: (n, n)."""
     vectors = matrix.astype(np.float64)
     squares = np.einsum("nd,nd->n", vectors, vectors)
-    distances: Float64s = np.sqrt(
-        np.maximum(squares[:, np.newaxis] + squares - 2.0 * (vectors @ vectors.T), 0.0)
-    )
+    squared_distances = squares[:, np.newaxis] + squares - 2.0 * (vectors @ vectors.T)
+    distances: Float64s = np.sqrt(np.maximum(squared_distances, 0.0))
     np.fill_diagonal(distances, 0.0)
     return distances
 
 
-def _few(examples: int) -> str:
-    return (
-        "one photo is little to go by"
-        if examples == 1
-        else f"{_count(examples)} photos are little to go by"
-    )
+def _find_missed(result: SelfTestResult) -> list[tuple[str, str]]:
+    """Return the labels of which a third or more was missed, the worst first, with reasons."""
+    missed_labels = []
+    for row, (label, counts) in enumerate(zip(result.labels, result.matrix, strict=True)):
+        tested, missed = int(counts.sum()), int(counts.sum() - counts[row])
+        if missed and 3 * missed >= tested:
+            reason = _say_missed(missed, int(counts[-1]), tested)
+            missed_labels.append((missed / tested, label, reason))
+    missed_labels.sort(key=lambda entry: -entry[0])
+    return [(label, reason) for _, label, reason in missed_labels]
 
 
-def _missed(examined: SelfTestResult) -> list[tuple[str, str]]:
-    """The labels of which a third or more was missed, and how, those missed most first."""
-    found = []
-    for row, (label, counts) in enumerate(zip(examined.labels, examined.matrix, strict=True)):
-        asked, missed = int(counts.sum()), int(counts.sum() - counts[row])
-        if missed and 3 * missed >= asked:
-            wrong, unknown = missed - int(counts[-1]), int(counts[-1])
-            found.append((missed / asked, label, _how(wrong, unknown, asked)))
-    return [(label, reason) for _, label, reason in sorted(found, key=lambda one: -one[0])]
+def _say_few(examples: int) -> str:
+    photos = "photo is" if examples == 1 else "photos are"
+    return f"{_say_number(examples)} {photos} little to go by"
 
 
-def _how(wrong: int, unknown: int, asked: int) -> str:
-    missed = wrong + unknown
-    what = (
-        "something else"
-        if not unknown
-        else "something else or nothing known"
-        if wrong
-        else "nothing known"
-    )
-    return f"{_count(missed)} of its {_count(asked)} photos {'was' if missed == 1 else 'were'} taken for {what}"
+def _say_missed(missed: int, unknown: int, tested: int) -> str:
+    if not unknown:
+        mistake = "something else"
+    elif unknown < missed:
+        mistake = "something else or nothing known"
+    else:
+        mistake = "nothing known"
+    were = "was" if missed == 1 else "were"
+    return f"{_say_number(missed)} of its {_say_number(tested)} photos {were} taken for {mistake}"
 
 
-def _count(number: int) -> str:
-    return NUMBERS[number] if number < len(NUMBERS) else str(number)
+def _say_number(number: int) -> str:
+    return NUMBER_WORDS[number] if number < len(NUMBER_WORDS) else str(number)

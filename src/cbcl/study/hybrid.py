@@ -30,9 +30,18 @@ from cbcl.method.arrays import (
     as_radius,
     read_only,
 )
-from cbcl.method.budget import Shrink, merge
+from cbcl.method.budget import ShrinkFunction, merge
 from cbcl.method.concepts import Concepts
-from cbcl.method.knowledge import Choose, Cluster, Knowledge, Options, Parts, Vote, Widen, learn_by
+from cbcl.method.knowledge import (
+    ChooseFunction,
+    ClusterFunction,
+    Knowledge,
+    LearningParts,
+    Options,
+    VoteFunction,
+    WidenFunction,
+    learn_by,
+)
 from cbcl.method.tuning import ClassRows, Tuning, spread
 from cbcl.method.voting import block_votes
 from cbcl.rivals.linear import check_labels, check_width, nothing_learned
@@ -52,11 +61,11 @@ class Hybrid:
     def __init__(
         self,
         *,
-        choose: Choose | None = None,
-        widen: Widen = tuning.widened,
-        cluster: Cluster = concepts.cluster,
-        shrink: Shrink = merge,
-        vote: Vote = block_votes,
+        choose: ChooseFunction | None = None,
+        widen: WidenFunction = tuning.widen_radius,
+        cluster: ClusterFunction = concepts.cluster,
+        shrink: ShrinkFunction = merge,
+        vote: VoteFunction = block_votes,
         max_centroids: int | None = None,
         seed: int = 0,
     ) -> None:
@@ -66,7 +75,7 @@ class Hybrid:
         self.seed = int(
             check_random_state(seed).randint(np.iinfo(np.int32).max)
         )  # as CBCLClassifier draws it
-        self.parts = Parts(
+        self.parts = LearningParts(
             choose or Options(max_centroids=self.max_centroids).choose, widen, cluster, shrink
         )
         self.vote = vote
@@ -109,7 +118,7 @@ class Hybrid:
         return self.knowledge
 
 
-def fixed(scale: float, n_voters: int) -> Choose:
+def fixed(scale: float, n_voters: int) -> ChooseFunction:
     """So many voters, and a radius so many times the mean distance of a vector to the mean of its class.
 
     That distance is measured once, on the first increment that has a class of two different vectors; until then, there
@@ -160,7 +169,7 @@ def agglomerative(
     return _grouped(points, counts, AgglomerativeClustering(m, linkage=linkage).fit_predict(points))
 
 
-def k_means(seed: int) -> Cluster:
+def k_means(seed: int) -> ClusterFunction:
     """As many centroids as Agg-Var would make, by k-means drawn with this seed: the paper's "K-means".
 
     A known centroid is a point with the weight of the vectors behind it.

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 from numpy.typing import ArrayLike, NDArray
 
 from cbcl.method.budget import merge_evenly, remove
-from cbcl.method.knowledge import as_given
+from cbcl.method.knowledge import keep_radius
 from cbcl.method.voting import block_rank_votes
 from cbcl.rivals.lda import StreamingLDA
 from cbcl.rivals.linear import FewShotBaseline, LinearProbe
@@ -83,7 +83,7 @@ LEARNERS = {
         f"radius-{scale:g}": _hybrid(
             f"CBCL with D at {scale:g} times the vectors' spread",
             choose=fixed(scale, 1),
-            widen=as_given,
+            widen=keep_radius,
         )
         for scale in RADII
     },
