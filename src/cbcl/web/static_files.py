@@ -1,4 +1,4 @@
-"""The page, its parts and its documentation, as they lie in the package; and the figures for Prometheus."""
+"""Static files of the page and of the API description, and the metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ def docs(request: Request) -> Response:
 
 
 @router.get("/static/{name}")
-def static(name: str, request: Request) -> Response:
-    return _asset(name, request)
+@router.get("/static/{folder}/{name}")
+def static(name: str, request: Request, folder: str = "") -> Response:
+    return _asset(name, request, folder)
 
 
 @router.get("/metrics")
@@ -47,10 +48,12 @@ def metrics(request: Request) -> Response:
     return Response(counted.text(), media_type=MEDIA_TYPE)
 
 
-def _asset(name: str, request: Request) -> Response:
-    """A file of the page, if it is one: it is looked for among what there is, so no name leads elsewhere."""
-    folder = files("cbcl.web").joinpath("static")
-    found = next((one for one in folder.iterdir() if one.name == name and one.is_file()), None)
+def _asset(name: str, request: Request, folder: str = "") -> Response:
+    """Return a file of the page; only listed names are served, so no path leads elsewhere."""
+    page = files("cbcl.web").joinpath("static")
+    folders = {"": page, "css": page.joinpath("css"), "js": page.joinpath("js")}
+    listed = folders[folder].iterdir() if folder in folders else iter(())
+    found = next((file for file in listed if file.name == name and file.is_file()), None)
     kind = TYPES.get(PurePosixPath(name).suffix)
     if found is None or kind is None:
         raise RequestRefused(
