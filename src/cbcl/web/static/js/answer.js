@@ -1,6 +1,6 @@
 // Shows an answer: the label, how sure, what else, why; and takes "yes" and "no, it's a …", which teach that picture.
 
-import { sayUndoable } from "./changing.js";
+import { sayUndoable } from "./editing.js";
 import { offer } from "./combobox.js";
 import { button, count, fill, find, make, percent, portrait, recall, remember } from "./dom.js";
 import { changes, memory, names, reached } from "./memory.js";

@@ -1,7 +1,7 @@
 // The windows on top of the page: all examples of a thing, merging, the keys.
 
 import { get } from "./api.js";
-import { merge, removeExample } from "./changing.js";
+import { merge, removeExample } from "./editing.js";
 import { count, find, iconButton, make, photo, thumbnail } from "./dom.js";
 import { changes, memory, names, thing } from "./memory.js";
 import { attempt } from "./toasts.js";

@@ -1,7 +1,7 @@
 // The history view: every step, the latest first, and the way back.
 
 import { get } from "./api.js";
-import { undoLast } from "./changing.js";
+import { undoLast } from "./editing.js";
 import { find, make } from "./dom.js";
 import { changes } from "./memory.js";
 import { attempt } from "./toasts.js";

@@ -2,13 +2,13 @@
 
 import { setUpAnswer } from "./answer.js";
 import { Camera } from "./camera.js";
-import { learnFrom, setUpCarrying, showVersion } from "./carrying.js";
+import { learnFrom, setUpCarrying, showVersion } from "./exchange.js";
 import { connect, connection } from "./connection.js";
 import { setUpDialogs } from "./dialogs.js";
 import { find } from "./dom.js";
-import { setUpFinder } from "./finder.js";
+import { setUpFinder } from "./viewfinder.js";
 import { setUpHistory } from "./history.js";
-import { setUpIntake } from "./intake.js";
+import { setUpIntake } from "./file_input.js";
 import { runLive } from "./live.js";
 import { setUpQuestions } from "./questions.js";
 import { setUpScores } from "./scores.js";

@@ -1,7 +1,7 @@
 // The questions it asks: are these two the same, and may I see more of this?
 
 import { get } from "./api.js";
-import { merge } from "./changing.js";
+import { merge } from "./editing.js";
 import { button, find, make, portrait, recall, remember } from "./dom.js";
 import { changes, memory, thing } from "./memory.js";
 import { prepare } from "./tray.js";

@@ -1,6 +1,6 @@
 // The things it knows, as cards: pictures, name, numbers; add, rename, merge, forget.
 
-import { forget, rename } from "./changing.js";
+import { forget, rename } from "./editing.js";
 import { openExamples, openMerge } from "./dialogs.js";
 import { button, count, find, iconButton, make, portrait } from "./dom.js";
 import { matching } from "./combobox.js";

@@ -1,7 +1,7 @@
 // The tray: pictures that wait to be named, each with its guess, those most worth naming first.
 
 import { clear, panel, pictureShown, show } from "./answer.js";
-import { sayUndoable } from "./changing.js";
+import { sayUndoable } from "./editing.js";
 import { offer } from "./combobox.js";
 import { connection, state } from "./connection.js";
 import { count, find } from "./dom.js";

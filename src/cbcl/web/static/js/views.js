@@ -1,6 +1,6 @@
 // The three views, by the part of the address after #, and the keys.
 
-import { undoLast } from "./changing.js";
+import { undoLast } from "./editing.js";
 import { open } from "./dialogs.js";
 import { find, recall, remember } from "./dom.js";
 import { drawHistory } from "./history.js";

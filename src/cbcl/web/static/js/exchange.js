@@ -1,7 +1,7 @@
 // Carries memories: takes in all that another memory file knows. (Taking one away is a plain download.)
 
 import { form, get, post } from "./api.js";
-import { sayUndoable } from "./changing.js";
+import { sayUndoable } from "./editing.js";
 import { find } from "./dom.js";
 import { memory, reached } from "./memory.js";
 import { attempt, close, say } from "./toasts.js";
