@@ -1,209 +1,253 @@
-// Shows an answer: the label, how sure, what else, why; and takes "yes" and "no, it's a …", which teach that picture.
+// @ts-check
+// Draws the answer: label, confidence, runners-up, reasons; takes the confirmation or correction.
 
-import { sayUndoable } from "./editing.js";
-import { offer } from "./combobox.js";
-import { button, count, fill, find, make, percent, portrait, recall, remember } from "./dom.js";
-import { changes, memory, names, reached } from "./memory.js";
+import {
+  chipLabels, headlineOf, isNewlySteady, kindOf, NO_ANSWER, otherLabels, reasonsOf, runnersUp,
+  withAnswer, withHeld, withoutStreak,
+} from "./answer_state.js";
+import { setUpCombobox } from "./combobox.js";
+import {
+  button, count, exampleImage, fillBar, find, loadSetting, make, percent, saveSetting,
+} from "./dom.js";
+import { notifyUndoable } from "./editing.js";
+import { labelNames, memory, memoryEvents, syncTo } from "./memory.js";
 import { teach } from "./teaching.js";
-import { attempt, warn } from "./toasts.js";
+import { attempt, notifyError } from "./toasts.js";
 
-const RUNNERS = 3;
+/** @import { Answer, Picture, Reason } from "./types.d.ts" */
+
+const RUNNER_ROWS = 3;
 const CHIPS = 5;
-const FEW = 6; // labels that can all be chips; of more, only those that were guessed
-const REASONS = 4;
-const SETTLED = 3; // answers in a row that say the same
-const LOOK = 1500; // milliseconds in which what was taught is seen to work
+const MAX_FACES = 3; // pictures of a reason
+const REST_MS = 1500; // in which a resting pointer does not hold the answer: what was taught is seen to work
 
 /** Tells of "hold" and "release", and of "taught" (detail: the picture). */
-export const panel = new EventTarget();
+export const answerEvents = new EventTarget();
 
-let current = null; // {answer, picture} on the screen
-let held = false;
-let busy = false;
-let restless = 0; // until when a pointer that rests on the choices does not hold the answer
-let said = { kind: "", label: "", times: 0 };
+let state = NO_ANSWER;
+let restUntil = 0; // by performance.now()
 
 export function setUpAnswer() {
-  find("runners").append(...Array.from({ length: RUNNERS }, runner));
-  find("chips").append(...Array.from({ length: CHIPS }, chip));
-  showRunners({ ranking: [] });
-  reserve(recall("things", 0));
-  find("yes").addEventListener("click", () => current?.answer.label && correct(current.answer.label));
+  find("runners").append(...Array.from({ length: RUNNER_ROWS }, makeRunner));
+  find("chips").append(...Array.from({ length: CHIPS }, makeChip));
+  drawRunners(null);
+  reserveSpace(loadSetting("things", 0));
+  find("yes").addEventListener("click", () => {
+    const label = state.current?.answer.label;
+    if (label) correct(label);
+  });
   find("correction-form").addEventListener("submit", (event) => {
     event.preventDefault();
     const name = find("correction-name").value.trim();
     if (name) correct(name);
     else find("correction-name").focus();
   });
-  offer(find("correction-name"), likely);
-  changes.addEventListener("changed", () => {
-    reserve(memory.labels.length);
-    if (current && !held) showChoices(kindOf(current.answer), current.answer);
+  setUpCombobox(find("correction-name"), () => otherLabels(currentAnswer(), labelNames()));
+  memoryEvents.addEventListener("changed", () => {
+    reserveSpace(memory.labels.length);
+    if (state.current && !state.held) drawChoices(state.current.answer);
   });
   holdWhileChoosing(find("correction"));
 }
 
-/** Keep room for as much as there can be to say, from the first moment on: nothing jumps when it is said. */
-function reserve(things) {
-  remember("things", things);
+const currentAnswer = () => state.current?.answer ?? null;
+
+/** The picture that the answer on the screen is about. */
+export const shownPicture = () => state.current?.picture ?? null;
+
+export const isHeld = () => state.held;
+
+/**
+ * Keep room for as much as there can be to say, from the first moment on: nothing jumps later.
+ * @param {number} things
+ */
+function reserveSpace(things) {
+  saveSetting("things", things);
   find("answer").classList.toggle("roomy", things > 0);
-  [...find("runners").children].forEach((row, at) => (row.hidden = at + 1 >= things));
+  for (const [index, row] of rowsOf("runners").entries()) row.hidden = index + 1 >= things;
 }
 
-/** Nobody can hit what moves: the answer stands still while it is being judged. */
+/** @param {"runners" | "chips"} id */
+const rowsOf = (id) => /** @type {HTMLElement[]} */ ([...find(id).children]);
+
+/**
+ * Hold the answer while it is being judged: nobody can hit what moves.
+ * @param {HTMLElement} area
+ */
 function holdWhileChoosing(area) {
-  const near = () => performance.now() > restless && setHeld(true);
-  for (const name of ["pointerenter", "pointermove"]) area.addEventListener(name, near);
-  for (const name of ["pointerdown", "focusin", "keydown"]) area.addEventListener(name, () => setHeld(true));
-  area.addEventListener("pointerleave", () => area.contains(document.activeElement) || setHeld(false));
+  const isInside = (/** @type {EventTarget | null} */ node) =>
+    node instanceof Node && area.contains(node);
+  for (const name of ["pointerenter", "pointermove"]) {
+    area.addEventListener(name, () => performance.now() > restUntil && setHeld(true));
+  }
+  for (const name of ["pointerdown", "focusin", "keydown"]) {
+    area.addEventListener(name, () => setHeld(true));
+  }
+  area.addEventListener("pointerleave", () => isInside(document.activeElement) || setHeld(false));
   area.addEventListener("focusout", (event) => {
-    if (!area.contains(event.relatedTarget) && !area.matches(":hover")) setHeld(false);
+    if (!isInside(event.relatedTarget) && !area.matches(":hover")) setHeld(false);
   });
 }
 
-export const isHeld = () => held;
-
-function setHeld(yes) {
-  if (held === yes || (yes && !current)) return;
-  held = yes;
-  if (yes) showChoices(kindOf(current.answer), current.answer); // what can be clicked is about what is held
-  panel.dispatchEvent(new CustomEvent(yes ? "hold" : "release", { detail: current?.picture }));
+/** @param {boolean} held */
+function setHeld(held) {
+  const before = state;
+  state = withHeld(state, held);
+  if (state === before) return;
+  if (held && state.current) drawChoices(state.current.answer); // what can be clicked is about what is held
+  emit(held ? "hold" : "release", shownPicture());
 }
 
-/** Show an answer about a picture; while one is held, only that one is shown. */
-export function show(answer, picture) {
-  if (held) return;
-  const kind = kindOf(answer);
-  const settled = settle(kind, answer, picture);
-  const first = current === null || kindOf(current.answer) === "nothing";
-  current = { answer, picture };
-  find("answer").dataset.kind = kind;
-  find("answer-label").textContent = headline(kind, answer);
-  showSubject(picture);
-  showSureness(kind, answer);
-  showRunners(answer);
-  showReasons(answer);
-  find("correction").hidden = kind === "nothing";
-  if (settled || first) showChoices(kind, answer);
-  if (settled) find("answer-said").textContent = spoken(kind, answer);
+/**
+ * Show an answer about a picture; while one is held, only that one is shown.
+ * @param {Answer} answer
+ * @param {Picture} picture
+ */
+export function showAnswer(answer, picture) {
+  if (state.held) return;
+  const before = currentAnswer();
+  state = withAnswer(state, answer, picture);
+  const steady = isNewlySteady(state);
+  draw(answer, picture);
+  if (steady || before === null || kindOf(before) === "nothing") drawChoices(answer);
+  if (steady) find("answer-said").textContent = sentenceOf(answer);
 }
 
-/** Nothing is looked at: say why, in a few words. */
-export function clear(words) {
+/**
+ * Show no answer, and say why in a few words.
+ * @param {string} words
+ */
+export function clearAnswer(words) {
   setHeld(false);
-  current = null;
-  said = { kind: "", label: "", times: 0 };
+  state = { ...NO_ANSWER, learning: state.learning };
   find("answer").dataset.kind = "waiting";
   find("answer-label").textContent = words;
-  for (const id of ["answer-percent", "answer-sure"]) find(id).textContent = "";
-  find("answer-note").textContent = "";
-  find("answer-said").textContent = "";
-  showSubject(null);
+  for (const id of ["answer-percent", "answer-sure", "answer-note", "answer-said"]) {
+    find(id).textContent = "";
+  }
+  drawSubject(null);
   for (const id of ["correction", "why"]) find(id).hidden = true;
-  fill(find("answer-bar"), 0);
-  showRunners({ ranking: [] });
+  fillBar(find("answer-bar"), 0);
+  drawRunners(null);
 }
 
-/** A picture that is not in the finder is shown beside what is said of it. */
-function showSubject(picture) {
+/**
+ * @param {Answer} answer
+ * @param {Picture} picture
+ */
+function draw(answer, picture) {
+  const kind = kindOf(answer);
+  find("answer").dataset.kind = kind;
+  find("answer-label").textContent = headlineOf(answer);
+  drawSubject(picture);
+  drawConfidence(answer);
+  drawRunners(answer);
+  drawReasons(answer);
+  find("correction").hidden = kind === "nothing";
+}
+
+/**
+ * Show a picture that is not in the viewfinder beside what is said of it.
+ * @param {Picture | null} picture
+ */
+function drawSubject(picture) {
   const subject = find("subject");
   subject.hidden = !picture?.url;
   if (picture?.url && subject.getAttribute("src") !== picture.url) subject.src = picture.url;
 }
 
-export const pictureShown = () => current?.picture ?? null;
-
-const kindOf = (answer) => (answer.confidence === null ? "nothing" : answer.label === null ? "unknown" : "known");
-
-const headline = (kind, answer) =>
-  ({ nothing: "I know nothing yet: show me something", unknown: "I don’t know this", known: answer.label })[kind];
-
-const spoken = (kind, answer) =>
-  kind === "known" ? `${answer.label}, ${percent(answer.confidence)} sure` : headline(kind, answer);
-
-/** Whether the answer has just become steady, and is not the one that was steady before. */
-function settle(kind, answer, picture) {
-  const same = said.kind === kind && said.label === answer.label;
-  said = { kind, label: answer.label, times: same ? said.times + 1 : 1 };
-  return said.times === (picture.live ? SETTLED : 1);
+/** @param {Answer} answer */
+function sentenceOf(answer) {
+  if (kindOf(answer) !== "known") return headlineOf(answer);
+  return `${answer.label}, ${percent(answer.confidence ?? 0)} sure`;
 }
 
-function showSureness(kind, answer) {
-  const sure = answer.confidence ?? 0;
-  find("answer-percent").textContent = kind === "nothing" ? "" : percent(sure);
-  find("answer-sure").textContent = kind === "nothing" ? "" : "sure";
-  find("answer-note").textContent = kind === "nothing" ? "Snap it three times, then type its name." : "";
+/** @param {Answer} answer */
+function drawConfidence(answer) {
+  const nothing = answer.confidence === null;
+  const confidence = answer.confidence ?? 0;
+  find("answer-percent").textContent = nothing ? "" : percent(confidence);
+  find("answer-sure").textContent = nothing ? "" : "sure";
+  find("answer-note").textContent = nothing ? "Snap it three times, then type its name." : "";
   const bar = find("answer-bar");
-  fill(bar, sure);
-  bar.setAttribute("aria-valuenow", Math.round(sure * 100));
-  bar.setAttribute("aria-valuetext", spoken(kind, answer));
+  fillBar(bar, confidence);
+  bar.setAttribute("aria-valuenow", String(Math.round(confidence * 100)));
+  bar.setAttribute("aria-valuetext", sentenceOf(answer));
 }
 
-function runner() {
+function makeRunner() {
   return make(
     "li",
     {},
-    make("span", { class: "runner-name", dir: "auto" }),
+    make("span", { class: "clip", dir: "auto" }),
     make("span", { class: "bar thin" }, make("span")),
-    make("span", { class: "runner-percent" }),
+    make("span", { class: "runner-percent digits" }),
   );
 }
 
-const runnersUp = (answer) => answer.ranking.filter((guess) => guess.label !== answer.label);
-
-function showRunners(answer) {
-  const others = runnersUp(answer);
-  [...find("runners").children].forEach((row, at) => {
-    const guess = others[at];
+/** @param {Answer | null} answer */
+function drawRunners(answer) {
+  const guesses = runnersUp(answer);
+  for (const [index, row] of rowsOf("runners").entries()) {
+    const guess = guesses[index];
+    const [name, bar, number] = row.children;
     row.classList.toggle("vacant", !guess);
     row.setAttribute("aria-hidden", String(!guess));
-    row.children[0].textContent = guess?.label ?? "";
-    row.children[2].textContent = guess ? percent(guess.confidence) : "";
-    fill(row.children[1], guess?.confidence ?? 0);
+    name.textContent = guess?.label ?? "";
+    number.textContent = guess ? percent(guess.confidence) : "";
+    fillBar(bar, guess?.confidence ?? 0);
+  }
+}
+
+function makeChip() {
+  const chip = button("", () => correct(chip.dataset.label ?? ""), {
+    class: "chip clip",
+    dir: "auto",
+    hidden: true,
   });
+  return chip;
 }
 
-const chip = () =>
-  button("", (event) => correct(event.target.dataset.label), { class: "chip", dir: "auto", hidden: true });
-
-/** Known labels, the runners-up first, without the one that was said. */
-function likely() {
-  const first = current?.answer.ranking.map((guess) => guess.label) ?? [];
-  return [...new Set([...first, ...names()])].filter((label) => label !== current?.answer.label);
+/** @param {Answer} answer */
+function drawChoices(answer) {
+  const known = kindOf(answer) === "known";
+  const field = find("correction-name");
+  find("yes").hidden = !known;
+  find("yes").textContent = known ? `Yes, ${answer.label}` : "Yes";
+  find("correction-words").textContent = known ? "No, it’s a" : "It’s a";
+  const others = otherLabels(answer, labelNames());
+  field.placeholder = others.length ? "something else" : "type its name";
+  field.setAttribute("aria-label", known ? "No, it’s a…" : "It’s a…");
+  const labels = chipLabels(answer, labelNames());
+  for (const [index, chip] of rowsOf("chips").entries()) {
+    chip.hidden = index >= labels.length;
+    chip.dataset.label = labels[index] ?? "";
+    chip.textContent = labels[index] ?? "";
+  }
 }
 
-function showChoices(kind, answer) {
-  find("yes").hidden = kind !== "known";
-  find("yes").textContent = kind === "known" ? `Yes, ${answer.label}` : "Yes";
-  find("correction-words").textContent = kind === "known" ? "No, it’s a" : "It’s a";
-  find("correction-name").placeholder = likely().length ? "something else" : "type its name";
-  find("correction-name").setAttribute("aria-label", kind === "known" ? "No, it’s a…" : "It’s a…");
-  const labels = names().length > FEW ? likely().slice(0, runnersUp(answer).length) : likely();
-  [...find("chips").children].forEach((node, at) => {
-    node.hidden = at >= labels.length;
-    node.dataset.label = labels[at] ?? "";
-    node.textContent = labels[at] ?? "";
-  });
-}
-
-function showReasons(answer) {
+/** @param {Answer} answer */
+function drawReasons(answer) {
   const list = find("reasons");
-  const reasons = answer.evidence.slice(0, REASONS);
+  const reasons = reasonsOf(answer);
   find("why").hidden = reasons.length === 0;
   find("why-title").textContent = answer.label === null ? "The nearest I know" : "Why";
-  const key = JSON.stringify(reasons.map((reason) => [reason.label, reason.examples, percent(reason.share)]));
+  const drawn = reasons.map(({ label, examples, share }) => [label, examples, percent(share)]);
+  const key = JSON.stringify(drawn);
   if (list.dataset.key === key) return; // the same pictures again need no new nodes
   list.dataset.key = key;
   list.replaceChildren(...reasons.map(reasonRow));
 }
 
+/** @param {Reason} reason */
 function reasonRow(reason) {
-  const shown = reason.examples.slice(0, 3);
+  const shown = reason.examples.slice(0, MAX_FACES);
   const faces = shown.length ? shown : [null];
+  const images = faces.map((example) => exampleImage(reason.label, example));
   return make(
     "li",
-    {},
-    make("span", { class: "voters", "aria-hidden": "true" }, faces.map((example) => portrait(reason.label, example))),
+    { class: "row" },
+    make("span", { class: "thumbs", "aria-hidden": "true" }, images),
     make(
       "span",
       { class: "vote" },
@@ -214,33 +258,56 @@ function reasonRow(reason) {
   );
 }
 
-/** "these 3", "3 of 12", or how many where none can be shown. */
+/**
+ * Write "these 3", "3 of 12", or how many where none can be shown.
+ * @param {number} shown
+ * @param {number} all
+ */
 function whose(shown, all) {
   if (shown === 0) return count(all, "example");
   if (shown < all) return `${shown} of ${all}`;
   return shown === 1 ? "this one" : `these ${shown}`;
 }
 
-/** Teach the picture that was answered. */
+/**
+ * Teach the picture that was answered.
+ * @param {string} label
+ */
 async function correct(label) {
-  if (!current || busy) return;
-  busy = true;
-  const { picture } = current;
-  find("answer").classList.add("learning");
-  const told = await attempt(() => teach(label, [picture]));
-  find("answer").classList.remove("learning");
-  busy = false;
-  if (told) taught(label, picture, told);
+  const picture = shownPicture();
+  if (!picture || state.learning) return;
+  setLearning(true);
+  const result = await attempt(() => teach(label, [picture]));
+  setLearning(false);
+  if (!result) return;
+  const { problems, learned, revision, steps } = result;
+  problems.forEach((problem) => notifyError(problem.message));
+  if (learned) notifyUndoable(`Learned one more example of ${label}.`, revision, { steps });
+  syncTo(revision);
+  showThatItWasTaught(picture);
 }
 
-function taught(label, picture, told) {
-  told.problems.forEach((problem) => warn(problem.message));
-  if (told.learned) sayUndoable(`Learned one more example of ${label}.`, told.revision, { steps: told.steps });
-  reached(told.revision);
-  find("correction-name").value = "";
-  if (document.activeElement === find("correction-name")) document.activeElement.blur();
-  said.times = 0;
-  restless = performance.now() + LOOK;
+/** @param {boolean} learning */
+function setLearning(learning) {
+  state = { ...state, learning };
+  find("answer").classList.toggle("learning", learning);
+}
+
+/** @param {Picture} picture */
+function showThatItWasTaught(picture) {
+  const field = find("correction-name");
+  field.value = "";
+  if (document.activeElement === field) field.blur();
+  state = withoutStreak(state);
+  restUntil = performance.now() + REST_MS;
   setHeld(false);
-  panel.dispatchEvent(new CustomEvent("taught", { detail: picture }));
+  emit("taught", picture);
+}
+
+/**
+ * @param {string} name
+ * @param {Picture | null} picture
+ */
+function emit(name, picture) {
+  answerEvents.dispatchEvent(new CustomEvent(name, { detail: picture }));
 }

@@ -1,42 +1,59 @@
+// @ts-check
 // The camera itself: asks for it, chooses one, and gives its frames as JPEG.
 
-import { recall, remember } from "./dom.js";
+import { loadSetting, saveSetting } from "./dom.js";
 
-const LONGEST = 640; // pixels of a frame's longer side: enough for any backbone, and small on the wire
+/** @typedef {"off" | "asking" | "on" | "none" | "refused" | "taken" | "insecure"} CameraState */
 
-/** Its state is off, asking, on, none, refused, taken or insecure; it tells of "state" when that changes. */
+const MAX_SIDE = 640; // pixels of a frame's longer side: enough for any backbone, and small on the wire
+const JPEG_QUALITY = 0.92;
+/** @type {Record<string, CameraState>} */
+const STATE_OF_ERROR = { NotAllowedError: "refused", NotReadableError: "taken" };
+
+/** @returns {CameraState} */
+function firstState() {
+  if (navigator.mediaDevices !== undefined) return "off";
+  return window.isSecureContext ? "none" : "insecure";
+}
+
+/** A camera; tells of "state" when its state changes, and of "devices" when some come or go. */
 export class Camera extends EventTarget {
+  /** @param {HTMLVideoElement} video */
   constructor(video) {
     super();
     this.video = video;
     this.canvas = document.createElement("canvas");
+    /** @type {MediaStream | null} */
     this.stream = null;
-    this.state = navigator.mediaDevices?.getUserMedia ? "off" : window.isSecureContext ? "none" : "insecure";
-    navigator.mediaDevices?.addEventListener?.("devicechange", () => this.dispatchEvent(new Event("devices")));
+    this.state = firstState();
+    const changed = () => this.dispatchEvent(new Event("devices"));
+    navigator.mediaDevices?.addEventListener?.("devicechange", changed);
   }
 
-  /** Turn on the camera of this id, or the one used last, or any. */
-  async start(id = recall("camera")) {
+  /**
+   * Turn on the camera of this id, or the one used last, or any.
+   * @param {string | null} id
+   */
+  async start(id = loadSetting("camera")) {
     if (this.state === "insecure") return;
     this.release();
-    this.become("asking");
+    this.setState("asking");
     try {
-      this.stream = await open(id);
+      this.stream = await openStream(id);
     } catch (error) {
-      this.become({ NotAllowedError: "refused", NotReadableError: "taken" }[error.name] ?? "none");
+      this.setState(STATE_OF_ERROR[error.name] ?? "none");
       return;
     }
-    const track = this.stream.getVideoTracks()[0];
-    track.addEventListener("ended", () => this.become("none"));
+    this.track?.addEventListener("ended", () => this.setState("none"));
     this.video.srcObject = this.stream;
     await this.video.play().catch(() => {}); // a tab in the background plays once it is looked at
-    if (id) remember("camera", id);
-    this.become("on");
+    if (id) saveSetting("camera", id);
+    this.setState("on");
   }
 
   stop() {
     this.release();
-    this.become("off");
+    this.setState("off");
   }
 
   release() {
@@ -45,19 +62,24 @@ export class Camera extends EventTarget {
     this.video.srcObject = null;
   }
 
-  become(state) {
+  /** @param {CameraState} state */
+  setState(state) {
     this.state = state;
     this.dispatchEvent(new Event("state"));
   }
 
-  /** The id of the camera in use. */
-  get id() {
-    return this.stream?.getVideoTracks()[0]?.getSettings().deviceId ?? null;
+  get track() {
+    return this.stream?.getVideoTracks()[0];
   }
 
-  /** Whether it looks at the person rather than away. */
+  /** The id of the camera in use. */
+  get id() {
+    return this.track?.getSettings().deviceId ?? null;
+  }
+
+  /** True if it looks at the person rather than away. */
   get facesUser() {
-    return this.stream?.getVideoTracks()[0]?.getSettings().facingMode !== "environment";
+    return this.track?.getSettings().facingMode !== "environment";
   }
 
   async choices() {
@@ -69,23 +91,36 @@ export class Camera extends EventTarget {
     return this.state === "on" && this.video.videoWidth > 0 && this.video.readyState >= 2;
   }
 
-  /** What the camera sees now, never mirrored; null before the first frame. */
+  /**
+   * Return what the camera sees now, never mirrored; null before the first frame.
+   * @returns {Promise<Blob | null>}
+   */
   async frame() {
     if (!this.ready) return null;
-    const { videoWidth: width, videoHeight: height } = this.video;
-    const scale = Math.min(1, LONGEST / Math.max(width, height));
-    this.canvas.width = Math.round(width * scale);
-    this.canvas.height = Math.round(height * scale);
-    this.canvas.getContext("2d").drawImage(this.video, 0, 0, this.canvas.width, this.canvas.height);
-    return new Promise((done) => this.canvas.toBlob(done, "image/jpeg", 0.92));
+    const { canvas, video } = this;
+    const scale = Math.min(1, MAX_SIDE / Math.max(video.videoWidth, video.videoHeight));
+    canvas.width = Math.round(video.videoWidth * scale);
+    canvas.height = Math.round(video.videoHeight * scale);
+    canvas.getContext("2d")?.drawImage(video, 0, 0, canvas.width, canvas.height);
+    return new Promise((done) => canvas.toBlob(done, "image/jpeg", JPEG_QUALITY));
   }
 }
 
-/** The camera of this id; any, if there is none or it is gone. (An id that is only wished for is not always honoured.) */
-async function open(id) {
-  const wish = { width: { ideal: 1280 }, height: { ideal: 960 } };
-  const ask = (which) => navigator.mediaDevices.getUserMedia({ audio: false, video: { ...wish, ...which } });
-  const any = () => ask({ facingMode: { ideal: "environment" } });
+/**
+ * Open the camera of this id; any, if there is none or it is gone.
+ * The id is demanded exactly: one that is only wished for is not always honoured.
+ * @param {string | null} id
+ */
+async function openStream(id) {
+  const size = { width: { ideal: 1280 }, height: { ideal: 960 } };
+  const open = (/** @type {MediaTrackConstraints} */ which) =>
+    navigator.mediaDevices.getUserMedia({ audio: false, video: { ...size, ...which } });
+  const any = () => open({ facingMode: { ideal: "environment" } });
   if (!id) return any();
-  return ask({ deviceId: { exact: id } }).catch((error) => (error.name === "OverconstrainedError" ? any() : Promise.reject(error)));
+  try {
+    return await open({ deviceId: { exact: id } });
+  } catch (error) {
+    if (error.name !== "OverconstrainedError") throw error;
+    return any();
+  }
 }

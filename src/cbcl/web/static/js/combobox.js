@@ -1,16 +1,25 @@
+// @ts-check
 // A text field that offers the names known: type, arrows, Enter; any other text is as good.
 
 import { make } from "./dom.js";
 
-const MOST = 50;
-let made = 0;
+/**
+ * @typedef {{ input: HTMLInputElement, list: HTMLElement, names: () => string[] }} Combobox
+ */
 
-/** Offer names() under the field. */
-export function offer(input, names) {
-  made += 1;
-  const id = `offers-${made}`;
-  const list = make("ul", { role: "listbox", id, class: "offers", hidden: true, "aria-label": "Names known" });
-  input.parentElement.append(list);
+const MAX_OPTIONS = 50;
+let boxes = 0;
+
+/**
+ * Offer names under a text field.
+ * @param {HTMLInputElement} input
+ * @param {() => string[]} names
+ */
+export function setUpCombobox(input, names) {
+  boxes += 1;
+  const attributes = { role: "listbox", id: `offers-${boxes}`, "aria-label": "Names known" };
+  const list = make("ul", { ...attributes, class: "panel offers", hidden: true });
+  input.parentElement?.append(list);
   input.role = "combobox";
   input.ariaAutoComplete = "list";
   input.ariaExpanded = "false";
@@ -21,43 +30,65 @@ export function offer(input, names) {
   input.addEventListener("blur", () => close(box));
   input.addEventListener("keydown", (event) => onKey(box, event));
   list.addEventListener("pointerdown", (event) => event.preventDefault()); // the field keeps the focus
-  list.addEventListener("click", (event) => choose(box, event.target.closest("[role=option]")));
+  list.addEventListener("click", ({ target }) => {
+    if (target instanceof Element) choose(box, target.closest("[role=option]"));
+  });
 }
 
-/** Names that begin with what was typed, then those that contain it. */
-export function matching(names, text) {
+/**
+ * List the names that begin with what was typed, then those that contain it.
+ * @param {string[]} names
+ * @param {string} text
+ */
+export function matchNames(names, text) {
   const typed = text.trim().toLocaleLowerCase();
-  const found = names.filter((name) => name.toLocaleLowerCase().includes(typed));
-  const begins = (name) => name.toLocaleLowerCase().startsWith(typed);
-  return [...found.filter(begins), ...found.filter((name) => !begins(name))];
+  const containing = names.filter((name) => name.toLocaleLowerCase().includes(typed));
+  const begins = (/** @type {string} */ name) => name.toLocaleLowerCase().startsWith(typed);
+  return [...containing.filter(begins), ...containing.filter((name) => !begins(name))];
 }
 
+/** @param {Combobox} box */
 function open(box) {
-  const found = matching(box.names(), box.input.value).slice(0, MOST);
-  const only = found.length === 1 && found[0] === box.input.value.trim();
-  box.list.replaceChildren(...found.map((name, at) => option(name, `${box.list.id}-${at}`)));
-  expand(box, found.length > 0 && !only);
+  const matches = matchNames(box.names(), box.input.value).slice(0, MAX_OPTIONS);
+  const complete = matches.length === 1 && matches[0] === box.input.value.trim();
+  const options = matches.map((name, index) =>
+    make(
+      "li",
+      { role: "option", id: `${box.list.id}-${index}`, "aria-selected": "false", dir: "auto" },
+      name,
+    ),
+  );
+  box.list.replaceChildren(...options);
+  expand(box, matches.length > 0 && !complete);
 }
 
-const option = (name, id) => make("li", { role: "option", id, "aria-selected": "false", dir: "auto" }, name);
-
+/** @param {Combobox} box */
 const close = (box) => expand(box, false);
 
+/**
+ * @param {Combobox} box
+ * @param {boolean} yes
+ */
 function expand(box, yes) {
   box.list.hidden = !yes;
   box.input.setAttribute("aria-expanded", String(yes));
   if (!yes) box.input.removeAttribute("aria-activedescendant");
 }
 
+/**
+ * @param {Combobox} box
+ * @param {KeyboardEvent} event
+ */
 function onKey(box, event) {
   const move = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  const option = selectedOption(box);
   if (move) {
     event.preventDefault();
     if (box.list.hidden) open(box);
-    highlight(box, move);
-  } else if (event.key === "Enter" && chosen(box)) {
+    moveSelection(box, move);
+  } else if (event.key === "Enter" && option) {
     event.preventDefault();
-    choose(box, chosen(box));
+    choose(box, option);
   } else if (event.key === "Enter") {
     close(box);
   } else if (event.key === "Escape" && !box.list.hidden) {
@@ -67,20 +98,31 @@ function onKey(box, event) {
   }
 }
 
-const chosen = (box) => (box.list.hidden ? null : box.list.querySelector("[aria-selected=true]"));
+/** @param {Combobox} box */
+const selectedOption = (box) =>
+  box.list.hidden ? null : box.list.querySelector("[aria-selected=true]");
 
-function highlight(box, move) {
+/**
+ * @param {Combobox} box
+ * @param {number} move 1: down, -1: up
+ */
+function moveSelection(box, move) {
   const options = [...box.list.children];
   if (!options.length) return;
-  const now = options.indexOf(chosen(box));
-  const next = now < 0 ? (move > 0 ? 0 : options.length - 1) : (now + move + options.length) % options.length;
-  options.forEach((node, at) => node.setAttribute("aria-selected", String(at === next)));
+  const now = options.findIndex((option) => option === selectedOption(box));
+  const from = now < 0 && move < 0 ? 0 : now; // up from nothing is the last
+  const next = (from + move + options.length) % options.length;
+  options.forEach((node, index) => node.setAttribute("aria-selected", String(index === next)));
   box.input.setAttribute("aria-activedescendant", options[next].id);
   options[next].scrollIntoView({ block: "nearest" });
 }
 
-function choose(box, picked) {
-  if (!picked) return;
-  box.input.value = picked.textContent;
+/**
+ * @param {Combobox} box
+ * @param {Element | null} option
+ */
+function choose(box, option) {
+  if (!option) return;
+  box.input.value = option.textContent ?? "";
   close(box);
 }

@@ -1,111 +1,130 @@
-// Keeps in touch with the server: what it says of itself, every change as it happens, and whether it is there at all.
+// @ts-check
+// The connection to the server: its health, its events, and trying again when it is gone.
 
-import { get, wire } from "./api.js";
-import { find, make, words } from "./dom.js";
-import { memory, reached, refresh } from "./memory.js";
+import { apiEvents, get } from "./api.js";
+import { find, make, withCode } from "./dom.js";
+import { memory, refresh, syncTo } from "./memory.js";
 
-const AGAIN = 2000; // milliseconds between tries to find the server
-const UNWELL = 10_000; // milliseconds between questions to a server that cannot look at pictures, or does not let us in
+/** @import { Health } from "./types.d.ts" */
 
-export const state = { connected: false, problem: null };
+const RETRY_MS = 2000; // between tries to reach the server
+const UNHEALTHY_RETRY_MS = 10_000; // where it has no backbone, or does not let us in
 
-/** Tells of "back" when the server can be asked again, and of "changed" when it can do more or less than before. */
-export const connection = new EventTarget();
+export const connectionState = { connected: false, problem: /** @type {string | null} */ (null) };
 
+/** Tells of "back" when the server can be asked again, and of "changed" when its state changes. */
+export const connectionEvents = new EventTarget();
+
+/** @type {EventSource | null} */
 let events = null;
-let calm = null;
-let next = null;
-let trying = false;
+/** @type {number | undefined} */
+let busyTimer;
+/** @type {number | undefined} */
+let retryTimer;
+let retrying = false;
 
 export function connect() {
-  wire.addEventListener("gone", lost);
-  wire.addEventListener("token", refused);
-  wire.addEventListener("blind", () => state.problem || later(0)); // it says why when asked how it is
-  wire.addEventListener("busy", ({ detail }) => busy(detail));
-  hello();
+  apiEvents.addEventListener("gone", onLost);
+  apiEvents.addEventListener("token", onRefused);
+  // The health says why.
+  apiEvents.addEventListener("backbone", () => connectionState.problem || retryIn(0));
+  apiEvents.addEventListener("busy", (event) => showBusy(/** @type {CustomEvent} */ (event).detail));
+  checkHealth();
 }
 
-/** Ask the server who it is, and listen to it. */
-async function hello() {
-  const fine = state.connected && !state.problem;
+/** Ask the server for its health and state, and listen to its events. */
+async function checkHealth() {
+  const fine = connectionState.connected && !connectionState.problem;
   try {
     const health = await get("/api/health");
     await refresh();
-    greet(health);
+    showHealth(health);
   } catch (error) {
-    if (error.kind !== "gone" && error.kind !== "token") banner(error.message);
-    later(error.kind === "token" ? UNWELL : AGAIN); // the token may be given in another tab
-    trying = true;
+    if (error.kind !== "gone" && error.kind !== "token") showBanner(error.message);
+    // The token may be given in another tab.
+    retryIn(error.kind === "token" ? UNHEALTHY_RETRY_MS : RETRY_MS);
+    retrying = true;
     return;
   }
-  trying = false;
+  retrying = false;
   listen();
-  state.connected = true;
-  if (!fine && !state.problem) connection.dispatchEvent(new Event("back"));
-  tell("connected", "Connected");
-  connection.dispatchEvent(new Event("changed"));
+  connectionState.connected = true;
+  if (!fine && !connectionState.problem) emit("back");
+  showState("connected", "Connected");
+  emit("changed");
 }
 
-function later(milliseconds) {
-  clearTimeout(next);
-  next = setTimeout(hello, milliseconds);
+/** @param {string} name */
+const emit = (name) => connectionEvents.dispatchEvent(new Event(name));
+
+/** @param {number} milliseconds */
+function retryIn(milliseconds) {
+  clearTimeout(retryTimer);
+  retryTimer = setTimeout(checkHealth, milliseconds);
 }
 
-function greet(health) {
+/** @param {Health} health */
+function showHealth(health) {
   memory.name = health.memory;
   document.body.classList.add("ready");
   find("memory-name").textContent = health.memory;
   document.title = `${health.memory}: cbcl`;
   find("backbone").textContent = `${health.backbone.name} ·`;
-  state.problem = health.backbone.problem;
-  if (state.problem) {
-    banner("I cannot look at pictures now.", ...words(health.backbone.problem));
-    later(UNWELL);
-  } else banner(null);
+  connectionState.problem = health.backbone.problem;
+  if (health.backbone.problem) {
+    showBanner("I cannot look at pictures now.", ...withCode(health.backbone.problem));
+    retryIn(UNHEALTHY_RETRY_MS);
+  } else showBanner(null);
 }
 
 function listen() {
   if (events && events.readyState !== EventSource.CLOSED) return;
   events = new EventSource("/api/events");
-  events.addEventListener("changed", (event) => reached(JSON.parse(event.data).revision));
-  events.addEventListener("error", () => lost());
+  events.addEventListener("changed", (event) => syncTo(JSON.parse(event.data).revision));
+  events.addEventListener("error", onLost);
 }
 
-/** The server is gone: say so, and try until it is back. */
-function lost() {
+/** Try until the server is back; say that it is gone if that takes longer than a moment. */
+function onLost() {
   events?.close();
   events = null;
-  if (trying) return;
-  trying = true;
-  later(AGAIN / 4); // it may have been a moment only
-  setTimeout(() => trying && gone(), AGAIN / 2);
+  if (retrying) return;
+  retrying = true;
+  retryIn(RETRY_MS / 4);
+  setTimeout(() => retrying && showGone(), RETRY_MS / 2);
 }
 
-function gone() {
-  state.connected = false;
-  connection.dispatchEvent(new Event("changed"));
-  tell("gone", "Server gone");
+function showGone() {
+  connectionState.connected = false;
+  emit("changed");
+  showState("gone", "Server gone");
   const command = make("code", {}, `cbcl teach ${memory.name || "MEMORY"}`);
   const rest = ": this page goes on by itself, and nothing that waits to be named is lost.";
-  banner("The server is gone.", "Start it again with ", command, rest);
+  showBanner("The server is gone.", "Start it again with ", command, rest);
 }
 
-function refused() {
-  state.connected = false;
-  connection.dispatchEvent(new Event("changed"));
-  tell("refused", "No token");
+function onRefused() {
+  connectionState.connected = false;
+  emit("changed");
+  showState("refused", "No token");
   const way = "Open the address that was printed where the server was started, or scan its code: then";
-  banner("This page needs its token.", `${way} this page goes on, too.`);
+  showBanner("This page needs its token.", `${way} this page goes on, too.`);
 }
 
-function busy(seconds) {
-  tell("busy", "Busy");
+/** @param {number} seconds */
+function showBusy(seconds) {
+  showState("busy", "Busy");
   find("connection").title = `The server has much to do: going on in ${Math.ceil(seconds)} s`;
-  clearTimeout(calm);
-  calm = setTimeout(() => state.connected && tell("connected", "Connected"), seconds * 1000 + 500);
+  clearTimeout(busyTimer);
+  const calm = () => connectionState.connected && showState("connected", "Connected");
+  busyTimer = setTimeout(calm, seconds * 1000 + 500);
 }
 
-function tell(name, text) {
+/**
+ * @param {string} name
+ * @param {string} text
+ */
+function showState(name, text) {
   const node = find("connection");
   if (node.dataset.state === name) return;
   node.dataset.state = name;
@@ -113,11 +132,18 @@ function tell(name, text) {
   find("connection-text").textContent = text;
 }
 
-function banner(title, ...more) {
+/**
+ * Show a title and more in the banner; null: hide it. The same is not said again.
+ * @param {string | null} title
+ * @param {(string | HTMLElement)[]} more
+ */
+function showBanner(title, ...more) {
   const node = find("banner");
-  const key = title === null ? "" : [title, ...more.map((one) => one.textContent ?? one)].join(" ");
-  if (node.dataset.key === key) return; // said already
+  const texts = more.map((part) => (typeof part === "string" ? part : part.textContent));
+  const key = title === null ? "" : [title, ...texts].join(" ");
+  if (node.dataset.key === key) return;
   node.dataset.key = key;
   node.hidden = title === null;
-  node.replaceChildren(...(title === null ? [] : [make("strong", {}, title), make("span", {}, ...more)]));
+  node.replaceChildren();
+  if (title !== null) node.append(make("strong", {}, title), make("span", {}, ...more));
 }

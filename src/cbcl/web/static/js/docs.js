@@ -1,171 +1,277 @@
-// Shows /api/openapi.json to people: every operation with what it takes, gives and refuses, and a line of curl.
+// @ts-check
+// Shows /api/openapi.json: what each operation takes, gives and refuses, and a line of curl.
 
-import { find, make, words } from "./dom.js";
+import { find, make, withCode } from "./dom.js";
+
+/** @typedef {Record<string, any>} Schema of OpenAPI */
+/** @typedef {{ path: string, method: string, parameters: Schema[] } & Schema} Operation */
 
 const METHODS = ["get", "post", "put", "patch", "delete"];
-const DEEPEST = 4; // shapes within shapes
-const TYPES = { string: "text", integer: "whole number", boolean: "true or false", object: "an object" };
+const MAX_DEPTH = 4; // shapes within shapes
+/** @type {Record<string, string>} */
+const TYPE_NAMES = {
+  string: "text",
+  integer: "whole number",
+  boolean: "true or false",
+  object: "an object",
+};
+/** @type {Record<string, unknown>} */
+const SAMPLES = { string: "…", integer: 0, number: 0.5, boolean: false, null: null };
 
-let whole = {};
+/** @type {Schema} */
+let description = {};
 
-async function read() {
+async function load() {
   const response = await fetch("/api/openapi.json");
-  if (!response.ok) throw new Error(`The description cannot be had: the server said ${response.status}.`);
-  whole = await response.json();
-  find("docs-title").textContent = `${whole.info.title} ${whole.info.version}`;
-  find("docs-lead").replaceChildren(...words(whole.info.description ?? "All that the page does, a program can do."));
-  const groups = byGroup(operations());
-  find("contents").replaceChildren(...groups.flatMap(([name, some]) => [make("h2", {}, name), ...some.map(entry)]));
-  find("operations").append(...groups.map(group));
-  if (location.hash) find(location.hash.slice(1))?.scrollIntoView();
+  if (!response.ok) {
+    throw new Error(`The description cannot be had: the server said ${response.status}.`);
+  }
+  description = await response.json();
+  const { title, version, description: lead } = description.info;
+  find("docs-title").textContent = `${title} ${version}`;
+  const words = withCode(lead ?? "All that the page does, a program can do.");
+  find("docs-lead").replaceChildren(...words);
+  const groups = groupByTag(listOperations());
+  for (const [name, operations] of groups) {
+    find("contents").append(make("h2", {}, name), ...operations.map(contentsEntry));
+    const articles = operations.map(operationArticle);
+    find("operations").append(make("section", { class: "group" }, make("h2", {}, name), articles));
+  }
+  if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
 }
 
-function operations() {
-  return Object.entries(whole.paths).flatMap(([path, item]) =>
+/** @returns {Operation[]} */
+function listOperations() {
+  return Object.entries(description.paths).flatMap(([path, item]) =>
     METHODS.filter((method) => item[method]).map((method) => {
       const parameters = [...(item.parameters ?? []), ...(item[method].parameters ?? [])];
-      return { path, method, ...item[method], parameters };
+      return { ...item[method], path, method, parameters };
     }),
   );
 }
 
-function byGroup(all) {
+/** @param {Operation[]} operations */
+function groupByTag(operations) {
+  /** @type {Map<string, Operation[]>} */
   const groups = new Map();
-  for (const one of all) {
-    const name = one.tags?.[0] ?? "API";
-    groups.set(name, [...(groups.get(name) ?? []), one]);
+  for (const operation of operations) {
+    const name = operation.tags?.[0] ?? "API";
+    groups.set(name, [...(groups.get(name) ?? []), operation]);
   }
-  return [...groups];
+  return groups;
 }
 
-const group = ([name, some]) => make("section", { class: "group" }, make("h2", {}, name), some.map(operation));
-const anchor = ({ method, path }) => `${method}-${path.replace(/[^a-z0-9]+/gi, "-").replace(/^-|-$/g, "")}`;
-const badge = (method) => make("span", { class: `method ${method}` }, method.toUpperCase());
-const entry = (one) => make("a", { href: `#${anchor(one)}` }, badge(one.method), one.path.replace(/^\/api/, ""));
-const named = (name) => ({ tabindex: "0", role: "group", "aria-label": name });
+/** @param {Operation} operation */
+const anchorOf = ({ method, path }) =>
+  `${method}-${path.replace(/[^a-z0-9]+/gi, "-").replace(/^-|-$/g, "")}`;
 
-function operation(one) {
+/** @param {string} method */
+const badge = (method) => make("span", { class: `method ${method}` }, method.toUpperCase());
+
+/** @param {Operation} operation */
+const contentsEntry = (operation) =>
+  make(
+    "a",
+    { href: `#${anchorOf(operation)}` },
+    badge(operation.method),
+    operation.path.replace(/^\/api/, ""),
+  );
+
+/**
+ * Make a box of code that the keyboard can scroll.
+ * @param {string} name
+ * @param {string} text
+ */
+const codeBox = (name, text) =>
+  make("pre", { tabindex: "0", role: "group", "aria-label": name }, text);
+
+/** @param {Operation} operation */
+function operationArticle(operation) {
+  const { method, path } = operation;
   return make(
     "article",
-    { class: "operation", id: anchor(one) },
-    make("h3", {}, badge(one.method), make("code", {}, one.path)),
-    make("p", {}, words(one.description ?? one.summary ?? "")),
-    takes(one),
-    gives(one),
-    refuses(one),
+    { class: "panel operation", id: anchorOf(operation) },
+    make("h3", { class: "row" }, badge(method), make("code", {}, path)),
+    make("p", {}, withCode(operation.description ?? operation.summary ?? "")),
+    takesPart(operation),
+    givesPart(operation),
+    refusesPart(operation),
     make("h4", {}, "With curl"),
-    make("pre", named(`curl for ${one.method.toUpperCase()} ${one.path}`), curl(one)),
+    codeBox(`curl for ${method.toUpperCase()} ${path}`, curlLine(operation)),
   );
 }
 
-function takes(one) {
-  const [type, schema] = body(one);
-  const shape = resolve(schema) ?? {};
-  const parameters = one.parameters.map((each) =>
-    field(each.name, each.schema, each.required, each.description ?? `in the ${each.in}`),
+/** @param {Operation} operation */
+function takesPart(operation) {
+  const [type, schema] = bodyOf(operation);
+  const shape = resolve(schema);
+  const parameters = operation.parameters.map((each) =>
+    fieldItem(each.name, each.schema, each.required, each.description ?? `in the ${each.in}`),
   );
   const parts = Object.entries(shape.properties ?? {}).map(([name, each]) =>
-    field(name, each, shape.required?.includes(name), resolve(each)?.description),
+    fieldItem(name, each, shape.required?.includes(name), resolve(each).description),
   );
   if (!parameters.length && !parts.length) return null;
   const title = make("h4", {}, type ? `Takes (${type})` : "Takes");
-  return make("div", {}, title, make("ul", { class: "fields" }, parameters, parts));
+  return make("div", {}, title, make("ul", { class: "fields" }, ...parameters, ...parts));
 }
 
-function body(one) {
-  const [type, content] = Object.entries(one.requestBody?.content ?? {})[0] ?? [null, null];
+/**
+ * @param {Operation} operation
+ * @returns {[type: string, schema: Schema | undefined]}
+ */
+function bodyOf(operation) {
+  const [type, content] = Object.entries(operation.requestBody?.content ?? {})[0] ?? ["", null];
   return [type, content?.schema];
 }
 
-function field(name, schema, required, said) {
-  const what = `${kind(schema)}${required ? "" : " (may be left out)"}`;
-  const type = make("span", { class: "quiet" }, what);
-  return make("li", {}, make("code", {}, name), type, make("span", {}, words(said ?? "")));
+/**
+ * @param {string} name
+ * @param {Schema} schema
+ * @param {boolean} required
+ * @param {string} [about]
+ */
+function fieldItem(name, schema, required, about = "") {
+  const type = `${typeName(schema)}${required ? "" : " (may be left out)"}`;
+  return make(
+    "li",
+    {},
+    make("code", {}, name),
+    make("span", { class: "quiet" }, type),
+    make("span", {}, withCode(about)),
+  );
 }
 
-/** What a value is, in a word or two. */
-function kind(schema) {
-  const shape = resolve(schema) ?? {};
+/**
+ * Name the type of a value in a word or two.
+ * @param {Schema | undefined} schema
+ * @returns {string}
+ */
+function typeName(schema) {
+  const shape = resolve(schema);
   const options = shape.anyOf ?? shape.oneOf;
-  if (options) return options.map(kind).join(" or ");
+  if (options) return options.map(typeName).join(" or ");
   if (shape.const !== undefined) return JSON.stringify(shape.const);
-  if (shape.enum) return shape.enum.map((one) => JSON.stringify(one)).join(" | ");
-  if (shape.type === "array") return `list of ${kind(shape.items)}`;
+  if (shape.enum) return shape.enum.map((/** @type {unknown} */ one) => JSON.stringify(one)).join(" | ");
+  if (shape.type === "array") return `list of ${typeName(shape.items)}`;
   if (shape.format === "binary" || shape.contentMediaType) return "file";
-  return TYPES[shape.type] ?? shape.type ?? "anything";
+  return TYPE_NAMES[shape.type] ?? shape.type ?? "anything";
 }
 
-function gives(one) {
-  const [status, answer] = Object.entries(one.responses ?? {}).find(([code]) => code.startsWith("2")) ?? [];
-  if (!answer) return null;
+/** @param {Operation} operation */
+function givesPart({ method, path, responses = {} }) {
+  const success = Object.entries(responses).find(([code]) => code.startsWith("2"));
+  if (!success) return null;
+  const [status, answer] = success;
   const [type, content] = Object.entries(answer.content ?? {})[0] ?? ["", null];
   const title = make("h4", {}, type ? `Gives ${status} (${type})` : `Gives ${status}`);
-  const plain = make("p", {}, answer.description ?? "");
-  if (!content?.schema || type !== "application/json") return make("div", {}, title, plain);
-  const sample = JSON.stringify(example(content.schema), null, 2);
-  return make("div", {}, title, make("pre", named(`The answer of ${one.method.toUpperCase()} ${one.path}`), sample));
+  if (!content?.schema || type !== "application/json") {
+    return make("div", {}, title, make("p", {}, answer.description ?? ""));
+  }
+  const sample = JSON.stringify(exampleOf(content.schema), null, 2);
+  return make("div", {}, title, codeBox(`The answer of ${method.toUpperCase()} ${path}`, sample));
 }
 
-/** Something of that shape. */
-function example(schema, depth = 0) {
-  const shape = resolve(schema) ?? {};
+/**
+ * Make an example of a shape.
+ * @param {Schema | undefined} schema
+ * @returns {unknown}
+ */
+function exampleOf(schema, depth = 0) {
+  const shape = resolve(schema);
   const given = shape.examples?.[0] ?? shape.example ?? shape.const ?? shape.enum?.[0];
   if (given !== undefined) return given;
-  if (depth > DEEPEST) return "…";
-  const inside = (each) => example(each, depth + 1);
-  if (shape.anyOf || shape.oneOf) return inside((shape.anyOf ?? shape.oneOf)[0]);
-  if (shape.type === "array") return [inside(shape.items)];
-  const properties = Object.entries(shape.properties ?? {});
-  if (properties.length) return Object.fromEntries(properties.map(([name, each]) => [name, inside(each)]));
-  if (shape.additionalProperties) return { "…": inside(shape.additionalProperties) };
-  return { string: "…", integer: 0, number: 0.5, boolean: false, null: null }[shape.type] ?? {};
+  return depth > MAX_DEPTH ? "…" : exampleInside(shape, (each) => exampleOf(each, depth + 1));
 }
 
-function refuses(one) {
-  const failed = Object.entries(one.responses ?? {}).filter(([code]) => !code.startsWith("2"));
-  if (!failed.length) return null;
-  const rows = failed.map(([code, answer]) => make("li", {}, make("code", {}, code), ` ${answer.description ?? ""}`));
+/**
+ * @param {Schema} shape
+ * @param {(schema: Schema) => unknown} inside
+ */
+function exampleInside(shape, inside) {
+  const options = shape.anyOf ?? shape.oneOf;
+  if (options) return inside(options[0]);
+  if (shape.type === "array") return [inside(shape.items)];
+  const properties = Object.entries(shape.properties ?? {});
+  if (properties.length) {
+    return Object.fromEntries(properties.map(([name, each]) => [name, inside(each)]));
+  }
+  if (shape.additionalProperties) return { "…": inside(shape.additionalProperties) };
+  return SAMPLES[shape.type] ?? {};
+}
+
+/** @param {Operation} operation */
+function refusesPart({ responses = {} }) {
+  const failures = Object.entries(responses).filter(([code]) => !code.startsWith("2"));
+  if (!failures.length) return null;
+  const rows = failures.map(([code, answer]) =>
+    make("li", {}, make("code", {}, code), ` ${answer.description ?? ""}`),
+  );
   return make("div", {}, make("h4", {}, "Refuses"), make("ul", { class: "errors" }, rows));
 }
 
-/** A line that can be pasted into a terminal. */
-function curl(one) {
-  const wanted = one.parameters.filter((each) => each.in === "query" && each.required);
-  const query = wanted.map((each) => `${each.name}=${sampleOf(each)}`).join("&");
-  const named = (name) => one.parameters.find((each) => each.name === name) ?? {};
-  const path = one.path.replace(/\{(\w+)\}/g, (_, name) => sampleOf(named(name)));
-  const implied = one.method === "get" || (one.method === "post" && one.requestBody);
-  const parts = [implied ? "" : `-X ${one.method.toUpperCase()}`, ...sent(one)];
-  return ["curl", ...parts.filter(Boolean), quoted(`${location.origin}${path}${query ? `?${query}` : ""}`)].join(" ");
+/**
+ * Write a line that can be pasted into a terminal.
+ * @param {Operation} operation
+ */
+function curlLine(operation) {
+  const { method, parameters } = operation;
+  const required = parameters.filter((each) => each.in === "query" && each.required);
+  const query = required.map((each) => `${each.name}=${sampleOf(each)}`).join("&");
+  const path = operation.path.replace(/\{(\w+)\}/g, (_, name) =>
+    sampleOf(parameters.find((each) => each.name === name) ?? {}),
+  );
+  const implied = method === "get" || (method === "post" && operation.requestBody);
+  const verb = implied ? [] : [`-X ${method.toUpperCase()}`];
+  const address = quote(`${location.origin}${path}${query ? `?${query}` : ""}`);
+  return ["curl", ...verb, ...bodyOptions(operation), address].join(" ");
 }
 
+/** @param {Schema} parameter */
 function sampleOf(parameter) {
-  const sample = parameter.example ?? parameter.examples?.[0] ?? example(parameter.schema ?? {});
+  const sample = parameter.example ?? parameter.examples?.[0] ?? exampleOf(parameter.schema);
   return encodeURIComponent(sample === "…" ? "mug" : sample || 17);
 }
 
-/** What curl is told to send. */
-function sent(one) {
-  const [type, schema] = body(one);
+/**
+ * List the options by which curl sends the body.
+ * @param {Operation} operation
+ */
+function bodyOptions(operation) {
+  const [type, schema] = bodyOf(operation);
   if (!type) return [];
-  if (type === "application/json") return [`--json ${quoted(JSON.stringify(example(schema)))}`];
-  const fields = Object.entries(resolve(schema)?.properties ?? {}).filter(([name]) => name !== "seen");
-  return fields.map(([name, each]) => `-F ${quoted(`${name}=${kind(each).endsWith("file") ? fileFor(name) : "mug"}`)}`);
+  if (type === "application/json") return [`--json ${quote(JSON.stringify(exampleOf(schema)))}`];
+  const properties = Object.entries(resolve(schema).properties ?? {});
+  const fields = properties.filter(([name]) => name !== "seen");
+  return fields.map(([name, each]) => {
+    const file = name === "memory" ? "@other.cbcl" : "@photo.jpg";
+    return `-F ${quote(`${name}=${typeName(each).endsWith("file") ? file : "mug"}`)}`;
+  });
 }
 
-const fileFor = (name) => (name === "memory" ? "@other.cbcl" : "@photo.jpg");
-const quoted = (text) => (/^[\w:/.=@-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+/** @param {string} text */
+const quote = (text) =>
+  /^[\w:/.=@-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 
-/** The shape itself, where only its name is given. */
+/**
+ * Return the shape itself, where only its name is given.
+ * @param {Schema | undefined} schema
+ * @returns {Schema}
+ */
 function resolve(schema) {
-  let found = schema;
-  while (found?.$ref) {
-    const { $ref, ...beside } = found;
-    found = { ...$ref.slice(2).split("/").reduce((at, name) => at?.[name], whole), ...beside };
+  let shape = schema ?? {};
+  while (shape.$ref) {
+    const { $ref, ...beside } = shape;
+    const path = $ref.slice(2).split("/");
+    const target = path.reduce(
+      (/** @type {Schema} */ node, /** @type {string} */ name) => node?.[name],
+      description,
+    );
+    shape = { ...target, ...beside };
   }
-  return found;
+  return shape;
 }
 
-read().catch((error) => {
+load().catch((error) => {
   find("docs-lead").textContent = error.message;
 });

@@ -1,44 +1,79 @@
-// Changes the memory from the page: each change is told in a toast, from where it can be taken back.
+// @ts-check
+// Changes of the memory: each is told in a toast, from where it can be undone.
 
-import { post, remove } from "./api.js";
-import { memory, reached } from "./memory.js";
-import { attempt, say, warn } from "./toasts.js";
+import { deleteExample, post } from "./api.js";
+import { memory, syncTo } from "./memory.js";
+import { attempt, notify, notifyError } from "./toasts.js";
 
-/** Rename, merge, forget: true if it was done. */
+/**
+ * Rename a label; true if it was done.
+ * @param {string} label
+ * @param {string} name
+ */
 export const rename = (label, name) =>
   change(() => post("/api/rename", { label, new: name }), `${label} is now called ${name}.`);
+
+/**
+ * Merge a label into another; true if it was done.
+ * @param {string} label
+ * @param {string} into
+ */
 export const merge = (label, into) =>
   change(() => post("/api/merge", { label, into }), `${label} is now part of ${into}.`);
-export const forget = (label) => change(() => post("/api/forget", { label }), `Forgot ${label}.`);
-export const removeExample = (example, label) =>
-  change(() => remove(`/api/examples/${example}`), `Took one example out of ${label}.`);
 
-async function change(work, text) {
-  const told = await attempt(work);
-  if (told === undefined) return false;
-  reached(told.revision);
-  sayUndoable(text, told.revision);
+/**
+ * Forget a label; true if it was done.
+ * @param {string} label
+ */
+export const forget = (label) => change(() => post("/api/forget", { label }), `Forgot ${label}.`);
+
+/**
+ * Remove one example of a label; true if it was done.
+ * @param {number} example
+ * @param {string} label
+ */
+export const removeExample = (example, label) =>
+  change(() => deleteExample(example), `Took one example out of ${label}.`);
+
+/**
+ * @param {() => Promise<{ revision: number }>} request
+ * @param {string} text
+ */
+async function change(request, text) {
+  const result = await attempt(request);
+  if (result === undefined) return false;
+  syncTo(result.revision);
+  notifyUndoable(text, result.revision);
   return true;
 }
 
-/** Say what was done, with an undo that takes back this and nothing else. */
-export function sayUndoable(text, revision, { steps = 1, undone = () => {}, gone = () => {} } = {}) {
-  let back = false;
+/**
+ * Say what was done, with an undo that takes back this and nothing else.
+ * @param {string} text
+ * @param {number} revision
+ * @param {{ steps?: number, undone?: () => void, gone?: () => void }} [options]
+ */
+export function notifyUndoable(text, revision, options = {}) {
+  const { steps = 1, undone = () => {}, gone = () => {} } = options;
+  let pressed = false;
   const undo = async () => {
-    back = true;
+    pressed = true;
     if (memory.revision !== null && memory.revision > revision) {
-      warn("Something else was changed since, so this is not the last step: see the history.");
+      notifyError("Something else was changed since, so this is not the last step: see the history.");
     } else if (await undoLast(steps)) undone();
   };
-  say(text, { undo, gone: () => setTimeout(() => back || gone()) });
+  notify(text, { undo, gone: () => setTimeout(() => pressed || gone()) });
 }
 
-/** Take back the last step, whatever it was; or the last few, if they belong together. */
+/**
+ * Undo the last step, whatever it was; or the last few, if they belong together.
+ * @returns {Promise<boolean>}
+ */
 export async function undoLast(steps = 1) {
-  const told = await attempt(() => post("/api/undo"));
-  if (told === undefined) return false;
-  reached(told.revision);
+  const result = await attempt(() => post("/api/undo"));
+  if (result === undefined) return false;
+  syncTo(result.revision);
   if (steps > 1) return undoLast(steps - 1);
-  say(`Taken back: ${told.done.text.replace(/^undo /, "")}.`);
+  notify(`Taken back: ${result.done.text.replace(/^undo /, "")}.`);
   return true;
 }

@@ -1,47 +1,62 @@
-// Carries memories: takes in all that another memory file knows. (Taking one away is a plain download.)
+// @ts-check
+// Export and import of memories: export is a plain download, import adds all that a file knows.
 
-import { form, get, post } from "./api.js";
-import { sayUndoable } from "./editing.js";
+import { formData, get, post } from "./api.js";
 import { find } from "./dom.js";
-import { memory, reached } from "./memory.js";
-import { attempt, close, say } from "./toasts.js";
+import { notifyUndoable } from "./editing.js";
+import { memory, syncTo } from "./memory.js";
+import { attempt, closeToast, notify } from "./toasts.js";
 
-export function setUpCarrying() {
-  find("import").addEventListener("click", () => find("import-file").click());
-  find("import-file").addEventListener("change", (event) => {
+const MAX_NAMED = 5; // labels in a message
+
+export function setUpExchange() {
+  const input = find("import-file");
+  find("import").addEventListener("click", () => input.click());
+  input.addEventListener("change", () => {
     find("menu").hidePopover();
-    [...event.target.files].forEach(learnFrom);
-    event.target.value = "";
+    [...(input.files ?? [])].forEach(importMemory);
+    input.value = "";
   });
   find("menu").addEventListener("toggle", () => {
     find("export").download = memory.name;
   });
 }
 
-/** Learn all that another memory knows. */
-export async function learnFrom(file) {
-  const waiting = say(`Reading ${file.name}…`);
-  const told = await attempt(() => post("/api/import", form({ memory: { blob: file, name: file.name } })));
-  close(waiting);
-  if (!told) return;
-  reached(told.revision);
-  sayUndoable(summary(file.name, told), told.revision);
+/**
+ * Learn all that another memory knows.
+ * @param {File} file
+ */
+export async function importMemory(file) {
+  const waiting = notify(`Reading ${file.name}…`);
+  const form = formData({ memory: { blob: file, name: file.name } });
+  const result = await attempt(() => post("/api/import", form));
+  closeToast(waiting);
+  if (!result) return;
+  syncTo(result.revision);
+  notifyUndoable(summarize(file.name, result.added, result.joined), result.revision);
 }
 
-function summary(name, { added, joined }) {
+/**
+ * @param {string} name
+ * @param {string[]} added
+ * @param {string[]} joined
+ */
+function summarize(name, added, joined) {
   if (!added.length && !joined.length) return `${name} knows nothing.`;
   const parts = [`Learned from ${name}.`];
-  if (added.length) parts.push(`New: ${some(added)}.`);
-  if (joined.length) parts.push(`More of: ${some(joined)}.`);
+  if (added.length) parts.push(`New: ${listLabels(added)}.`);
+  if (joined.length) parts.push(`More of: ${listLabels(joined)}.`);
   return parts.join(" ");
 }
 
-function some(labels) {
-  if (labels.length <= 5) return labels.join(", ");
-  return `${labels.slice(0, 4).join(", ")} and ${labels.length - 4} others`;
+/** @param {string[]} labels */
+function listLabels(labels) {
+  if (labels.length <= MAX_NAMED) return labels.join(", ");
+  const named = labels.slice(0, MAX_NAMED - 1);
+  return `${named.join(", ")} and ${labels.length - named.length} others`;
 }
 
 export async function showVersion() {
-  const told = await attempt(() => get("/api/version"));
-  if (told) find("version").textContent = `cbcl ${told.cbcl}`;
+  const version = await attempt(() => get("/api/version"));
+  if (version) find("version").textContent = `cbcl ${version.cbcl}`;
 }

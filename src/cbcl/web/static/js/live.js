@@ -1,66 +1,96 @@
-// Asks about what the camera sees, four times a second: one question at a time, and none while nobody looks.
+// @ts-check
+// Live answers: asks about what the camera sees, one request at a time, none while nobody looks.
 
-import { clear, isHeld, panel, pictureShown, show } from "./answer.js";
-import { find, pause } from "./dom.js";
-import { connection, state } from "./connection.js";
-import { askOne } from "./teaching.js";
-import { warn } from "./toasts.js";
+import { answerEvents, clearAnswer, isHeld, showAnswer, shownPicture } from "./answer.js";
+import { isOutdated } from "./answer_state.js";
+import { connectionEvents, connectionState } from "./connection.js";
+import { find, sleep } from "./dom.js";
+import { memory } from "./memory.js";
+import { recognizeOne } from "./teaching.js";
+import { notifyError } from "./toasts.js";
 
-const EVERY = 250; // milliseconds from question to question
+/** @import { Camera } from "./camera.js" */
+/** @import { Picture } from "./types.d.ts" */
 
+const INTERVAL_MS = 250; // from request to request
+const MIN_PAUSE_MS = 20;
+const ERROR_PAUSE_MS = 2000;
+const TIMEOUT_MS = 30_000;
+const STILL_DELAY_MS = 250; // a pointer that only passes by leaves the picture alone
+const REPORTED_ELSEWHERE = ["gone", "token", "backbone"];
+
+/** @param {Camera} camera */
 export async function runLive(camera) {
-  camera.addEventListener("state", () => rest(camera));
-  connection.addEventListener("changed", () => (state.connected && !state.problem && pictureShown()) || rest(camera));
-  showWhatIsHeld(camera);
+  camera.addEventListener("state", () => showIdle(camera));
+  connectionEvents.addEventListener("changed", () => {
+    const working = connectionState.connected && !connectionState.problem;
+    if (!working || !shownPicture()) showIdle(camera);
+  });
+  showHeldFrame(camera);
   for (;;) {
     const began = performance.now();
-    let wait = EVERY;
-    if (wanted(camera)) wait = await look(camera);
-    await pause(Math.max(20, wait - (performance.now() - began)));
+    const wait = isWanted(camera) ? await askAboutFrame(camera) : INTERVAL_MS;
+    await sleep(Math.max(MIN_PAUSE_MS, wait - (performance.now() - began)));
   }
 }
 
-/** What to say while there is no answer. */
-function rest(camera) {
-  if (!state.connected) clear("Waiting for the server…");
-  else if (state.problem) clear("I cannot look at pictures now");
-  else clear(camera.state === "on" ? "Let me see…" : "Show me something");
+/**
+ * Say why there is no answer.
+ * @param {Camera} camera
+ */
+function showIdle(camera) {
+  if (!connectionState.connected) clearAnswer("Waiting for the server…");
+  else if (connectionState.problem) clearAnswer("I cannot look at pictures now");
+  else clearAnswer(camera.state === "on" ? "Let me see…" : "Show me something");
 }
 
-const wanted = (camera) =>
-  camera.ready && !document.hidden && !isHeld() && !find("teach").hidden && state.connected && !state.problem;
+/** @param {Camera} camera */
+function isWanted(camera) {
+  const looking = !document.hidden && !find("teach").hidden && !isHeld();
+  return camera.ready && looking && connectionState.connected && !connectionState.problem;
+}
 
-/** Ask about one frame; the milliseconds to wait before the next. */
-async function look(camera) {
+/**
+ * Ask about one frame; return the milliseconds to wait before the next.
+ * @param {Camera} camera
+ */
+async function askAboutFrame(camera) {
   const blob = await camera.frame();
-  if (!blob) return EVERY;
+  if (!blob) return INTERVAL_MS;
+  /** @type {Picture} */
   const picture = { name: "camera.jpg", blob, seen: null, live: true };
   try {
-    const answer = await askOne(picture, { signal: AbortSignal.timeout(30_000) });
-    picture.seen = answer.seen;
-    if (camera.state === "on") show(answer, picture);
-    return EVERY;
+    const answer = await recognizeOne(picture, AbortSignal.timeout(TIMEOUT_MS));
+    if (isOutdated(answer, memory.revision)) return 0;
+    if (camera.state === "on") showAnswer(answer, { ...picture, seen: answer.seen });
+    return INTERVAL_MS;
   } catch (error) {
-    if (error.status === 429) return error.wait * 1000;
-    if (!["gone", "token", "backbone"].includes(error.kind) && error.name !== "TimeoutError") warn(error.message);
-    return 2000;
+    if (error.status === 429) return error.retryAfter * 1000;
+    const silent = error.name === "TimeoutError" || REPORTED_ELSEWHERE.includes(error.kind);
+    if (!silent) notifyError(error.message);
+    return ERROR_PAUSE_MS;
   }
 }
 
-/** While the answer is held, the finder shows the frame that it is about. */
-function showWhatIsHeld(camera) {
+/**
+ * Show in the viewfinder the frame that the held answer is about.
+ * @param {Camera} camera
+ */
+function showHeldFrame(camera) {
   const still = find("still");
-  let late = null;
-  panel.addEventListener("hold", ({ detail: picture }) => {
+  /** @type {number | undefined} */
+  let timer;
+  answerEvents.addEventListener("hold", (event) => {
+    const picture = /** @type {CustomEvent<Picture | null>} */ (event).detail;
     if (!picture?.live || camera.state !== "on") return;
-    late = setTimeout(() => {
+    timer = setTimeout(() => {
       still.src = URL.createObjectURL(picture.blob);
       still.hidden = false;
       find("held").hidden = false;
-    }, 250); // a pointer that only passes by leaves the picture alone
+    }, STILL_DELAY_MS);
   });
-  panel.addEventListener("release", () => {
-    clearTimeout(late);
+  answerEvents.addEventListener("release", () => {
+    clearTimeout(timer);
     if (still.src) URL.revokeObjectURL(still.src);
     still.removeAttribute("src");
     still.hidden = true;

@@ -1,19 +1,20 @@
+// @ts-check
 // Puts the page together.
 
 import { setUpAnswer } from "./answer.js";
 import { Camera } from "./camera.js";
-import { learnFrom, setUpCarrying, showVersion } from "./exchange.js";
-import { connect, connection } from "./connection.js";
+import { connect, connectionEvents } from "./connection.js";
 import { setUpDialogs } from "./dialogs.js";
 import { find } from "./dom.js";
-import { setUpFinder } from "./viewfinder.js";
+import { importMemory, setUpExchange, showVersion } from "./exchange.js";
+import { setUpFileInput } from "./file_input.js";
 import { setUpHistory } from "./history.js";
-import { setUpIntake } from "./file_input.js";
 import { runLive } from "./live.js";
 import { setUpQuestions } from "./questions.js";
 import { setUpScores } from "./scores.js";
 import { setUpThings } from "./things.js";
-import { add, setUpTray } from "./tray.js";
+import { addPictures, setUpTray } from "./tray.js";
+import { setUpViewfinder } from "./viewfinder.js";
 import { setUpViews } from "./views.js";
 
 const camera = new Camera(find("video"));
@@ -25,9 +26,9 @@ setUpDialogs();
 setUpHistory();
 setUpScores();
 setUpViews();
-setUpCarrying();
-setUpIntake(add, learnFrom);
-setUpFinder(camera, (blob) => add([blob]));
-connection.addEventListener("back", showVersion);
+setUpExchange();
+setUpFileInput(addPictures, importMemory);
+setUpViewfinder(camera, (blob) => addPictures([blob]));
+connectionEvents.addEventListener("back", showVersion);
 connect();
 runLive(camera);

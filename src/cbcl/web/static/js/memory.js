@@ -1,12 +1,21 @@
-// What the page knows of the memory; it follows every change, whoever made it.
+// @ts-check
+// The page's copy of the memory's state; it follows every change, whoever made it.
 
 import { get } from "./api.js";
 
-export const memory = { name: "", revision: null, private: false, labels: [], undo: null };
+/** @import { Thing } from "./types.d.ts" */
+
+export const memory = {
+  name: "",
+  revision: /** @type {number | null} */ (null),
+  private: false,
+  labels: /** @type {Thing[]} */ ([]),
+};
 
 /** Tells of "changed" once the new state is here. */
-export const changes = new EventTarget();
+export const memoryEvents = new EventTarget();
 
+/** @type {Promise<void> | null} */
 let running = null;
 let stale = false;
 
@@ -18,24 +27,27 @@ export function refresh() {
   }
   running = read().finally(() => {
     running = null;
-    if (stale) {
-      stale = false;
-      refresh().catch(() => {}); // whoever called sees the first reading; a server that is gone is told of elsewhere
-    }
+    if (!stale) return;
+    stale = false;
+    refresh().catch(() => {}); // the caller sees the first reading; connection.js reports a lost server
   });
   return running;
 }
 
 async function read() {
-  const told = await get("/api/labels");
-  Object.assign(memory, told);
-  changes.dispatchEvent(new Event("changed"));
+  Object.assign(memory, await get("/api/labels"));
+  memoryEvents.dispatchEvent(new Event("changed"));
 }
 
-/** The memory is at this revision: read it again if that is news. */
-export function reached(revision) {
+/**
+ * Read the memory again if this revision is another than the one on the screen.
+ * @param {number | null} revision
+ */
+export function syncTo(revision) {
   if (revision !== memory.revision) refresh().catch(() => {});
 }
 
-export const names = () => memory.labels.map((thing) => thing.label);
-export const thing = (label) => memory.labels.find((one) => one.label === label);
+export const labelNames = () => memory.labels.map((thing) => thing.label);
+
+/** @param {string} label */
+export const findThing = (label) => memory.labels.find((thing) => thing.label === label);

@@ -1,40 +1,49 @@
-// The scores view: how many examples are known again when they are hidden, and what is taken for what.
+// @ts-check
+// The scores view: how many hidden examples are known again, and the confusion matrix.
 
 import { get } from "./api.js";
-import { find, make, percent, portrait } from "./dom.js";
-import { changes } from "./memory.js";
+import { exampleImage, find, make, percent } from "./dom.js";
+import { memoryEvents } from "./memory.js";
 import { attempt } from "./toasts.js";
 
-const LARGEST = 30; // labels in a matrix that can still be read
-const PAIRS = 20;
-const WRONG = 60;
+/** @import { Child } from "./dom.js" */
+/** @import { Miss, Scores } from "./types.d.ts" */
 
+const MAX_MATRIX_LABELS = 30; // that can still be read
+const MAX_PAIRS = 20;
+const MAX_MISSES = 60;
+
+/** @type {number | null} */
 let revision = null; // of the scores on the screen
 
 export function setUpScores() {
-  changes.addEventListener("changed", () => find("scores").hidden || drawScores());
+  memoryEvents.addEventListener("changed", () => find("scores").hidden || drawScores());
 }
 
 export async function drawScores() {
   const body = find("scores-body");
-  const wait = make("p", { class: "quiet working", role: "status" }, "Measuring… many things take a while.");
+  const about = { class: "quiet working", role: "status" };
+  const wait = make("p", about, "Measuring… many things take a while.");
   if (revision === null) body.replaceChildren(wait);
   body.setAttribute("aria-busy", "true");
   const scores = await attempt(() => get("/api/scores"));
   body.removeAttribute("aria-busy");
   if (scores && scores.revision === revision) return;
   revision = scores?.revision ?? null;
-  body.replaceChildren(...parts(scores));
+  body.replaceChildren(...partsOf(scores));
 }
 
-function parts(scores) {
+/** @param {Scores | undefined} scores */
+function partsOf(scores) {
   if (!scores) return [make("p", { class: "note" }, "There are no scores now.")];
   if (scores.problem) return [make("p", { class: "note" }, scores.problem)];
-  const confusion = scores.labels.length > LARGEST ? confusedPairs(scores) : matrix(scores);
-  return [figures(scores), confusion, ...wrongOnes(scores.wrong)];
+  const many = scores.labels.length > MAX_MATRIX_LABELS;
+  const confusion = many ? confusedPairs(scores) : matrixOf(scores);
+  return [totals(scores), confusion, ...misses(scores.wrong)];
 }
 
-function figures({ asked, right, unknown }) {
+/** @param {Scores} scores */
+function totals({ asked, right, unknown }) {
   return make(
     "dl",
     { class: "figures" },
@@ -45,69 +54,124 @@ function figures({ asked, right, unknown }) {
   );
 }
 
-function figure(words, number, all) {
+/**
+ * @param {string} words
+ * @param {number} number
+ */
+function figure(words, number, all = 0) {
   const share = all ? make("span", { class: "quiet" }, ` ${percent(number / all)}`) : null;
-  return make("div", { class: "figure" }, make("dt", {}, words), make("dd", {}, String(number), share));
+  const value = make("dd", { class: "digits" }, String(number), share);
+  return make("div", { class: "panel figure" }, make("dt", {}, words), value);
 }
 
-function matrix({ labels, matrix: rows }) {
+/** @param {Scores} scores */
+function matrixOf({ labels, matrix }) {
   const columns = [...labels, "unknown"];
-  const names = columns.map((name) => make("th", { scope: "col" }, make("span", { dir: "auto", title: name }, name)));
-  const head = make("tr", {}, make("td", { class: "corner" }, "it is ↓ · I say →"), names);
-  const body = rows.map((row, at) => matrixRow(row, at, columns));
-  const table = tableOf("matrix", "What it is, in rows, and what I say, in columns", head, body);
-  return section("What is taken for what", box("Confusion matrix", table));
+  const heads = columns.map((name) =>
+    make("th", { scope: "col" }, make("span", { class: "clip", dir: "auto", title: name }, name)),
+  );
+  const head = make("tr", {}, make("td", { class: "corner" }, "it is ↓ · I say →"), heads);
+  const rows = matrix.map((numbers, index) => matrixRow(numbers, index, columns));
+  const caption = "What it is, in rows, and what I say, in columns";
+  const table = tableOf("matrix", caption, head, rows);
+  return section("What is taken for what", scrollBox("Confusion matrix", table));
 }
 
-function matrixRow(row, at, columns) {
-  const label = columns[at];
-  const most = Math.max(1, ...row);
-  const cells = row.map((number, column) => {
-    const kind = number === 0 ? "zero" : at === column ? "hit" : "miss";
-    const cell = make("td", { class: kind, title: `${label} taken for ${columns[column]}: ${number}` }, String(number));
-    if (number) cell.style.setProperty("--share", `${Math.round(12 + (28 * number) / most)}%`);
+/**
+ * @param {number[]} numbers
+ * @param {number} index
+ * @param {string[]} columns
+ */
+function matrixRow(numbers, index, columns) {
+  const label = columns[index];
+  const largest = Math.max(1, ...numbers);
+  const cells = numbers.map((number, column) => {
+    const kind = number === 0 ? "zero" : index === column ? "hit" : "miss";
+    const title = `${label} taken for ${columns[column]}: ${number}`;
+    const cell = make("td", { class: kind, title }, String(number));
+    const share = Math.round(12 + (28 * number) / largest);
+    if (number) cell.style.setProperty("--share", `${share}%`);
     return cell;
   });
-  const idle = row.some(Boolean) ? null : make("span", { class: "quiet" }, " not asked"); // a single example is only learned
-  return make("tr", {}, make("th", { scope: "row", dir: "auto", title: label }, label, idle), cells);
+  // A single example is only learned.
+  const idle = numbers.some(Boolean) ? null : make("span", { class: "quiet" }, " not asked");
+  const about = { class: "clip", scope: "row", dir: "auto", title: label };
+  return make("tr", {}, make("th", about, label, idle), cells);
 }
 
-/** For many labels, only what is confused most. */
-function confusedPairs({ labels, matrix: rows }) {
-  const counts = rows.flatMap((row, at) =>
-    row.map((number, column) => ({ number, label: labels[at], said: labels[column] ?? "unknown", right: at === column })),
-  );
-  const pairs = counts.filter((pair) => pair.number && !pair.right).sort((one, other) => other.number - one.number);
+/**
+ * List what is confused most, where there are too many labels for a matrix.
+ * @param {Scores} scores
+ */
+function confusedPairs({ labels, matrix }) {
+  const pairs = [];
+  for (const [row, numbers] of matrix.entries()) {
+    for (const [column, number] of numbers.entries()) {
+      const said = labels[column] ?? "unknown";
+      if (number && row !== column) pairs.push({ number, label: labels[row], said });
+    }
+  }
+  pairs.sort((a, b) => b.number - a.number);
   const title = `What is confused most, among ${labels.length} things`;
   if (!pairs.length) return section(title, make("p", {}, "Nothing is taken for anything else."));
-  const head = make("tr", {}, ["It is", "I say", "times"].map((name) => make("th", { scope: "col" }, name)));
-  const table = tableOf("pairs", "The pairs confused most", head, pairs.slice(0, PAIRS).map(pairRow));
-  return section(title, box("The pairs confused most", table));
+  const names = ["It is", "I say", "times"].map((name) => make("th", { scope: "col" }, name));
+  const rows = pairs.slice(0, MAX_PAIRS).map(pairRow);
+  const table = tableOf("pairs", "The pairs confused most", make("tr", {}, names), rows);
+  return section(title, scrollBox("The pairs confused most", table));
 }
 
+/** @param {{ label: string, said: string, number: number }} pair */
 function pairRow({ label, said, number }) {
-  const name = make("th", { scope: "row", dir: "auto" }, label);
-  return make("tr", {}, name, make("td", { dir: "auto" }, said), make("td", { class: "number" }, String(number)));
+  return make(
+    "tr",
+    {},
+    make("th", { scope: "row", dir: "auto" }, label),
+    make("td", { dir: "auto" }, said),
+    make("td", { class: "number" }, String(number)),
+  );
 }
 
-function wrongOnes(wrong) {
+/** @param {Miss[]} wrong */
+function misses(wrong) {
   if (!wrong.length) return [];
-  const more = wrong.length > WRONG && make("p", { class: "quiet" }, `and ${wrong.length - WRONG} more`);
-  return [section("Where I was wrong", make("ul", { class: "misses" }, wrong.slice(0, WRONG).map(wrongOne)), more)];
+  const rest = wrong.length - MAX_MISSES;
+  const more = rest > 0 && make("p", { class: "quiet" }, `and ${rest} more`);
+  const items = wrong.slice(0, MAX_MISSES).map(missItem);
+  return [section("Where I was wrong", make("ul", { class: "misses" }, items), more)];
 }
 
-function wrongOne({ example, label, answer }) {
-  const said = answer === null ? make("em", {}, "I don’t know this") : make("strong", { dir: "auto" }, answer);
-  const words = make("span", {}, "It is ", make("strong", { dir: "auto" }, label), ", I say ", said);
-  return make("li", {}, portrait(label, example), words);
+/** @param {Miss} miss */
+function missItem({ example, label, answer }) {
+  const unknown = make("em", {}, "I don’t know this");
+  const said = answer === null ? unknown : make("strong", { dir: "auto" }, answer);
+  const truth = make("strong", { dir: "auto" }, label);
+  const words = make("span", {}, "It is ", truth, ", I say ", said);
+  return make("li", { class: "panel row" }, exampleImage(label, example), words);
 }
 
+/**
+ * @param {string} title
+ * @param {Child[]} content
+ */
 const section = (title, ...content) => make("section", {}, make("h3", {}, title), content);
 
-/** A box in which what is too wide or too high scrolls, with the keyboard, too. */
-const box = (name, table) => make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": name }, table);
+/**
+ * Make a box in which what is too wide or too high scrolls, with the keyboard, too.
+ * @param {string} name
+ * @param {HTMLTableElement} table
+ */
+function scrollBox(name, table) {
+  const about = { class: "panel scroll", tabindex: "0", role: "region", "aria-label": name };
+  return make("div", about, table);
+}
 
+/**
+ * @param {string} kind
+ * @param {string} caption
+ * @param {HTMLTableRowElement} head
+ * @param {HTMLTableRowElement[]} rows
+ */
 function tableOf(kind, caption, head, rows) {
   const title = make("caption", { class: "unseen" }, caption);
-  return make("table", { class: kind }, title, make("thead", {}, head), make("tbody", {}, rows));
+  return make("table", { class: `digits ${kind}` }, title, make("thead", {}, head), make("tbody", {}, rows));
 }

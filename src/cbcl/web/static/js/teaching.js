@@ -1,99 +1,164 @@
-// Asks about pictures and teaches them: by digest what the server has seen, by upload what it has not, or forgot.
+// @ts-check
+// Requests about pictures: by digest for those the server has seen, by upload for the others.
 
-import { form, post } from "./api.js";
+import { formData, post } from "./api.js";
 
-const FILES = 8; // in a request, so that progress is seen
-const BYTES = 48e6; // in a request; the server takes 64 MB
-export const DIGESTS = 100; // in a request
-const LARGEST = 64e6; // beyond, the server would hang up before it had read the whole
+/** @import { Answers, Picture, Problem } from "./types.d.ts" */
 
-/** Pictures are {name, blob, seen}; seen is the digest by which the server knows it, once it was asked about. */
+const MAX_FILES = 8; // in a request, so that progress is seen
+const MAX_BYTES = 48e6; // in a request; the server takes 64 MB
+export const MAX_DIGESTS = 100; // in a request
+const MAX_FILE_BYTES = 64e6; // beyond, the server would hang up before it had read the whole
+
+/**
+ * Teach a label from pictures; return what was learned, and in how many steps.
+ * @param {string} label
+ * @param {Picture[]} pictures
+ */
 export async function teach(label, pictures) {
-  const told = { learned: 0, problems: [], revision: null, steps: 0 };
-  for (const group of inGroups(pictures)) {
-    const part = await again(group, (some) => post("/api/examples", form({ label, ...fields(some) })));
-    for (const { answer } of part) {
-      told.learned += Object.values(answer.learned).reduce((sum, number) => sum + number, 0);
-      told.problems.push(...answer.problems);
-      told.revision = answer.revision;
-      told.steps += 1;
+  const total = { learned: 0, problems: /** @type {Problem[]} */ ([]), revision: 0, steps: 0 };
+  for (const group of splitIntoRequests(pictures)) {
+    const send = (/** @type {Picture[]} */ some) =>
+      post("/api/examples", formData({ label, ...fieldsOf(some) }));
+    for (const { result } of await sendGroup(group, send)) {
+      total.learned += Object.values(result.learned).reduce((sum, number) => sum + number, 0);
+      total.problems.push(...result.problems);
+      total.revision = result.revision;
+      total.steps += 1;
     }
   }
-  return told;
+  return total;
 }
 
-/** Ask about one picture: at once, or not at all. */
-export async function askOne(picture, options) {
-  return post("/api/recognize", form({ picture }), { ...options, patient: false });
+/**
+ * Ask about one picture; fail at once where the server is busy.
+ * @param {Picture} picture
+ * @param {AbortSignal} signal
+ */
+export async function recognizeOne(picture, signal) {
+  return post("/api/recognize", formData({ picture }), { signal, retry: false });
 }
 
-/** Ask about pictures, group by group; each(group, answers, order) is called for every one. */
-export async function askMany(pictures, each, signal) {
-  for (const group of inGroups(pictures)) {
-    const parts = await again(group, (some) => ask(some, signal), signal);
-    for (const { group: some, answer } of parts) each(some, answer.answers, answer.order);
+/**
+ * Ask about pictures, group by group; each is called for every one.
+ * @template {Picture} P
+ * @param {P[]} pictures
+ * @param {(group: P[], answers: Answers["answers"], order: number[]) => void} each
+ * @param {AbortSignal} signal
+ */
+export async function recognizeMany(pictures, each, signal) {
+  for (const group of splitIntoRequests(pictures)) {
+    const send = (/** @type {P[]} */ some) => requestAnswers(some, signal);
+    const parts = await sendGroup(group, send, signal);
+    for (const { group: some, result } of parts) each(some, result.answers, result.order);
   }
 }
 
-async function ask(group, signal) {
+/**
+ * @param {Picture[]} group
+ * @param {AbortSignal} signal
+ * @returns {Promise<Answers>}
+ */
+async function requestAnswers(group, signal) {
   try {
-    return await post("/api/recognize-many", form(fields(group)), { signal });
+    return await post("/api/recognize-many", formData(fieldsOf(group)), { signal });
   } catch (error) {
     if (group.length > 1 || !["size", "picture"].includes(error.kind)) throw error;
-    return { answers: [{ picture: group[0].name, error }], order: [] };
+    return { answers: [{ error }], order: [] };
   }
 }
 
-/** Send a group; those that the server has forgotten are uploaded, those too large together are sent one by one. */
-async function again(group, request, signal) {
+/**
+ * Send a group; upload what the server has forgotten, send one by one what is too large together.
+ * @template {Picture} P
+ * @template R
+ * @param {P[]} group
+ * @param {(group: P[]) => Promise<R>} request
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<{ group: P[], result: R }[]>}
+ */
+async function sendGroup(group, request, signal) {
   try {
-    return [{ group, answer: await request(group) }];
+    return [{ group, result: await request(group) }];
   } catch (error) {
     signal?.throwIfAborted();
     if (error.kind === "seen" && group.some((picture) => picture.seen)) {
-      const gone = group.filter((picture) => error.seen.includes(picture.seen));
-      for (const picture of gone.length ? gone : group) picture.seen = null;
-      return inTurn(inGroups(group), request, signal);
+      const uploads = withoutDigests(group, error.seen);
+      return sendInTurn(splitIntoRequests(uploads), request, signal);
     }
     if (error.kind !== "size" || group.length === 1) throw error;
-    return inTurn(group.map((picture) => [picture]), request, signal);
+    return sendInTurn(group.map((picture) => [picture]), request, signal);
   }
 }
 
-async function inTurn(groups, request, signal) {
-  const done = [];
-  for (const group of groups) done.push(...(await again(group, request, signal)));
-  return done;
+/**
+ * Drop the digests that the server has forgotten; all, if it does not say which.
+ * @template {Picture} P
+ * @param {P[]} group
+ * @param {string[]} forgotten
+ */
+export function withoutDigests(group, forgotten) {
+  const isGone = (/** @type {P} */ { seen }) => seen !== null && forgotten.includes(seen);
+  const all = !group.some(isGone);
+  return group.map((picture) => (all || isGone(picture) ? { ...picture, seen: null } : picture));
 }
 
-const fields = (group) => ({
+/**
+ * @template {Picture} P
+ * @template R
+ * @param {P[][]} groups
+ * @param {(group: P[]) => Promise<R>} request
+ * @param {AbortSignal} [signal]
+ */
+async function sendInTurn(groups, request, signal) {
+  const parts = [];
+  for (const group of groups) parts.push(...(await sendGroup(group, request, signal)));
+  return parts;
+}
+
+/** @param {Picture[]} group */
+const fieldsOf = (group) => ({
   pictures: group.filter((picture) => !picture.seen),
   seen: group.filter((picture) => picture.seen).map((picture) => picture.seen),
 });
 
-/** As few groups as the limits allow; in each, files first, then those that were seen, as the answers come back. */
-export function inGroups(pictures) {
+/**
+ * Split pictures into as few requests as the limits allow.
+ * In each, files come first, then digests: the answers come back in this order.
+ * @template {Picture} P
+ * @param {P[]} pictures
+ */
+export function splitIntoRequests(pictures) {
   const files = pictures.filter((picture) => !picture.seen);
-  const seen = pictures.filter((picture) => picture.seen);
+  const digests = pictures.filter((picture) => picture.seen);
   const groups = [];
-  while (files.length || seen.length) {
-    const group = files.splice(0, howMany(files));
-    group.push(...seen.splice(0, DIGESTS - group.length));
+  while (files.length || digests.length) {
+    const group = files.splice(0, countFitting(files));
+    group.push(...digests.splice(0, MAX_DIGESTS - group.length));
     groups.push(group);
   }
   return groups;
 }
 
-/** How many of the first files go into one request: at least one. */
-function howMany(files) {
+/**
+ * Count the first files that fit into one request: at least one.
+ * @param {Picture[]} files
+ */
+function countFitting(files) {
   let size = 0;
-  const over = files.slice(0, FILES).findIndex((file) => (size += file.blob.size) > BYTES);
-  return over < 0 ? FILES : Math.max(1, over);
+  const over = files.slice(0, MAX_FILES).findIndex(({ blob }) => (size += blob.size) > MAX_BYTES);
+  return over < 0 ? MAX_FILES : Math.max(1, over);
 }
 
-/** Why a file cannot even be sent; null if it can. */
-export function unsendable(file) {
-  const size = `${Math.round(file.size / 1e6)} MB`;
-  if (file.size > LARGEST) return `${file.name} has ${size}, far more than I can read: make it smaller.`;
-  return file.size === 0 ? `${file.name} is empty.` : null;
+/**
+ * Say why a file cannot even be sent; null if it can.
+ * @param {Blob} blob
+ * @param {string} name
+ */
+export function findSendProblem(blob, name) {
+  const size = `${Math.round(blob.size / 1e6)} MB`;
+  if (blob.size > MAX_FILE_BYTES) {
+    return `${name} has ${size}, far more than I can read: make it smaller.`;
+  }
+  return blob.size === 0 ? `${name} is empty.` : null;
 }

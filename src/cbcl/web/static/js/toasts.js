@@ -1,63 +1,88 @@
-// Short messages in a corner: what was done, with a way back, and what went wrong.
+// @ts-check
+// Short messages in a corner: what was done, with an undo, and what went wrong.
 
 import { button, find, icon, iconButton, make } from "./dom.js";
 
-const LASTS = 9000; // milliseconds, for what is no error; undoing stays possible in the history
-const MOST = 2; // at a time, of those that are no error
+const TOAST_MS = 9000; // for what is no error; undoing stays possible in the history
+const MAX_TOASTS = 2; // at a time, of those that are no error
 
-/** Say what was done; undo (a function) puts a button beside it; gone is called when it can no longer be pressed. */
-export function say(text, { undo = null, gone = () => {} } = {}) {
-  if (undo) document.querySelectorAll(".toast.undoable").forEach(close); // only the last step can be undone
+/**
+ * Say what was done; undo puts a button beside it; gone is called when it can no longer be pressed.
+ * @param {string} text
+ * @param {{ undo?: (() => unknown) | null, gone?: () => unknown }} [options]
+ */
+export function notify(text, { undo = null, gone = () => {} } = {}) {
+  // Only the last step can be undone.
+  if (undo) document.querySelectorAll(".toast.undoable").forEach(closeToast);
   const toast = show(text, "status", gone);
   if (undo) {
     toast.classList.add("undoable");
-    toast.querySelector("p").after(button("Undo", () => (close(toast), undo()), { class: "small undo" }));
+    const press = () => (closeToast(toast), undo());
+    toast.querySelector("p")?.after(button("Undo", press, { class: "small undo" }));
   }
-  let left = setTimeout(() => close(toast), LASTS);
-  toast.addEventListener("pointerenter", () => clearTimeout(left));
-  toast.addEventListener("focusin", () => clearTimeout(left));
-  toast.addEventListener("pointerleave", () => (left = setTimeout(() => close(toast), LASTS / 2)));
+  const close = () => closeToast(toast);
+  let timer = setTimeout(close, TOAST_MS);
+  toast.addEventListener("pointerenter", () => clearTimeout(timer));
+  toast.addEventListener("focusin", () => clearTimeout(timer));
+  toast.addEventListener("pointerleave", () => (timer = setTimeout(close, TOAST_MS / 2)));
   return toast;
 }
 
 /** Press the undo that is on the screen, if there is one: it knows what belongs to it. */
 export function pressUndo() {
-  const undo = find("toasts").querySelector(".undo");
+  const undo = /** @type {HTMLElement | null} */ (find("toasts").querySelector(".undo"));
   undo?.click();
   return undo !== null;
 }
 
-/** Say what went wrong; it stays until it is dismissed. The same sentence is said once. */
-export function warn(text) {
-  const same = [...find("toasts").children].find((toast) => toast.querySelector("p").textContent === text);
+/**
+ * Say what went wrong; it stays until it is dismissed. The same sentence is said once.
+ * @param {string} text
+ */
+export function notifyError(text) {
+  const toasts = [...find("toasts").children];
+  const same = toasts.find((toast) => toast.querySelector("p")?.textContent === text);
   return same ?? show(text, "alert", () => {});
 }
 
-/** Do it, and say what went wrong, if anything does; undefined then. */
+/**
+ * Return what a piece of work returns; if it fails, say why, and return undefined.
+ * @template T
+ * @param {() => Promise<T>} work
+ * @returns {Promise<T | undefined>}
+ */
 export async function attempt(work) {
   try {
     return await work();
   } catch (error) {
     if (error.name === "AbortError") return undefined;
-    if (error.kind !== "token") warn(error.message);
+    if (error.kind !== "token") notifyError(error.message);
     if (!error.kind) console.error(error);
     return undefined;
   }
 }
 
+/**
+ * @param {string} text
+ * @param {"status" | "alert"} role
+ * @param {() => unknown} gone
+ */
 function show(text, role, gone) {
   const region = find("toasts");
-  (document.querySelector("dialog[open]") ?? document.body).append(region); // outside a dialog it could not be reached
-  const toast = make("div", { class: `toast ${role}`, role }, make("p", { dir: "auto" }, text));
+  // Outside an open dialog it could not be reached.
+  (document.querySelector("dialog[open]") ?? document.body).append(region);
+  const words = make("p", { dir: "auto" }, text);
+  const toast = make("div", { class: `panel row toast ${role}`, role }, words);
   if (role === "alert") toast.prepend(icon("alert"));
-  toast.append(iconButton("Dismiss", "close", () => close(toast)));
+  toast.append(iconButton("Dismiss", "close", () => closeToast(toast)));
   toast.addEventListener("closed", gone, { once: true });
   region.append(toast);
-  [...region.querySelectorAll(".toast.status")].slice(0, -MOST).forEach(close);
+  [...region.querySelectorAll(".toast.status")].slice(0, -MAX_TOASTS).forEach(closeToast);
   return toast;
 }
 
-export function close(toast) {
+/** @param {Element} toast */
+export function closeToast(toast) {
   toast.dispatchEvent(new Event("closed"));
   toast.remove();
 }

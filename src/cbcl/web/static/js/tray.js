@@ -1,265 +1,337 @@
+// @ts-check
 // The tray: pictures that wait to be named, each with its guess, those most worth naming first.
 
-import { clear, panel, pictureShown, show } from "./answer.js";
-import { sayUndoable } from "./editing.js";
-import { offer } from "./combobox.js";
-import { connection, state } from "./connection.js";
-import { count, find } from "./dom.js";
-import { changes, memory, names, reached } from "./memory.js";
-import { askMany, DIGESTS, teach, unsendable } from "./teaching.js";
-import { drawTray, tileOf } from "./tiles.js";
-import { attempt, say } from "./toasts.js";
+import { answerEvents, clearAnswer, showAnswer, shownPicture } from "./answer.js";
+import { setUpCombobox } from "./combobox.js";
+import { connectionEvents, connectionState } from "./connection.js";
+import { count, find, sleep } from "./dom.js";
+import { notifyUndoable } from "./editing.js";
+import { labelNames, memory, memoryEvents, syncTo } from "./memory.js";
+import { findSendProblem, MAX_DIGESTS, recognizeMany, teach } from "./teaching.js";
+import { drawTray } from "./tiles.js";
+import { attempt, notify } from "./toasts.js";
+import {
+  chosenOf, EMPTY_TRAY, isOutdated, keysOf, picturesOf, sorted, waitingOf, withAnswers, withAsking,
+  withChosen, withoutPictures, withPictures, withRanks, withRestored, withSkipped,
+} from "./tray_state.js";
 
-const SURE = 0.8; // a guess this sure can be accepted with others like it
-const GROUPS = 6;
-const MANY = 12; // pictures at once, beyond which they are hardly all of one thing
+/** @import { Camera } from "./camera.js" */
+/** @import { TrayPicture } from "./types.d.ts" */
 
-const tray = { pictures: [], problems: [], asking: null, progress: null, learning: 0, asked: null, unsorted: false };
-let next = 1;
-let camera = null;
+let tray = EMPTY_TRAY;
+let nextKey = 1;
+/** @type {AbortController | null} */
+let request = null;
+/** @type {Camera} */
+let camera;
 
+/** @param {Camera} theCamera */
 export function setUpTray(theCamera) {
   camera = theCamera;
-  offer(find("name"), names);
+  setUpCombobox(find("name"), labelNames);
   find("name-form").addEventListener("submit", (event) => (event.preventDefault(), teachChosen()));
-  find("name").addEventListener("input", () => complain(""));
-  find("stop").addEventListener("click", () => (tray.asking ? tray.asking.abort() : goOn()));
+  find("name").addEventListener("input", () => showNameProblem(""));
+  find("stop").addEventListener("click", () => (request ? request.abort() : askAboutSkipped()));
   find("select-all").addEventListener("click", () => chooseWhere(() => true));
   find("select-none").addEventListener("click", () => chooseWhere(() => false));
-  find("discard").addEventListener("click", () => discard(chosen()));
-  panel.addEventListener("taught", ({ detail: picture }) => tray.pictures.includes(picture) && leave([picture]));
-  connection.addEventListener("back", work);
-  changes.addEventListener("changed", work);
-  draw();
-}
-
-/** Put files or frames into the tray, and ask about them. */
-export function add(blobs) {
-  const taken = blobs.filter((blob) => {
-    const problem = unsendable(blob);
-    if (problem) tray.problems.push({ picture: blob.name ?? "the picture", message: problem });
-    return !problem;
+  find("discard").addEventListener("click", () => discard(keysOf(chosenOf(tray))));
+  answerEvents.addEventListener("taught", (event) => {
+    const { key } = /** @type {CustomEvent} */ (event).detail;
+    if (has(key)) removePictures([key]);
   });
-  const entered = taken.map(enter).reverse();
-  if (entered.length > MANY) entered.forEach((picture) => (picture.chosen = false));
-  tray.pictures.unshift(...entered);
-  complain("");
+  connectionEvents.addEventListener("back", ask);
+  memoryEvents.addEventListener("changed", ask);
   draw();
-  work();
 }
 
-function enter(blob) {
-  const picture = { key: next, name: blob.name ?? `camera-${next}.jpg`, blob, url: URL.createObjectURL(blob) };
-  next += 1;
-  Object.assign(picture, { seen: null, answer: null, chosen: true, skipped: false, rank: 0 });
-  picture.node = tileOf(picture, { choose, only, discard, accept: (one) => teachThese(one.answer.label, [one]) });
-  return picture;
+/** @param {number | undefined} key */
+const has = (key) => tray.pictures.some((picture) => picture.key === key);
+
+function draw() {
+  drawTray(tray, {
+    choose,
+    chooseOnly,
+    discard: (key) => discard([key]),
+    accept: teachPictures,
+    dismiss: (problem) => {
+      tray = { ...tray, problems: tray.problems.filter((each) => each !== problem) };
+      draw();
+    },
+  });
 }
 
-const chosen = () => tray.pictures.filter((picture) => picture.chosen);
+/**
+ * Put files or frames into the tray, and ask about them.
+ * @param {Blob[]} blobs
+ */
+export function addPictures(blobs) {
+  const entered = [];
+  const problems = [...tray.problems];
+  for (const blob of blobs) {
+    const name = blob instanceof File ? blob.name : "the picture";
+    const message = findSendProblem(blob, name);
+    if (message) problems.push({ picture: name, message });
+    else entered.push(makePicture(blob));
+  }
+  tray = withPictures({ ...tray, problems }, entered);
+  showNameProblem("");
+  draw();
+  ask();
+}
 
+/**
+ * @param {Blob} blob
+ * @returns {TrayPicture}
+ */
+function makePicture(blob) {
+  const key = nextKey;
+  nextKey += 1;
+  const name = blob instanceof File ? blob.name : `camera-${key}.jpg`;
+  const picture = { key, name, blob, url: URL.createObjectURL(blob) };
+  return { ...picture, seen: null, answer: null, chosen: true, skipped: false, rank: 0 };
+}
+
+/** @param {(picture: TrayPicture) => boolean} test */
 function chooseWhere(test) {
-  tray.pictures.forEach((picture) => (picture.chosen = test(picture)));
+  tray = withChosen(tray, test);
   draw();
 }
 
-/** A picture was ticked or unticked; without a camera, it is also the one that the answer is about. */
-function choose(picture, yes) {
-  picture.chosen = yes;
-  if (yes) present(picture);
+/**
+ * Tick or untick a picture; without a camera, it is also the one that the answer is about.
+ * @param {number} key
+ * @param {boolean} yes
+ */
+function choose(key, yes) {
+  tray = withChosen(tray, (picture) => (picture.key === key ? yes : picture.chosen));
+  if (yes) present(key);
   draw();
 }
 
-/** Choose only this one, to name it. */
-function only(picture) {
-  chooseWhere((one) => one === picture);
-  present(picture);
+/**
+ * Choose only this one, to name it.
+ * @param {number} key
+ */
+function chooseOnly(key) {
+  chooseWhere((picture) => picture.key === key);
+  present(key);
   find("name").focus();
 }
 
-function present(picture) {
-  if (camera.state !== "on" && picture?.answer) show(picture.answer, picture);
+/**
+ * Show the answer about a picture, unless the camera is on.
+ * @param {number | undefined} key
+ */
+function present(key) {
+  const picture = tray.pictures.find((each) => each.key === key);
+  if (camera.state !== "on" && picture?.answer) showAnswer(picture.answer, picture);
 }
 
-/** Look at what was not looked at yet; then ask about all by digest, for their order. */
-async function work() {
-  if (tray.asking || !state.connected || state.problem) return;
-  tray.asking = new AbortController();
-  const { signal } = tray.asking;
+/** Ask about what was not asked about yet; then about all by digest, for their order. */
+async function ask() {
+  if (request || !connectionState.connected || connectionState.problem) return;
+  request = new AbortController();
+  const { signal } = request;
+  tray = withAsking(tray, true);
   await attempt(async () => {
-    while (waiting().length || stale()) await (waiting().length ? lookAt(waiting(), signal) : sort(signal));
+    while (waitingOf(tray).length || isOutdated(tray, memory.revision)) {
+      await (waitingOf(tray).length ? askAbout(waitingOf(tray), signal) : askAgainAndSort(signal));
+    }
   });
-  if (signal.aborted) waiting().forEach((picture) => (picture.skipped = true));
-  tray.asking = null;
+  if (signal.aborted) tray = withSkipped(tray, true);
+  request = null;
+  tray = withAsking(tray, false);
   draw();
 }
-
-const skipped = () => tray.pictures.filter((picture) => picture.skipped);
 
 /** Ask about those after all that were left when someone said stop. */
-function goOn() {
-  skipped().forEach((picture) => (picture.skipped = false));
-  work();
+function askAboutSkipped() {
+  tray = withSkipped(tray, false);
+  ask();
 }
 
-const stale = () => tray.pictures.some((picture) => picture.seen) && (tray.unsorted || tray.asked !== memory.revision);
-const waiting = () => tray.pictures.filter((picture) => !picture.answer && !picture.skipped);
-
-async function lookAt(pictures, signal) {
-  tray.progress = { done: 0, all: pictures.length };
-  tray.unsorted = true;
+/**
+ * @param {TrayPicture[]} pictures
+ * @param {AbortSignal} signal
+ */
+async function askAbout(pictures, signal) {
+  const all = pictures.length;
+  let done = 0;
+  tray = { ...tray, progress: { done, all }, unsorted: true };
   draw();
-  const each = (group, answers) => {
-    take(group, answers);
-    tray.progress = { done: tray.progress.done + group.length, all: pictures.length };
-    draw();
-  };
-  await askMany(pictures, each, signal);
+  await recognizeMany(
+    pictures,
+    (group, answers) => {
+      takeAnswers(group, answers);
+      done += group.length;
+      tray = { ...tray, progress: { done, all } };
+      draw();
+    },
+    signal,
+  );
 }
 
-function take(group, answers) {
-  group.forEach((picture, at) => {
-    const answer = answers[at];
-    if (answer.error) refuse(picture, answer.error.message);
-    else Object.assign(picture, { answer, seen: answer.seen });
-  });
-  present(group.findLast((picture) => picture.answer));
+/**
+ * @param {TrayPicture[]} group
+ * @param {import("./types.d.ts").Answers["answers"]} answers
+ */
+function takeAnswers(group, answers) {
+  const shown = shownPicture();
+  tray = withAnswers(tray, group, answers);
+  const keys = keysOf(group);
+  replaceShown(shown?.key, keys);
+  present(keys.findLast((key) => picturesOf(tray, [key])[0]?.answer));
 }
 
-/** It cannot be read: it leaves the tray, and the server's sentence stays. */
-function refuse(picture, message) {
-  tray.problems.push({ picture: picture.name, message });
-  leave([picture]);
-}
-
-/** Ask about all again, by digest, and put those most worth naming first. */
-async function sort(signal) {
-  const revision = memory.revision;
-  const shown = pictureShown();
+/**
+ * Ask about all again, by digest, and put those most worth naming first.
+ * @param {AbortSignal} signal
+ */
+async function askAgainAndSort(signal) {
+  const { revision } = memory;
+  const shown = shownPicture();
   await rank(tray.pictures, 0, signal);
-  const first = tray.pictures.slice(0, DIGESTS);
-  if (first.length < tray.pictures.length) await rank(first, -1, signal); // the first of all groups, among themselves
-  tray.asked = revision;
-  tray.unsorted = false;
-  if (tray.pictures.includes(shown)) present(shown);
+  const first = tray.pictures.slice(0, MAX_DIGESTS);
+  // The first of all groups, among themselves.
+  if (first.length < tray.pictures.length) await rank(first, -1, signal);
+  tray = { ...tray, revision, unsorted: false };
+  present(shown?.key);
 }
 
-/** Ask about pictures, and sort by the order that the server gives; groups take turns. */
-async function rank(pictures, least, signal) {
-  const each = (group, answers, order) => {
-    take(group, answers);
-    order.forEach((at, place) => (group[at].rank = least + place / order.length));
-  };
-  await askMany(pictures.filter((picture) => picture.seen), each, signal);
-  tray.pictures.sort((one, other) => one.rank - other.rank);
+/**
+ * Ask about pictures, and sort by the order that the server gives; groups take turns.
+ * @param {TrayPicture[]} pictures
+ * @param {number} base
+ * @param {AbortSignal} signal
+ */
+async function rank(pictures, base, signal) {
+  await recognizeMany(
+    pictures.filter((picture) => picture.seen),
+    (group, answers, order) => {
+      takeAnswers(group, answers);
+      tray = withRanks(tray, group, order, base);
+    },
+    signal,
+  );
+  tray = sorted(tray);
 }
 
 async function teachChosen() {
-  const label = find("name").value.trim();
-  const pictures = chosen();
-  if (!tray.pictures.length) return complain("Show me a picture of it first: snap, drop, paste or pick one.");
-  if (!pictures.length) return complain("Choose the pictures that show it, or all.");
-  if (!label) return complain("What is it? Type its name.", find("name").focus());
-  if (await teachThese(label, pictures)) find("name").value = "";
+  const field = find("name");
+  const label = field.value.trim();
+  const pictures = chosenOf(tray);
+  if (!tray.pictures.length) {
+    showNameProblem("Show me a picture of it first: snap, drop, paste or pick one.");
+  } else if (!pictures.length) {
+    showNameProblem("Choose the pictures that show it, or all.");
+  } else if (!label) {
+    field.focus();
+    showNameProblem("What is it? Type its name.");
+  } else if (await teachPictures(label, keysOf(pictures))) field.value = "";
 }
 
-/** Teach pictures of the tray; they leave it, and come back if that is undone. */
-async function teachThese(label, pictures) {
-  if (tray.learning) return false;
-  tray.learning = pictures.length;
-  pictures.forEach((picture) => picture.node.classList.add("learning"));
+/**
+ * Teach pictures of the tray; they leave it, and come back if that is undone.
+ * @param {string} label
+ * @param {number[]} keys
+ */
+async function teachPictures(label, keys) {
+  if (tray.learning.length) return false;
+  tray = { ...tray, learning: keys };
   draw();
-  await finished(pictures);
-  const left = pictures.filter((picture) => tray.pictures.includes(picture));
-  const told = await attempt(() => teach(label, left).catch(misnamed));
-  tray.learning = 0;
-  pictures.forEach((picture) => picture.node.classList.remove("learning"));
-  if (told) {
-    tray.problems.push(...told.problems);
-    leave(pictures);
-    sayUndoable(`Learned ${label} from ${count(told.learned, "picture")}.`, told.revision, {
-      steps: told.steps,
+  await untilSeen(keys);
+  const pictures = picturesOf(tray, keys);
+  const result = await attempt(() => teach(label, pictures).catch(showLabelError));
+  tray = { ...tray, learning: [] };
+  if (result) {
+    tray = { ...tray, problems: [...tray.problems, ...result.problems] };
+    removePictures(keys);
+    const text = `Learned ${label} from ${count(result.learned, "picture")}.`;
+    notifyUndoable(text, result.revision, {
+      steps: result.steps,
       undone: () => restore(pictures),
-      gone: () => pictures.forEach(letGo),
+      gone: () => release(pictures),
     });
-    reached(told.revision);
+    syncTo(result.revision);
   }
   draw();
-  return Boolean(told);
+  return Boolean(result);
 }
 
-/** What is wrong with a name is said where it was typed. */
-function misnamed(error) {
+/**
+ * Say what is wrong with a name where it was typed.
+ * @param {import("./api.js").ApiError} error
+ */
+function showLabelError(error) {
   if (error.kind !== "label") throw error;
-  complain(error.message);
+  showNameProblem(error.message);
 }
 
-/** Wait until these pictures were looked at, so that they can be taught by digest, in one step. */
-async function finished(pictures) {
-  while (tray.asking && pictures.some((picture) => !picture.seen && tray.pictures.includes(picture))) {
-    await new Promise((done) => setTimeout(done, 30));
-  }
+/**
+ * Wait until these pictures were asked about, so that they can be taught by digest, in one step.
+ * @param {number[]} keys
+ */
+async function untilSeen(keys) {
+  while (request && picturesOf(tray, keys).some((picture) => !picture.seen)) await sleep(30);
 }
 
-function discard(pictures) {
-  const out = [pictures].flat();
-  leave(out);
-  const gone = () => setTimeout(() => out.forEach(letGo)); // unless it was undone
-  say(`Took out ${count(out.length, "picture")}.`, { undo: () => restore(out), gone });
+/** @param {number[]} keys */
+function discard(keys) {
+  const pictures = picturesOf(tray, keys);
+  removePictures(keys);
+  const gone = () => setTimeout(() => release(pictures)); // unless it was undone
+  const undo = () => restore(pictures);
+  notify(`Took out ${count(pictures.length, "picture")}.`, { undo, gone });
 }
 
-function leave(pictures) {
-  const shown = pictureShown();
-  tray.pictures = tray.pictures.filter((picture) => !pictures.includes(picture));
-  if (pictures.includes(shown) && camera.state !== "on") {
-    const other = tray.pictures.find((picture) => picture.answer);
-    if (other) present(other);
-    else clear("Show me something");
-  }
+/** @param {number[]} keys */
+function removePictures(keys) {
+  const shown = shownPicture();
+  tray = withoutPictures(tray, keys);
+  replaceShown(shown?.key, keys);
   draw();
 }
 
+/**
+ * Show another answer if the picture on the screen is among those that have left.
+ * @param {number | undefined} shown
+ * @param {number[]} left
+ */
+function replaceShown(shown, left) {
+  if (shown === undefined || !left.includes(shown) || has(shown) || camera.state === "on") return;
+  const other = tray.pictures.find((picture) => picture.answer);
+  if (other) present(other.key);
+  else clearAnswer("Show me something");
+}
+
+/** @param {TrayPicture[]} pictures */
 function restore(pictures) {
-  tray.pictures.unshift(...pictures.filter((picture) => !tray.pictures.includes(picture)));
-  tray.unsorted = true;
+  tray = withRestored(tray, pictures);
   draw();
-  work();
+  ask();
 }
 
-function letGo(picture) {
-  if (!tray.pictures.includes(picture)) URL.revokeObjectURL(picture.url);
+/**
+ * Give the memory of pictures back that have left for good.
+ * @param {TrayPicture[]} pictures
+ */
+function release(pictures) {
+  for (const { key, url } of pictures) if (!has(key)) URL.revokeObjectURL(url);
 }
 
-/** Sure guesses of the same label, to be accepted together. */
-function groups() {
-  const found = new Map();
-  for (const picture of tray.pictures) {
-    const { label, confidence } = picture.answer ?? {};
-    if (label && confidence >= SURE) found.set(label, [...(found.get(label) ?? []), picture]);
-  }
-  const many = [...found].filter(([, pictures]) => pictures.length > 1);
-  return many.sort((one, other) => other[1].length - one[1].length).slice(0, GROUPS);
-}
-
-function dismiss(problem) {
-  tray.problems = tray.problems.filter((one) => one !== problem);
-  draw();
-}
-
-function complain(text) {
+/** @param {string} text */
+function showNameProblem(text) {
   find("name-problem").textContent = text;
   find("name").setAttribute("aria-invalid", String(Boolean(text)));
 }
 
-function draw() {
-  if (!tray.asking && !skipped().length) tray.progress = null;
-  drawTray(tray, chosen().length, groups(), { accept: teachThese, dismiss });
-}
-
-/** Put a name into the field, ready for pictures of it. */
-export function prepare(label) {
+/**
+ * Put a name into the field, ready for pictures of it.
+ * @param {string} label
+ */
+export function prepareName(label) {
   find("name").value = label;
-  complain("");
+  showNameProblem("");
   const snap = find("snap");
   (snap.hidden ? find(camera.state === "insecure" ? "photo" : "pick") : snap).focus();
 }

@@ -1,130 +1,174 @@
-// The viewfinder: the camera's states in words, its controls, and the button that snaps once or, held, many times.
+// @ts-check
+// The viewfinder: the camera's state in words, its controls, and the button that snaps.
 
-import { find, make, recall, remember } from "./dom.js";
+import { find, loadSetting, make, saveSetting } from "./dom.js";
 
-const EVERY = 200; // milliseconds between the snaps of a burst
-const HELD = 400; // milliseconds until a press is a hold
+/** @import { Camera } from "./camera.js" */
 
-const FIELDS = "input:not([type=checkbox]), textarea, select, dialog, [popover]"; // that want the space key themselves
-const PRESSED = ":is(button, input, a):focus-visible:not(#snap)"; // likewise, if it was reached with the keyboard
+const BURST_MS = 200; // between the snaps of a burst
+const HOLD_MS = 400; // until a press is a hold
 
-const WORDS = {
+// Where the space key has another meaning: in fields, and on what was reached with the keyboard.
+const FIELDS = "input:not([type=checkbox]), textarea, select, dialog, [popover]";
+const FOCUSED = ":is(button, input, a):focus-visible:not(#snap)";
+
+const MESSAGES = {
   off: ["Show me something with the camera.", "The pictures go to this server, and nowhere else."],
   asking: ["May I use the camera?", "The browser asks you, near the address."],
   none: ["There is no camera here.", "Plug one in, or drop, paste or pick photos."],
-  refused: ["The camera was refused.", "Allow it beside the address and try again, or drop, paste or pick photos."],
-  taken: ["Another program uses the camera.", "Close it there and try again, or drop, paste or pick photos."],
+  refused: [
+    "The camera was refused.",
+    "Allow it beside the address and try again, or drop, paste or pick photos.",
+  ],
+  taken: [
+    "Another program uses the camera.",
+    "Close it there and try again, or drop, paste or pick photos.",
+  ],
   insecure: [
     "No live camera at this address.",
     "Browsers lend it only to https addresses and to this machine itself. A photo works just as well.",
   ],
 };
 
-/** Show the camera's state and controls; snapped(blob) is called for every picture. */
-export function setUpFinder(camera, snapped) {
-  camera.addEventListener("state", () => show(camera));
-  camera.addEventListener("devices", () => list(camera));
+/**
+ * Show the camera's state and controls; call snapped for every picture.
+ * @param {Camera} camera
+ * @param {(blob: Blob) => void} snapped
+ */
+export function setUpViewfinder(camera, snapped) {
+  camera.addEventListener("state", () => drawState(camera));
+  camera.addEventListener("devices", () => listCameras(camera));
   find("camera-start").addEventListener("click", () => camera.start());
   find("camera-stop").addEventListener("click", () => {
-    remember("camera-on", false);
+    saveSetting("camera-on", false);
     camera.stop();
   });
-  find("camera-choice").addEventListener("change", (event) => camera.start(event.target.value));
-  find("mirror").addEventListener("click", () => mirror(find("mirror").getAttribute("aria-pressed") !== "true", true));
+  const choice = find("camera-choice");
+  choice.addEventListener("change", () => camera.start(choice.value));
+  find("mirror").addEventListener("click", () => {
+    const on = find("mirror").getAttribute("aria-pressed") !== "true";
+    mirror(on);
+    saveSetting("mirror", on);
+  });
   setUpSnap(camera, snapped);
-  show(camera);
+  drawState(camera);
   startIfAllowed(camera);
 }
 
-/** Who has used the camera before, or has allowed it, need not press a button. */
+/**
+ * Start without a press for who has used the camera before, or has allowed it.
+ * @param {Camera} camera
+ */
 async function startIfAllowed(camera) {
-  const before = recall("camera-on");
+  const before = loadSetting("camera-on");
   if (camera.state !== "off" || before === false) return;
-  if (before) return camera.start();
+  if (before) return void camera.start();
   const permission = await navigator.permissions?.query({ name: "camera" }).catch(() => null);
   if (permission?.state === "granted" && camera.state === "off") camera.start();
 }
 
-function show(camera) {
-  const on = camera.state === "on";
-  if (camera.state !== "off") document.documentElement.classList.remove("live"); // its state says it from now on
-  find("camera").dataset.state = camera.state;
-  find("camera-message").hidden = on;
-  for (const id of ["camera-controls", "snap"]) find(id).hidden = !on;
-  if (on) {
-    remember("camera-on", true);
-    mirror(recall("mirror") ?? camera.facesUser);
-    list(camera);
+/** @param {Camera} camera */
+function drawState(camera) {
+  const { state } = camera;
+  // Its state says it from now on.
+  if (state !== "off") document.documentElement.classList.remove("live");
+  find("camera").dataset.state = state;
+  find("camera-message").hidden = state === "on";
+  for (const id of ["camera-controls", "snap"]) find(id).hidden = state !== "on";
+  if (state === "on") {
+    saveSetting("camera-on", true);
+    mirror(loadSetting("mirror") ?? camera.facesUser);
+    listCameras(camera);
     return;
   }
-  const [text, hint] = WORDS[camera.state];
+  const [text, hint] = MESSAGES[state];
   find("camera-text").textContent = text;
   find("camera-hint").textContent = hint;
   const start = find("camera-start");
-  start.hidden = ["asking", "insecure"].includes(camera.state);
-  start.textContent = camera.state === "off" ? "Turn on the camera" : "Try again";
-  find("photo-label").hidden = camera.state !== "insecure";
+  start.hidden = state === "asking" || state === "insecure";
+  start.textContent = state === "off" ? "Turn on the camera" : "Try again";
+  find("photo-label").hidden = state !== "insecure";
 }
 
-/** Mirroring is for the eye: the pictures themselves stay as they are. */
-function mirror(on, chosen = false) {
+/**
+ * Mirror the view; the pictures themselves stay as they are.
+ * @param {boolean} on
+ */
+function mirror(on) {
   find("mirror").setAttribute("aria-pressed", String(on));
   find("finder").classList.toggle("mirrored", on);
-  if (chosen) remember("mirror", on);
 }
 
-async function list(camera) {
+/** @param {Camera} camera */
+async function listCameras(camera) {
   if (camera.state !== "on") return;
-  const choices = await camera.choices().catch(() => []);
-  const options = choices.map((one, at) => make("option", { value: one.deviceId }, one.label || `Camera ${at + 1}`));
+  const devices = await camera.choices().catch(() => []);
+  const options = devices.map(({ deviceId, label }, index) =>
+    make("option", { value: deviceId }, label || `Camera ${index + 1}`),
+  );
   find("camera-choice").replaceChildren(...options);
   find("camera-choice").value = camera.id ?? "";
-  find("camera-choice-label").hidden = choices.length < 2;
+  find("camera-choice-label").hidden = devices.length < 2;
 }
 
-let burst = null;
+/** @type {number | undefined} */
+let burst;
 
+/**
+ * @param {Camera} camera
+ * @param {(blob: Blob) => void} snapped
+ */
 function setUpSnap(camera, snapped) {
   const button = find("snap");
   const snap = () => {
-    const before = camera.frame();
+    const frame = camera.frame();
     flash();
-    before.then((blob) => blob && snapped(blob));
+    frame.then((blob) => blob && snapped(blob));
   };
-  button.addEventListener("pointerdown", (event) => event.button === 0 && press(snap));
-  for (const name of ["pointerup", "pointercancel", "pointerleave"]) button.addEventListener(name, letGo);
+  button.addEventListener("pointerdown", (event) => event.button === 0 && startBurst(snap));
+  for (const name of ["pointerup", "pointercancel", "pointerleave"]) {
+    button.addEventListener(name, stopBurst);
+  }
   button.addEventListener("contextmenu", (event) => event.preventDefault()); // a long touch is a burst
-  button.addEventListener("click", (event) => event.detail === 0 && snap()); // neither pointer nor space: an assistant
-  document.addEventListener("keydown", (event) => spaceDown(event, camera, snap));
+  // A click that is neither of a pointer nor of the space key comes from assistive technology.
+  button.addEventListener("click", (event) => event.detail === 0 && snap());
+  document.addEventListener("keydown", (event) => onSpaceDown(event, camera, snap));
   document.addEventListener("keyup", (event) => {
-    if (event.code !== "Space" || !burst) return;
+    if (event.code !== "Space" || burst === undefined) return;
     event.preventDefault();
-    letGo();
+    stopBurst();
   });
-  window.addEventListener("blur", letGo);
+  window.addEventListener("blur", stopBurst);
 }
 
-function spaceDown(event, camera, snap) {
-  const elsewhere = event.target.closest?.(`${FIELDS}, ${PRESSED}`);
-  const wanted = event.code === "Space" && !event.ctrlKey && !event.altKey && !event.metaKey && !elsewhere;
-  const off = recall("keys", true) === false && event.target !== find("snap");
-  if (!wanted || off || camera.state !== "on" || find("teach").hidden) return;
+/**
+ * @param {KeyboardEvent} event
+ * @param {Camera} camera
+ * @param {() => void} snap
+ */
+function onSpaceDown(event, camera, snap) {
+  const modified = event.ctrlKey || event.altKey || event.metaKey;
+  const target = /** @type {Element} */ (event.target);
+  if (event.code !== "Space" || modified || target.closest?.(`${FIELDS}, ${FOCUSED}`)) return;
+  const off = loadSetting("keys", true) === false && target !== find("snap");
+  if (off || camera.state !== "on" || find("teach").hidden) return;
   event.preventDefault();
-  if (!event.repeat) press(snap);
+  if (!event.repeat) startBurst(snap);
 }
 
-function press(snap) {
-  letGo();
+/** @param {() => void} snap */
+function startBurst(snap) {
+  stopBurst();
   snap();
   burst = setTimeout(function more() {
     snap();
-    burst = setTimeout(more, EVERY);
-  }, HELD);
+    burst = setTimeout(more, BURST_MS);
+  }, HOLD_MS);
 }
 
-function letGo() {
+function stopBurst() {
   clearTimeout(burst);
-  burst = null;
+  burst = undefined;
 }
 
 function flash() {
