@@ -67,9 +67,10 @@ function figure(words, number, all = 0) {
 /** @param {Scores} scores */
 function matrixOf({ labels, matrix }) {
   const columns = [...labels, "unknown"];
-  const heads = columns.map((name) =>
-    make("th", { scope: "col" }, make("span", { class: "clip", dir: "auto", title: name }, name)),
-  );
+  const heads = columns.map((name) => {
+    const text = make("span", { class: "clip", dir: "auto", title: name }, name);
+    return make("th", { class: "clip", scope: "col" }, text);
+  });
   const head = make("tr", {}, make("td", { class: "corner" }, "it is ↓ · I say →"), heads);
   const rows = matrix.map((numbers, index) => matrixRow(numbers, index, columns));
   const caption = "What it is, in rows, and what I say, in columns";
