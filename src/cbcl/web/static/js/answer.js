@@ -131,10 +131,7 @@ export function clearAnswer(words) {
   drawRunners(null);
 }
 
-/**
- * @param {Answer} answer
- * @param {Picture} picture
- */
+/** @param {Answer} answer @param {Picture} picture */
 function draw(answer, picture) {
   const kind = kindOf(answer);
   find("answer").dataset.kind = kind;
@@ -304,10 +301,7 @@ function showThatItWasTaught(picture) {
   emit("taught", picture);
 }
 
-/**
- * @param {string} name
- * @param {Picture | null} picture
- */
+/** @param {string} name @param {Picture | null} picture */
 function emit(name, picture) {
   answerEvents.dispatchEvent(new CustomEvent(name, { detail: picture }));
 }

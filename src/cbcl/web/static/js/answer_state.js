@@ -70,10 +70,7 @@ export function isNewlySteady({ current, streak }) {
  */
 export const isOutdated = (answer, revision) => revision !== null && answer.revision < revision;
 
-/**
- * @param {Answer} answer
- * @returns {AnswerKind}
- */
+/** @param {Answer} answer @returns {AnswerKind} */
 export function kindOf(answer) {
   if (answer.confidence === null) return "nothing";
   return answer.label === null ? "unknown" : "known";

@@ -14,9 +14,7 @@ const GONE = "The server does not answer. Nothing is lost: try again when it is 
 
 /** A request that failed: its kind, the status (0: no answer), and seconds to wait. */
 export class ApiError extends Error {
-  /**
-   * @param {{ kind: string, message: string, retry_after?: number, seen?: string[] }} error
-   */
+  /** @param {{ kind: string, message: string, retry_after?: number, seen?: string[] }} error */
   constructor({ kind, message, retry_after: seconds, seen }, status = 0) {
     super(message);
     this.kind = kind;
@@ -26,11 +24,7 @@ export class ApiError extends Error {
   }
 }
 
-/**
- * @template {keyof GetResponses} P
- * @param {P} path
- * @returns {Promise<GetResponses[P]>}
- */
+/** @template {keyof GetResponses} P @param {P} path @returns {Promise<GetResponses[P]>} */
 export const get = (path) => call("GET", path);
 
 /**
@@ -42,10 +36,7 @@ export const get = (path) => call("GET", path);
  */
 export const post = (path, body, options) => call("POST", path, { ...options, body });
 
-/**
- * @param {number} example
- * @returns {Promise<{ revision: number }>}
- */
+/** @param {number} example @returns {Promise<{ revision: number }>} */
 export const deleteExample = (example) => call("DELETE", `/api/examples/${example}`);
 
 /**
@@ -115,10 +106,7 @@ async function readError(response) {
   return error;
 }
 
-/**
- * @param {string} name
- * @param {unknown} [detail]
- */
+/** @param {string} name @param {unknown} [detail] */
 function emit(name, detail) {
   apiEvents.dispatchEvent(new CustomEvent(name, { detail }));
 }

@@ -3,9 +3,7 @@
 
 import { make } from "./dom.js";
 
-/**
- * @typedef {{ input: HTMLInputElement, list: HTMLElement, names: () => string[] }} Combobox
- */
+/** @typedef {{ input: HTMLInputElement, list: HTMLElement, names: () => string[] }} Combobox */
 
 const MAX_OPTIONS = 50;
 let boxes = 0;
@@ -65,20 +63,14 @@ function open(box) {
 /** @param {Combobox} box */
 const close = (box) => expand(box, false);
 
-/**
- * @param {Combobox} box
- * @param {boolean} yes
- */
+/** @param {Combobox} box @param {boolean} yes */
 function expand(box, yes) {
   box.list.hidden = !yes;
   box.input.setAttribute("aria-expanded", String(yes));
   if (!yes) box.input.removeAttribute("aria-activedescendant");
 }
 
-/**
- * @param {Combobox} box
- * @param {KeyboardEvent} event
- */
+/** @param {Combobox} box @param {KeyboardEvent} event */
 function onKey(box, event) {
   const move = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   const option = selectedOption(box);
@@ -102,10 +94,7 @@ function onKey(box, event) {
 const selectedOption = (box) =>
   box.list.hidden ? null : box.list.querySelector("[aria-selected=true]");
 
-/**
- * @param {Combobox} box
- * @param {number} move 1: down, -1: up
- */
+/** @param {Combobox} box @param {number} move 1: down, -1: up */
 function moveSelection(box, move) {
   const options = [...box.list.children];
   if (!options.length) return;
@@ -117,10 +106,7 @@ function moveSelection(box, move) {
   options[next].scrollIntoView({ block: "nearest" });
 }
 
-/**
- * @param {Combobox} box
- * @param {Element | null} option
- */
+/** @param {Combobox} box @param {Element | null} option */
 function choose(box, option) {
   if (!option) return;
   box.input.value = option.textContent ?? "";

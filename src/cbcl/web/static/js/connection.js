@@ -120,10 +120,7 @@ function showBusy(seconds) {
   busyTimer = setTimeout(calm, seconds * 1000 + 500);
 }
 
-/**
- * @param {string} name
- * @param {string} text
- */
+/** @param {string} name @param {string} text */
 function showState(name, text) {
   const node = find("connection");
   if (node.dataset.state === name) return;

@@ -100,10 +100,7 @@ function conceptSections(label, kept) {
   });
 }
 
-/**
- * @param {string} label
- * @param {number} example
- */
+/** @param {string} label @param {number} example */
 function exampleItem(label, example) {
   const image = lazyImage(thumbnailUrl(example), `Example ${example} of ${label}`);
   const remove = () => removeExample(example, label);

@@ -65,6 +65,9 @@ function groupByTag(operations) {
 const anchorOf = ({ method, path }) =>
   `${method}-${path.replace(/[^a-z0-9]+/gi, "-").replace(/^-|-$/g, "")}`;
 
+/** @param {unknown} value */
+const toJson = (value) => JSON.stringify(value);
+
 /** @param {string} method */
 const badge = (method) => make("span", { class: `method ${method}` }, method.toUpperCase());
 
@@ -116,21 +119,13 @@ function takesPart(operation) {
   return make("div", {}, title, make("ul", { class: "fields" }, ...parameters, ...parts));
 }
 
-/**
- * @param {Operation} operation
- * @returns {[type: string, schema: Schema | undefined]}
- */
+/** @param {Operation} operation @returns {[type: string, schema: Schema | undefined]} */
 function bodyOf(operation) {
   const [type, content] = Object.entries(operation.requestBody?.content ?? {})[0] ?? ["", null];
   return [type, content?.schema];
 }
 
-/**
- * @param {string} name
- * @param {Schema} schema
- * @param {boolean} required
- * @param {string} [about]
- */
+/** @param {string} name @param {Schema} schema @param {boolean} required @param {string} [about] */
 function fieldItem(name, schema, required, about = "") {
   const type = `${typeName(schema)}${required ? "" : " (may be left out)"}`;
   return make(
@@ -151,8 +146,8 @@ function typeName(schema) {
   const shape = resolve(schema);
   const options = shape.anyOf ?? shape.oneOf;
   if (options) return options.map(typeName).join(" or ");
-  if (shape.const !== undefined) return JSON.stringify(shape.const);
-  if (shape.enum) return shape.enum.map((/** @type {unknown} */ one) => JSON.stringify(one)).join(" | ");
+  if (shape.const !== undefined) return toJson(shape.const);
+  if (shape.enum) return shape.enum.map(toJson).join(" | ");
   if (shape.type === "array") return `list of ${typeName(shape.items)}`;
   if (shape.format === "binary" || shape.contentMediaType) return "file";
   return TYPE_NAMES[shape.type] ?? shape.type ?? "anything";
@@ -184,10 +179,7 @@ function exampleOf(schema, depth = 0) {
   return depth > MAX_DEPTH ? "…" : exampleInside(shape, (each) => exampleOf(each, depth + 1));
 }
 
-/**
- * @param {Schema} shape
- * @param {(schema: Schema) => unknown} inside
- */
+/** @param {Schema} shape @param {(schema: Schema) => unknown} inside */
 function exampleInside(shape, inside) {
   const options = shape.anyOf ?? shape.oneOf;
   if (options) return inside(options[0]);

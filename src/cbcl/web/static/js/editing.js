@@ -35,10 +35,7 @@ export const forget = (label) => change(() => post("/api/forget", { label }), `F
 export const removeExample = (example, label) =>
   change(() => deleteExample(example), `Took one example out of ${label}.`);
 
-/**
- * @param {() => Promise<{ revision: number }>} request
- * @param {string} text
- */
+/** @param {() => Promise<{ revision: number }>} request @param {string} text */
 async function change(request, text) {
   const result = await attempt(request);
   if (result === undefined) return false;

@@ -36,11 +36,7 @@ export async function importMemory(file) {
   notifyUndoable(summarize(file.name, result.added, result.joined), result.revision);
 }
 
-/**
- * @param {string} name
- * @param {string[]} added
- * @param {string[]} joined
- */
+/** @param {string} name @param {string[]} added @param {string[]} joined */
 function summarize(name, added, joined) {
   if (!added.length && !joined.length) return `${name} knows nothing.`;
   const parts = [`Learned from ${name}.`];

@@ -72,12 +72,12 @@ async function filesIn(entry, inside = false) {
     return !inside || (picture && !file.name.startsWith(".")) ? [file] : [];
   }
   const reader = /** @type {FileSystemDirectoryEntry} */ (entry).createReader();
-  const found = [];
+  const children = [];
   for (;;) {
     /** @type {FileSystemEntry[]} */
     const batch = await new Promise((done, fail) => reader.readEntries(done, fail)); // of a hundred
     if (!batch.length) break;
-    found.push(...batch);
+    children.push(...batch);
   }
-  return (await Promise.all(found.map((child) => filesIn(child, true)))).flat();
+  return (await Promise.all(children.map((child) => filesIn(child, true)))).flat();
 }

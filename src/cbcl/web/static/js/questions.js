@@ -43,10 +43,7 @@ function draw() {
  */
 const differentPairs = () => loadSetting(`different:${memory.name}`, []);
 
-/**
- * @param {string} label
- * @param {string} other
- */
+/** @param {string} label @param {string} other */
 const pairKey = (label, other) => JSON.stringify([label, other].sort());
 
 /** @param {Alike} pair */

@@ -54,10 +54,7 @@ function totals({ asked, right, unknown }) {
   );
 }
 
-/**
- * @param {string} words
- * @param {number} number
- */
+/** @param {string} words @param {number} number */
 function figure(words, number, all = 0) {
   const share = all ? make("span", { class: "quiet" }, ` ${percent(number / all)}`) : null;
   const value = make("dd", { class: "digits" }, String(number), share);
@@ -78,11 +75,7 @@ function matrixOf({ labels, matrix }) {
   return section("What is taken for what", scrollBox("Confusion matrix", table));
 }
 
-/**
- * @param {number[]} numbers
- * @param {number} index
- * @param {string[]} columns
- */
+/** @param {number[]} numbers @param {number} index @param {string[]} columns */
 function matrixRow(numbers, index, columns) {
   const label = columns[index];
   const largest = Math.max(1, ...numbers);
@@ -150,10 +143,7 @@ function missItem({ example, label, answer }) {
   return make("li", { class: "panel row" }, exampleImage(label, example), words);
 }
 
-/**
- * @param {string} title
- * @param {Child[]} content
- */
+/** @param {string} title @param {Child[]} content */
 const section = (title, ...content) => make("section", {}, make("h3", {}, title), content);
 
 /**

@@ -54,11 +54,7 @@ export async function recognizeMany(pictures, each, signal) {
   }
 }
 
-/**
- * @param {Picture[]} group
- * @param {AbortSignal} signal
- * @returns {Promise<Answers>}
- */
+/** @param {Picture[]} group @param {AbortSignal} signal @returns {Promise<Answers>} */
 async function requestAnswers(group, signal) {
   try {
     return await post("/api/recognize-many", formData(fieldsOf(group)), { signal });

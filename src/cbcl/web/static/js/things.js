@@ -110,10 +110,7 @@ function makeCard({ label, shown, examples, concepts }) {
   return card;
 }
 
-/**
- * @param {string} label
- * @param {() => void} startEdit
- */
+/** @param {string} label @param {() => void} startEdit */
 function makeActions(label, startEdit) {
   const alone = memory.labels.length < 2;
   const mergeName = `Merge ${label} into another`;

@@ -29,10 +29,7 @@ const MIN_ORDER_HINT = 4; // pictures, from which on their order is worth a word
 /** @type {Map<number, Tile>} */
 const tiles = new Map(); // by the pictures' keys
 
-/**
- * @param {Tray} tray
- * @param {TrayActions} actions
- */
+/** @param {Tray} tray @param {TrayActions} actions */
 export function drawTray(tray, actions) {
   const { pictures, problems } = tray;
   const chosen = chosenOf(tray).length;
@@ -52,11 +49,7 @@ export function drawTray(tray, actions) {
   arrange(tray, actions);
 }
 
-/**
- * @param {TrayPicture} picture
- * @param {TrayActions} actions
- * @returns {Tile}
- */
+/** @param {TrayPicture} picture @param {TrayActions} actions @returns {Tile} */
 function makeTile({ key, name, url }, { choose, chooseOnly, discard, accept }) {
   let label = "";
   const box = make("input", { type: "checkbox", onchange: () => choose(key, box.checked) });
@@ -107,10 +100,7 @@ function guessOf({ answer, skipped }) {
   return [answer.label ?? "unknown", percent(answer.confidence)];
 }
 
-/**
- * @param {number} learning
- * @param {number} chosen
- */
+/** @param {number} learning @param {number} chosen */
 function drawButton(learning, chosen) {
   const teach = find("teach-button");
   teach.disabled = learning > 0;
@@ -146,10 +136,7 @@ function groupRow(label, pictures, { accept }, busy) {
   return make("li", { class: "row" }, words, button([icon("check"), "Yes, all"], yes, attributes));
 }
 
-/**
- * @param {Problem} problem
- * @param {TrayActions} actions
- */
+/** @param {Problem} problem @param {TrayActions} actions */
 function problemRow(problem, { dismiss }) {
   const named = problem.message.includes(problem.picture);
   const words = named ? problem.message : `${problem.picture}: ${problem.message}`;
@@ -181,9 +168,6 @@ function arrange({ pictures, learning }, actions) {
   (list.contains(focused) ? focused : (beside ?? find("name"))).focus({ preventScroll: true });
 }
 
-/**
- * @param {Element[]} nodes
- * @param {Element} list
- */
+/** @param {Element[]} nodes @param {Element} list */
 const sameOrder = (nodes, list) =>
   nodes.length === list.children.length && nodes.every((node, at) => node === list.children[at]);

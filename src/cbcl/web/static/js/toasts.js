@@ -62,11 +62,7 @@ export async function attempt(work) {
   }
 }
 
-/**
- * @param {string} text
- * @param {"status" | "alert"} role
- * @param {() => unknown} gone
- */
+/** @param {string} text @param {"status" | "alert"} role @param {() => unknown} gone */
 function show(text, role, gone) {
   const region = find("toasts");
   // Outside an open dialog it could not be reached.

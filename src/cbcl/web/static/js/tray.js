@@ -79,10 +79,7 @@ export function addPictures(blobs) {
   ask();
 }
 
-/**
- * @param {Blob} blob
- * @returns {TrayPicture}
- */
+/** @param {Blob} blob @returns {TrayPicture} */
 function makePicture(blob) {
   const key = nextKey;
   nextKey += 1;
@@ -150,10 +147,7 @@ function askAboutSkipped() {
   ask();
 }
 
-/**
- * @param {TrayPicture[]} pictures
- * @param {AbortSignal} signal
- */
+/** @param {TrayPicture[]} pictures @param {AbortSignal} signal */
 async function askAbout(pictures, signal) {
   const all = pictures.length;
   let done = 0;
@@ -171,10 +165,7 @@ async function askAbout(pictures, signal) {
   );
 }
 
-/**
- * @param {TrayPicture[]} group
- * @param {import("./types.d.ts").Answers["answers"]} answers
- */
+/** @param {TrayPicture[]} group @param {import("./types.d.ts").Answers["answers"]} answers */
 function takeAnswers(group, answers) {
   const shown = shownPicture();
   tray = withAnswers(tray, group, answers);

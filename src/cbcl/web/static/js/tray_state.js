@@ -94,11 +94,7 @@ export function withRestored(tray, pictures) {
   return { ...tray, pictures: [...back, ...tray.pictures], unsorted: true };
 }
 
-/**
- * @param {Tray} tray
- * @param {number[]} keys
- * @returns {Tray}
- */
+/** @param {Tray} tray @param {number[]} keys @returns {Tray} */
 export function withoutPictures(tray, keys) {
   return { ...tray, pictures: tray.pictures.filter(({ key }) => !keys.includes(key)) };
 }
@@ -171,10 +167,7 @@ export function withRanks(tray, group, order, base) {
   });
 }
 
-/**
- * @param {Tray} tray
- * @returns {Tray}
- */
+/** @param {Tray} tray @returns {Tray} */
 export function sorted(tray) {
   return { ...tray, pictures: [...tray.pictures].sort((a, b) => a.rank - b.rank) };
 }

@@ -114,10 +114,7 @@ async function listCameras(camera) {
 /** @type {number | undefined} */
 let burst;
 
-/**
- * @param {Camera} camera
- * @param {(blob: Blob) => void} snapped
- */
+/** @param {Camera} camera @param {(blob: Blob) => void} snapped */
 function setUpSnap(camera, snapped) {
   const button = find("snap");
   const snap = () => {
@@ -141,11 +138,7 @@ function setUpSnap(camera, snapped) {
   window.addEventListener("blur", stopBurst);
 }
 
-/**
- * @param {KeyboardEvent} event
- * @param {Camera} camera
- * @param {() => void} snap
- */
+/** @param {KeyboardEvent} event @param {Camera} camera @param {() => void} snap */
 function onSpaceDown(event, camera, snap) {
   const modified = event.ctrlKey || event.altKey || event.metaKey;
   const target = /** @type {Element} */ (event.target);
