@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Check the page's JavaScript: types (tsc), lint (eslint), unit tests (node). The page itself needs no build.
-# Without node or npm, or where the packages cannot be had, it is skipped with one line; CBCL_NODE=required: it fails.
+# Check the JavaScript of the page: types (tsc), lint (eslint), unit tests (node); there is no build.
+# Without node, npm or the packages it is skipped with one line; with CBCL_NODE=required it fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,7 +11,7 @@ skip() {
 }
 
 command -v node >/dev/null || skip "node is not here (on Debian: apt install nodejs npm)"
-node -e 'const [major, minor] = process.versions.node.split("."); process.exit(major > 20 || (major == 20 && minor >= 19) ? 0 : 1)' ||
+[ "$(printf '%s\n' v20.19.0 "$(node --version)" | sort -V | head -1)" = v20.19.0 ] ||
   skip "node $(node --version) is older than 20.19"
 if ! cmp -s package-lock.json node_modules/.checked-lock.json; then
   command -v npm >/dev/null || skip "npm is not here (on Debian: apt install npm)"

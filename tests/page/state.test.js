@@ -1,4 +1,4 @@
-// State of the answer and of the tray, and the division of pictures into requests; tools/check-page.sh runs them.
+// State of the answer and of the tray, and pictures in requests; tools/check-page.sh runs this.
 
 import assert from "node:assert/strict";
 import test from "node:test";
@@ -17,8 +17,8 @@ function answerOf(label, confidence = 0.9, ranking = [label, "cat", "dog"]) {
 }
 
 function pictureOf(key, fields = {}) {
-  const picture = { key, name: `${key}.jpg`, url: `blob:${key}`, blob: new Blob(["x"]), seen: null };
-  return { ...picture, answer: null, chosen: true, skipped: false, rank: 0, ...fields };
+  const picture = { key, name: `${key}.jpg`, url: `blob:${key}`, blob: new Blob(["x"]) };
+  return { ...picture, seen: null, answer: null, chosen: true, skipped: false, rank: 0, ...fields };
 }
 
 const trayOf = (...pictures) => ({ ...trays.EMPTY_TRAY, pictures });
@@ -135,8 +135,10 @@ test("a tray is outdated after a change of the memory, if anything was asked", (
 });
 
 test("sure guesses of one label are a group, the largest first", () => {
-  const guesses = [["mug", 0.9], ["cat", 0.9], ["cat", 0.85], ["cat", 0.8], ["mug", 0.95], ["dog", 0.9], ["mug", 0.79]];
-  const pictures = guesses.map(([label, sure], key) => pictureOf(key, { answer: answerOf(label, sure) }));
+  const labels = ["mug", "cat", "cat", "cat", "mug", "dog", "mug"];
+  const sure = [0.9, 0.9, 0.85, 0.8, 0.95, 0.9, 0.79];
+  const answerAt = (key) => answerOf(labels[key], sure[key]);
+  const pictures = labels.map((_, key) => pictureOf(key, { answer: answerAt(key) }));
   const groups = trays.groupsOf(trayOf(...pictures, pictureOf(9)));
   const named = groups.map(([label, some]) => [label, trays.keysOf(some)]);
   assert.deepEqual(named, [["cat", [1, 2, 3]], ["mug", [0, 4]]]);
@@ -144,13 +146,13 @@ test("sure guesses of one label are a group, the largest first", () => {
 
 test("requests hold at most eight files and a hundred pictures, files first", () => {
   const files = Array.from({ length: 10 }, (_, index) => pictureOf(index));
-  const digests = Array.from({ length: 95 }, (_, index) => pictureOf(100 + index, { seen: "digest" }));
+  const digests = Array.from({ length: 95 }, (_, index) => pictureOf(100 + index, { seen: "d" }));
   const groups = splitIntoRequests([...digests, ...files]);
   assert.deepEqual(groups.map((group) => group.length), [100, 5]);
   assert.deepEqual(groups.map((group) => group.filter(({ seen }) => !seen).length), [8, 2]);
   const large = { blob: { size: 30e6 } };
-  const sizes = splitIntoRequests([large, large, { blob: { size: 70e6 } }]).map((group) => group.length);
-  assert.deepEqual(sizes, [1, 1, 1]);
+  const alone = splitIntoRequests([large, large, { blob: { size: 70e6 } }]);
+  assert.deepEqual(alone.map((group) => group.length), [1, 1, 1]);
 });
 
 test("forgotten digests are dropped, all of them if none is named, in copies", () => {

@@ -19,7 +19,7 @@ import { attempt, notifyError } from "./toasts.js";
 const RUNNER_ROWS = 3;
 const CHIPS = 5;
 const MAX_FACES = 3; // pictures of a reason
-const REST_MS = 1500; // in which a resting pointer does not hold the answer: what was taught is seen to work
+const REST_MS = 1500; // after teaching, in which a resting pointer does not hold the answer
 
 /** Tells of "hold" and "release", and of "taught" (detail: the picture). */
 export const answerEvents = new EventTarget();
@@ -94,7 +94,8 @@ function setHeld(held) {
   const before = state;
   state = withHeld(state, held);
   if (state === before) return;
-  if (held && state.current) drawChoices(state.current.answer); // what can be clicked is about what is held
+  // What can be clicked is about what is held.
+  if (held && state.current) drawChoices(state.current.answer);
   emit(held ? "hold" : "release", shownPicture());
 }
 

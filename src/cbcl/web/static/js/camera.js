@@ -5,7 +5,7 @@ import { loadSetting, saveSetting } from "./dom.js";
 
 /** @typedef {"off" | "asking" | "on" | "none" | "refused" | "taken" | "insecure"} CameraState */
 
-const MAX_SIDE = 640; // pixels of a frame's longer side: enough for any backbone, and small on the wire
+const MAX_SIDE = 640; // pixels of a frame: enough for any backbone, and small on the wire
 const JPEG_QUALITY = 0.92;
 /** @type {Record<string, CameraState>} */
 const STATE_OF_ERROR = { NotAllowedError: "refused", NotReadableError: "taken" };

@@ -27,7 +27,8 @@ export function setUpCombobox(input, names) {
   input.addEventListener("click", () => open(box));
   input.addEventListener("blur", () => close(box));
   input.addEventListener("keydown", (event) => onKey(box, event));
-  list.addEventListener("pointerdown", (event) => event.preventDefault()); // the field keeps the focus
+  // The field keeps the focus.
+  list.addEventListener("pointerdown", (event) => event.preventDefault());
   list.addEventListener("click", ({ target }) => {
     if (target instanceof Element) choose(box, target.closest("[role=option]"));
   });

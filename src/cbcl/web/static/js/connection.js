@@ -28,7 +28,9 @@ export function connect() {
   apiEvents.addEventListener("token", onRefused);
   // The health says why.
   apiEvents.addEventListener("backbone", () => connectionState.problem || retryIn(0));
-  apiEvents.addEventListener("busy", (event) => showBusy(/** @type {CustomEvent} */ (event).detail));
+  apiEvents.addEventListener("busy", (event) => {
+    showBusy(/** @type {CustomEvent<number>} */ (event).detail);
+  });
   checkHealth();
 }
 
@@ -107,8 +109,8 @@ function onRefused() {
   connectionState.connected = false;
   emit("changed");
   showState("refused", "No token");
-  const way = "Open the address that was printed where the server was started, or scan its code: then";
-  showBanner("This page needs its token.", `${way} this page goes on, too.`);
+  const way = "Open the address that was printed where the server was started, or scan its code";
+  showBanner("This page needs its token.", `${way}: then this page goes on, too.`);
 }
 
 /** @param {number} seconds */

@@ -14,7 +14,8 @@ let shownLabel = null; // whose examples are on the screen
 
 export function setUpDialogs() {
   for (const dialog of document.querySelectorAll("dialog")) {
-    dialog.addEventListener("click", ({ target }) => target === dialog && dialog.close()); // beside it
+    // A click beside it.
+    dialog.addEventListener("click", ({ target }) => target === dialog && dialog.close());
     dialog.addEventListener("close", () => document.body.append(find("toasts")));
     for (const button of dialog.querySelectorAll("button.close")) {
       button.addEventListener("click", () => dialog.close());

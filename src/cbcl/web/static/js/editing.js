@@ -56,7 +56,8 @@ export function notifyUndoable(text, revision, options = {}) {
   const undo = async () => {
     pressed = true;
     if (memory.revision !== null && memory.revision > revision) {
-      notifyError("Something else was changed since, so this is not the last step: see the history.");
+      const why = "Something else was changed since, so this is not the last step";
+      notifyError(`${why}: see the history.`);
     } else if (await undoLast(steps)) undone();
   };
   notify(text, { undo, gone: () => setTimeout(() => pressed || gone()) });

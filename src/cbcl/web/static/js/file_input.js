@@ -32,7 +32,8 @@ export function setUpFileInput(add, importMemory) {
 /** @param {(files: File[]) => void} take */
 function setUpDrop(take) {
   let depth = 0; // drags enter and leave every node on their way
-  const holdsFiles = (/** @type {DragEvent} */ event) => event.dataTransfer?.types.includes("Files");
+  const holdsFiles = (/** @type {DragEvent} */ event) =>
+    event.dataTransfer?.types.includes("Files");
   const show = (/** @type {number} */ change) => {
     depth = Math.max(0, depth + change);
     find("drop").hidden = depth === 0;

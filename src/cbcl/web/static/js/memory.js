@@ -29,7 +29,7 @@ export function refresh() {
     running = null;
     if (!stale) return;
     stale = false;
-    refresh().catch(() => {}); // the caller sees the first reading; connection.js reports a lost server
+    refresh().catch(() => {}); // connection.js reports a lost server
   });
   return running;
 }

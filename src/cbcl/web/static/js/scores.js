@@ -164,5 +164,6 @@ function scrollBox(name, table) {
  */
 function tableOf(kind, caption, head, rows) {
   const title = make("caption", { class: "unseen" }, caption);
-  return make("table", { class: `digits ${kind}` }, title, make("thead", {}, head), make("tbody", {}, rows));
+  const parts = [title, make("thead", {}, head), make("tbody", {}, rows)];
+  return make("table", { class: `digits ${kind}` }, parts);
 }

@@ -70,7 +70,8 @@ function makeTile({ key, name, url }, { choose, chooseOnly, discard, accept }) {
   const guess = make("span", { class: "guess clip", dir: "auto" });
   const confidence = make("span", { class: "sure digits" });
   const words = make("span", { class: "words" }, guess, confidence);
-  const node = make("li", { class: "tile" }, face, out, make("div", { class: "caption" }, words, yes));
+  const caption = make("div", { class: "caption" }, words, yes);
+  const node = make("li", { class: "tile" }, face, out, caption);
   return {
     node,
     draw(picture, learning) {

@@ -26,7 +26,8 @@ const MESSAGES = {
   ],
   insecure: [
     "No live camera at this address.",
-    "Browsers lend it only to https addresses and to this machine itself. A photo works just as well.",
+    "Browsers lend it only to https addresses and to this machine itself. " +
+      "A photo works just as well.",
   ],
 };
 
@@ -126,7 +127,8 @@ function setUpSnap(camera, snapped) {
   for (const name of ["pointerup", "pointercancel", "pointerleave"]) {
     button.addEventListener(name, stopBurst);
   }
-  button.addEventListener("contextmenu", (event) => event.preventDefault()); // a long touch is a burst
+  // A long touch is a burst.
+  button.addEventListener("contextmenu", (event) => event.preventDefault());
   // A click that is neither of a pointer nor of the space key comes from assistive technology.
   button.addEventListener("click", (event) => event.detail === 0 && snap());
   document.addEventListener("keydown", (event) => onSpaceDown(event, camera, snap));
