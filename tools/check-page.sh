@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Check the JavaScript of the page: types (tsc), lint (eslint), unit tests (node); there is no build.
+# Check the JavaScript of the page: types (tsc), lint (eslint), unit tests (node); no build.
 # Without node, npm or the packages it is skipped with one line; with CBCL_NODE=required it fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
