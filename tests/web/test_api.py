@@ -826,7 +826,7 @@ def test_cross_site_rules_hold_with_a_token_too(guarded: Page) -> None:
     "address",
     [
         "/",
-        "/static/css/style.css",
+        "/static/css/base.css",
         "/api/docs",
         "/api/version",
         "/api/labels",
