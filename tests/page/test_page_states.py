@@ -1,4 +1,4 @@
-"""The page in every state that it can be in, to whoever looks; and whether all that answers says the same."""
+"""The page in every state, to whoever looks; and that all that answers says the same."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ from cbcl.vision.backbones.network import Network
 from cbcl.vision.decoding import load
 
 pytest_plugins = ["support.page_fixtures"]
+pytestmark = pytest.mark.browser
 
 # Every state that is not as one would like it.
 
@@ -190,16 +191,18 @@ NASTY = (
 def test_whatever_a_thing_is_called_is_shown_as_text(
     tmp_path: Path, serve: Serve, visit: Open, photographs: Photographs
 ) -> None:
-    page = visit(serve(tmp_path / "<b>shop.cbcl"))
-    for label, name in zip(
-        NASTY, ("coffee", "chelsea", "rocket", "astronaut", "moon", "coins"), strict=True
-    ):
-        drop(page, *photographs(name, 1))
-        looked_at(page, 1)
-        page.get_by_role("combobox", name="Name", exact=True).fill(label)
-        page.keyboard.press("Enter")
+    memory, photos = tmp_path / "<b>shop.cbcl", ("coffee", "chelsea", "rocket", "moon", "coins")
+    with Recognizer(memory) as recognizer:
+        for label, name in zip(NASTY, photos, strict=False):
+            recognizer.learn(label, photographs(name, 1))
+    page = visit(serve(memory))
+    drop(page, *photographs("astronaut", 1))
+    looked_at(page, 1)
+    page.get_by_role("combobox", name="Name", exact=True).fill(NASTY[-1])  # it is typed in one way
+    page.keyboard.press("Enter")
+    expect(tiles(page)).to_have_count(0)
+    for label in NASTY:
         expect(page.locator("#cards h3").filter(has_text=label)).to_have_count(1)
-        expect(tiles(page)).to_have_count(0)
     drop(page, *photographs("coffee", 1, seed=1))
     expect(answer(page)).to_have_text(NASTY[0])
     expect(page.locator("#chips")).to_contain_text("مرحبا بالعالم")
@@ -256,7 +259,7 @@ def test_nobody_is_kept_out(
     found["renaming"] = found_by_axe(page)
     page.keyboard.press("Escape")
     card(page, "mug").get_by_role("button", name="Forget mug").click()
-    expect(message(page, "Forgot mug.")).to_be_visible()
+    message(page, "Forgot mug.").hover()  # a message that is rested on stays
     found["message"] = found_by_axe(page)
     message(page, "Forgot mug.").get_by_role("button", name="Undo").click()
     page.get_by_role("button", name="See all examples of mug").click()
@@ -312,7 +315,8 @@ def test_who_wants_no_motion_sees_none(
     moving = """() => new Promise((done) => {
       const seen = new Set();
       const note = () => document.getAnimations().forEach((one) => {
-        if (one.effect.getComputedTiming().endTime > 20) seen.add(one.animationName ?? one.transitionProperty);
+        const name = one.animationName ?? one.transitionProperty;
+        if (one.effect.getComputedTiming().endTime > 20) seen.add(name);
       });
       document.addEventListener("animationstart", note);
       document.addEventListener("transitionrun", note);

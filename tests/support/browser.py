@@ -1,4 +1,4 @@
-"""A real browser for the tests of the page, a camera that shows photographs, and a server of its own."""
+"""A real browser for the tests of the page, a camera that shows photographs, and a server."""
 
 from __future__ import annotations
 
@@ -41,14 +41,15 @@ QUIET = (  # no connections of the browser's own
     "--no-first-run",
 )
 ELSEWHERE = "shop.test"  # a name that is not this machine's own, as far as a browser knows
-PATIENCE = 30_000  # milliseconds that a busy machine may take
+TIMEOUT_MS = 30_000  # that a busy machine may take
 
 
 def browser_path() -> str:
-    """The system's browser; where there is none, tests are skipped, unless CBCL_BROWSER says that there must be one."""
+    """Find the system's browser; without one, skip, or fail where CBCL_BROWSER=required."""
     found = next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
-        missing = f"the page is not tested: no browser is here ({', '.join(NAMES)}). On Debian: apt install chromium"
+        names = ", ".join(NAMES)
+        missing = f"the page is not tested: no browser ({names}). On Debian: apt install chromium"
         if os.environ.get("CBCL_BROWSER") == "required":
             pytest.fail(missing)
         pytest.skip(missing)
@@ -56,7 +57,7 @@ def browser_path() -> str:
 
 
 def film(path: Path, *names: str, seconds: float = 2.0, rate: int = 10) -> Path:
-    """A film for a camera that is none: photographs, one after another, in a hand that is not quite still."""
+    """Write a film for a fake camera: photographs, one after another, in an unsteady hand."""
     rng = np.random.default_rng(0)
     frames = []
     for name in names:
@@ -102,7 +103,7 @@ class Browsers:
         return self._one("--use-fake-device-for-media-stream", "--deny-permission-prompts")
 
     def without_camera(self) -> Browser:
-        """One on a machine without a camera; it also believes that ELSEWHERE is the name of another machine."""
+        """One on a machine without a camera, for which ELSEWHERE is another machine's name."""
         return self._one(f"--host-resolver-rules=MAP {ELSEWHERE} 127.0.0.1")
 
     def close(self) -> None:
@@ -122,7 +123,7 @@ def opened(films: Path) -> Iterator[Browsers]:
     from playwright.sync_api import expect, sync_playwright
 
     browser_path()
-    expect.set_options(timeout=PATIENCE)
+    expect.set_options(timeout=TIMEOUT_MS)
     with sync_playwright() as playwright:
         browsers = Browsers(playwright, films)
         try:
@@ -145,12 +146,12 @@ document.addEventListener("securitypolicyviolation", (event) => {
 
 
 class Visit:
-    """What a browser does on a page, beside what it was told to: errors, and requests to any other place."""
+    """Errors of a page in a browser, and its requests to any other place."""
 
     def __init__(self, context: BrowserContext, origin: str, forgiven: Sequence[str]) -> None:
         self.wrong: list[str] = []
         self._origin, self._forgiven = origin, forgiven
-        context.set_default_timeout(PATIENCE)
+        context.set_default_timeout(TIMEOUT_MS)
         context.add_init_script(WATCH)
         context.on("console", self._heard)
         context.on("weberror", lambda error: self._note(f"an error: {error.error}"))
@@ -175,7 +176,7 @@ class Visit:
 
 
 class Server:
-    """`cbcl teach`, as a user starts it, on a free port, which it keeps when it is started again."""
+    """`cbcl teach`, as a user starts it, on a free port that it keeps when it is started again."""
 
     def __init__(self, memory: Path, *options: str) -> None:
         self.memory = memory
@@ -218,7 +219,9 @@ def served(memory: Path, *options: str) -> Iterator[Server]:
 
 ARRIVED = """async (before) => {
   const until = performance.now() + 2000;
-  while (window.drops === before && performance.now() < until) await new Promise((done) => setTimeout(done, 10));
+  while (window.drops === before && performance.now() < until) {
+    await new Promise((done) => setTimeout(done, 10));
+  }
   return window.drops > before;
 }"""
 
@@ -250,7 +253,8 @@ def paste(page: Page, *files: Path) -> None:
             const bytes = Uint8Array.from(atob(data), (sign) => sign.charCodeAt(0));
             clipboardData.items.add(new File([bytes], name, { type: "image/jpeg" }));
           }
-          document.body.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true }));
+          const init = { clipboardData, bubbles: true, cancelable: true };
+          document.body.dispatchEvent(new ClipboardEvent("paste", init));
         }""",
         given,
     )
@@ -264,7 +268,8 @@ def painted(page: Page) -> None:
             const { top, bottom } = image.getBoundingClientRect();
             return !image.complete && bottom > 0 && top < innerHeight;
           };
-          while ([...document.images].some(late)) await new Promise((done) => requestAnimationFrame(done));
+          const frame = () => new Promise((done) => requestAnimationFrame(done));
+          while ([...document.images].some(late)) await frame();
         }"""
     )
 
@@ -283,9 +288,10 @@ def shot(page: Page, name: str) -> None:
 
 
 def serious(found: Any) -> list[str]:
-    """Of what axe found, what keeps people out."""
-    return [
-        f"{one['id']} ({one['impact']}): {one['help']}: {[node['html'][:200] for node in one['nodes'][:3]]}"
-        for one in found.response["violations"]
-        if one["impact"] in ("serious", "critical")
-    ]
+    """List the violations found by axe that keep people out."""
+    lines = []
+    for violation in found.response["violations"]:
+        if violation["impact"] in ("serious", "critical"):
+            nodes = [node["html"][:200] for node in violation["nodes"][:3]]
+            lines.append("{id} ({impact}): {help}: ".format(**violation) + str(nodes))
+    return lines

@@ -1,4 +1,4 @@
-"""What the tests of the page have at hand: browsers, photographs, memories, servers, and pages opened in them."""
+"""Fixtures of the page's tests: browsers, photographs, memories, servers, opened pages."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def serve() -> Iterator[Serve]:
 
 
 @pytest.fixture
-def visit(browsers: Browsers, serve: Serve) -> Iterator[Open]:
-    """Opens the page; in the end, nothing may have gone wrong meanwhile: no error, no request to any other place."""
+def visit(browsers: Browsers, serve: Serve) -> Iterator[Open]:  # noqa: ARG001 (stopped last)
+    """Open the page; in the end there was no error, and no request to any other place."""
     visits = []
 
     def open_page(

@@ -1,0 +1,23 @@
+import js from "@eslint/js";
+import globals from "globals";
+
+export default [
+  js.configs.recommended,
+  {
+    files: ["src/cbcl/web/static/js/*.js"],
+    languageOptions: { globals: globals.browser },
+    rules: {
+      complexity: ["error", 13], // it counts each ?. and ?? as a branch
+      curly: ["error", "multi-line"],
+      eqeqeq: "error",
+      "max-len": ["error", 100],
+      "max-lines": ["error", { max: 300, skipBlankLines: true, skipComments: true }],
+      "max-lines-per-function": ["error", 40],
+      "no-var": "error",
+      "prefer-const": "error",
+    },
+  },
+  { files: ["src/cbcl/web/static/js/first_paint.js"], languageOptions: { sourceType: "script" } },
+  { files: ["tests/page/*.test.js"], languageOptions: { globals: globals.node } },
+  { linterOptions: { reportUnusedDisableDirectives: "error" } },
+];

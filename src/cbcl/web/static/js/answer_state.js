@@ -1,0 +1,114 @@
+// @ts-check
+// State of the answer on the screen: pure functions, without the page; answer.js draws it.
+
+/** @import { Answer, AnswerKind, Guess, Picture } from "./types.d.ts" */
+
+const MAX_REASONS = 4;
+const MAX_ALL_CHOICES = 6; // labels that can all be chips; of more, only those that were guessed
+const STEADY_COUNT = 3; // live answers in a row that say the same
+
+/**
+ * @typedef {object} AnswerState
+ * @property {{ answer: Answer, picture: Picture } | null} current
+ * @property {boolean} held the answer stands still while it is being judged
+ * @property {boolean} learning a correction is on its way
+ * @property {{ kind: AnswerKind, label: string | null, times: number }} streak of equal answers
+ */
+
+/** @type {AnswerState} */
+export const NO_ANSWER = Object.freeze({
+  current: null,
+  held: false,
+  learning: false,
+  streak: Object.freeze({ kind: "waiting", label: null, times: 0 }),
+});
+
+/**
+ * Take a new answer; while one is held, it stays.
+ * @param {AnswerState} state
+ * @param {Answer} answer
+ * @param {Picture} picture
+ * @returns {AnswerState}
+ */
+export function withAnswer(state, answer, picture) {
+  if (state.held) return state;
+  const kind = kindOf(answer);
+  const same = state.streak.kind === kind && state.streak.label === answer.label;
+  const times = same ? state.streak.times + 1 : 1;
+  return { ...state, current: { answer, picture }, streak: { kind, label: answer.label, times } };
+}
+
+/**
+ * Hold the answer, or release it; without an answer there is nothing to hold.
+ * @param {AnswerState} state
+ * @param {boolean} held
+ * @returns {AnswerState}
+ */
+export function withHeld(state, held) {
+  return state.held === held || (held && !state.current) ? state : { ...state, held };
+}
+
+/**
+ * Start the count of equal answers again: the next is told as new.
+ * @param {AnswerState} state
+ * @returns {AnswerState}
+ */
+export const withoutStreak = (state) => ({ ...state, streak: { ...state.streak, times: 0 } });
+
+/**
+ * Tell whether the answer has just become steady, and is not the one that was steady before.
+ * @param {AnswerState} state
+ */
+export function isNewlySteady({ current, streak }) {
+  return current !== null && streak.times === (current.picture.live ? STEADY_COUNT : 1);
+}
+
+/**
+ * Tell whether an answer was given before the memory changed: its examples may be gone.
+ * @param {Answer} answer
+ * @param {number | null} revision
+ */
+export const isOutdated = (answer, revision) => revision !== null && answer.revision < revision;
+
+/** @param {Answer} answer @returns {AnswerKind} */
+export function kindOf(answer) {
+  if (answer.confidence === null) return "nothing";
+  return answer.label === null ? "unknown" : "known";
+}
+
+/** @param {Answer} answer */
+export function headlineOf(answer) {
+  if (answer.confidence === null) return "I know nothing yet: show me something";
+  return answer.label ?? "I don’t know this";
+}
+
+/**
+ * List the guesses beside the answer, the likeliest first.
+ * @param {Answer | null} answer
+ * @returns {Guess[]}
+ */
+export const runnersUp = (answer) =>
+  answer?.ranking.filter((guess) => guess.label !== answer.label) ?? [];
+
+/** @param {Answer} answer */
+export const reasonsOf = (answer) => answer.evidence.slice(0, MAX_REASONS);
+
+/**
+ * List the labels that may be right instead: those guessed first, without the one that was said.
+ * @param {Answer | null} answer
+ * @param {string[]} names
+ */
+export function otherLabels(answer, names) {
+  const guessed = answer?.ranking.map((guess) => guess.label) ?? [];
+  return [...new Set([...guessed, ...names])].filter((label) => label !== answer?.label);
+}
+
+/**
+ * List the labels to offer as chips.
+ * @param {Answer} answer
+ * @param {string[]} names
+ */
+export function chipLabels(answer, names) {
+  const others = otherLabels(answer, names);
+  return names.length > MAX_ALL_CHOICES ? others.slice(0, runnersUp(answer).length) : others;
+}

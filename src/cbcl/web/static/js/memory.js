@@ -1,0 +1,53 @@
+// @ts-check
+// The page's copy of the memory's state; it follows every change, whoever made it.
+
+import { get } from "./api.js";
+
+/** @import { Thing } from "./types.d.ts" */
+
+export const memory = {
+  name: "",
+  revision: /** @type {number | null} */ (null),
+  private: false,
+  labels: /** @type {Thing[]} */ ([]),
+};
+
+/** Tells of "changed" once the new state is here. */
+export const memoryEvents = new EventTarget();
+
+/** @type {Promise<void> | null} */
+let running = null;
+let stale = false;
+
+/** Read the state again; calls while it is being read are one more reading after it. */
+export function refresh() {
+  if (running) {
+    stale = true;
+    return running;
+  }
+  running = read().finally(() => {
+    running = null;
+    if (!stale) return;
+    stale = false;
+    refresh().catch(() => {}); // connection.js reports a lost server
+  });
+  return running;
+}
+
+async function read() {
+  Object.assign(memory, await get("/api/labels"));
+  memoryEvents.dispatchEvent(new Event("changed"));
+}
+
+/**
+ * Read the memory again if this revision is another than the one on the screen.
+ * @param {number | null} revision
+ */
+export function syncTo(revision) {
+  if (revision !== memory.revision) refresh().catch(() => {});
+}
+
+export const labelNames = () => memory.labels.map((thing) => thing.label);
+
+/** @param {string} label */
+export const findThing = (label) => memory.labels.find((thing) => thing.label === label);

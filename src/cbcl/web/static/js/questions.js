@@ -1,0 +1,91 @@
+// @ts-check
+// Questions to the person: are these two the same, and may I see more of this?
+
+import { get } from "./api.js";
+import { button, exampleImage, find, loadSetting, make, saveSetting } from "./dom.js";
+import { merge } from "./editing.js";
+import { findThing, memory, memoryEvents } from "./memory.js";
+import { prepareName } from "./tray.js";
+
+/** @import { Advice, Alike, Wanted } from "./types.d.ts" */
+
+const MAX_QUESTIONS = 2; // at a time: more would be a nuisance
+/** @type {Set<string>} */
+const postponed = new Set(); // labels, until the page is opened again
+/** @type {Advice} */
+let advice = { alike: [], more: [] };
+
+export function setUpQuestions() {
+  memoryEvents.addEventListener("changed", updateQuestions);
+}
+
+async function updateQuestions() {
+  if (memory.labels.length === 0) advice = { alike: [], more: [] };
+  else advice = await get("/api/advice").catch(() => advice); // no question is worth an error
+  draw();
+}
+
+function draw() {
+  const answered = differentPairs();
+  const alike = advice.alike.filter(({ label, other }) => {
+    return findThing(label) && findThing(other) && !answered.includes(pairKey(label, other));
+  });
+  const more = advice.more.filter(({ label }) => findThing(label) && !postponed.has(label));
+  const rows = [...alike.map(alikeRow), ...more.map(moreRow)].slice(0, MAX_QUESTIONS);
+  find("question-list").replaceChildren(...rows);
+  delete document.documentElement.dataset.questions; // the room kept for them is no longer a guess
+  saveSetting("questions", rows.length);
+}
+
+/**
+ * Pairs of labels that a person has said are two things, in this memory.
+ * @returns {string[]}
+ */
+const differentPairs = () => loadSetting(`different:${memory.name}`, []);
+
+/** @param {string} label @param {string} other */
+const pairKey = (label, other) => JSON.stringify([label, other].sort());
+
+/** @param {Alike} pair */
+function alikeRow({ label, other }) {
+  const examples = (/** @type {string} */ name) => findThing(name)?.examples ?? 0;
+  const [into, from] = [label, other].sort((a, b) => examples(b) - examples(a));
+  const no = () => {
+    saveSetting(`different:${memory.name}`, [...differentPairs(), pairKey(label, other)]);
+    draw();
+  };
+  const names = [make("bdi", {}, label), " and ", make("bdi", {}, other)];
+  return question(
+    [label, other],
+    ["These two look alike: ", ...names, ". The same?"],
+    button("Yes, merge", () => merge(from, into), {
+      class: "small",
+      title: `Both are ${into} then`,
+    }),
+    button("No", no, { class: "small" }),
+  );
+}
+
+/** @param {Wanted} wanted */
+function moreRow({ label, reason }) {
+  const show = { class: "small", "aria-label": `Show more of ${label}` };
+  const later = { class: "small", "aria-label": `Not now: ${label}` };
+  const notNow = () => (postponed.add(label), draw());
+  return question(
+    [label],
+    ["Show me more of the ", make("bdi", {}, label), `: ${reason.replace(/\.$/, "")}.`],
+    button("Show more", () => prepareName(label), show),
+    button("Not now", notNow, later),
+  );
+}
+
+/**
+ * @param {string[]} labels
+ * @param {(string | Node)[]} words
+ * @param {HTMLButtonElement[]} buttons
+ */
+function question(labels, words, ...buttons) {
+  const images = labels.map((label) => exampleImage(label, findThing(label)?.shown[0]));
+  const pair = make("span", { class: "thumbs", "aria-hidden": "true" }, images);
+  return make("li", { class: "row question" }, pair, make("p", {}, words), buttons);
+}

@@ -1,0 +1,169 @@
+// @ts-check
+// The scores view: how many hidden examples are known again, and the confusion matrix.
+
+import { get } from "./api.js";
+import { exampleImage, find, make, percent } from "./dom.js";
+import { memoryEvents } from "./memory.js";
+import { attempt } from "./toasts.js";
+
+/** @import { Child } from "./dom.js" */
+/** @import { Miss, Scores } from "./types.d.ts" */
+
+const MAX_MATRIX_LABELS = 30; // that can still be read
+const MAX_PAIRS = 20;
+const MAX_MISSES = 60;
+
+/** @type {number | null} */
+let revision = null; // of the scores on the screen
+
+export function setUpScores() {
+  memoryEvents.addEventListener("changed", () => find("scores").hidden || drawScores());
+}
+
+export async function drawScores() {
+  const body = find("scores-body");
+  const about = { class: "quiet working", role: "status" };
+  const wait = make("p", about, "Measuring… many things take a while.");
+  if (revision === null) body.replaceChildren(wait);
+  body.setAttribute("aria-busy", "true");
+  const scores = await attempt(() => get("/api/scores"));
+  body.removeAttribute("aria-busy");
+  if (scores && scores.revision === revision) return;
+  revision = scores?.revision ?? null;
+  body.replaceChildren(...partsOf(scores));
+}
+
+/** @param {Scores | undefined} scores */
+function partsOf(scores) {
+  if (!scores) return [make("p", { class: "note" }, "There are no scores now.")];
+  if (scores.problem) return [make("p", { class: "note" }, scores.problem)];
+  const many = scores.labels.length > MAX_MATRIX_LABELS;
+  const confusion = many ? confusedPairs(scores) : matrixOf(scores);
+  return [totals(scores), confusion, ...misses(scores.wrong)];
+}
+
+/** @param {Scores} scores */
+function totals({ asked, right, unknown }) {
+  return make(
+    "dl",
+    { class: "figures" },
+    figure("asked", asked),
+    figure("right", right, asked),
+    figure("wrong", asked - right - unknown, asked),
+    figure("“I don’t know this”", unknown, asked),
+  );
+}
+
+/** @param {string} words @param {number} number */
+function figure(words, number, all = 0) {
+  const share = all ? make("span", { class: "quiet" }, ` ${percent(number / all)}`) : null;
+  const value = make("dd", { class: "digits" }, String(number), share);
+  return make("div", { class: "panel figure" }, make("dt", {}, words), value);
+}
+
+/** @param {Scores} scores */
+function matrixOf({ labels, matrix }) {
+  const columns = [...labels, "unknown"];
+  const heads = columns.map((name) => {
+    const text = make("span", { class: "clip", dir: "auto", title: name }, name);
+    return make("th", { class: "clip", scope: "col" }, text);
+  });
+  const head = make("tr", {}, make("td", { class: "corner" }, "it is ↓ · I say →"), heads);
+  const rows = matrix.map((numbers, index) => matrixRow(numbers, index, columns));
+  const caption = "What it is, in rows, and what I say, in columns";
+  const table = tableOf("matrix", caption, head, rows);
+  return section("What is taken for what", scrollBox("Confusion matrix", table));
+}
+
+/** @param {number[]} numbers @param {number} index @param {string[]} columns */
+function matrixRow(numbers, index, columns) {
+  const label = columns[index];
+  const largest = Math.max(1, ...numbers);
+  const cells = numbers.map((number, column) => {
+    const kind = number === 0 ? "zero" : index === column ? "hit" : "miss";
+    const title = `${label} taken for ${columns[column]}: ${number}`;
+    const cell = make("td", { class: kind, title }, String(number));
+    const share = Math.round(12 + (28 * number) / largest);
+    if (number) cell.style.setProperty("--share", `${share}%`);
+    return cell;
+  });
+  // A single example is only learned.
+  const idle = numbers.some(Boolean) ? null : make("span", { class: "quiet" }, " not asked");
+  const about = { class: "clip", scope: "row", dir: "auto", title: label };
+  return make("tr", {}, make("th", about, label, idle), cells);
+}
+
+/**
+ * List what is confused most, where there are too many labels for a matrix.
+ * @param {Scores} scores
+ */
+function confusedPairs({ labels, matrix }) {
+  const pairs = [];
+  for (const [row, numbers] of matrix.entries()) {
+    for (const [column, number] of numbers.entries()) {
+      const said = labels[column] ?? "unknown";
+      if (number && row !== column) pairs.push({ number, label: labels[row], said });
+    }
+  }
+  pairs.sort((a, b) => b.number - a.number);
+  const title = `What is confused most, among ${labels.length} things`;
+  if (!pairs.length) return section(title, make("p", {}, "Nothing is taken for anything else."));
+  const names = ["It is", "I say", "times"].map((name) => make("th", { scope: "col" }, name));
+  const rows = pairs.slice(0, MAX_PAIRS).map(pairRow);
+  const table = tableOf("pairs", "The pairs confused most", make("tr", {}, names), rows);
+  return section(title, scrollBox("The pairs confused most", table));
+}
+
+/** @param {{ label: string, said: string, number: number }} pair */
+function pairRow({ label, said, number }) {
+  return make(
+    "tr",
+    {},
+    make("th", { scope: "row", dir: "auto" }, label),
+    make("td", { dir: "auto" }, said),
+    make("td", { class: "number" }, String(number)),
+  );
+}
+
+/** @param {Miss[]} wrong */
+function misses(wrong) {
+  if (!wrong.length) return [];
+  const rest = wrong.length - MAX_MISSES;
+  const more = rest > 0 && make("p", { class: "quiet" }, `and ${rest} more`);
+  const items = wrong.slice(0, MAX_MISSES).map(missItem);
+  return [section("Where I was wrong", make("ul", { class: "misses" }, items), more)];
+}
+
+/** @param {Miss} miss */
+function missItem({ example, label, answer }) {
+  const unknown = make("em", {}, "I don’t know this");
+  const said = answer === null ? unknown : make("strong", { dir: "auto" }, answer);
+  const truth = make("strong", { dir: "auto" }, label);
+  const words = make("span", {}, "It is ", truth, ", I say ", said);
+  return make("li", { class: "panel row" }, exampleImage(label, example), words);
+}
+
+/** @param {string} title @param {Child[]} content */
+const section = (title, ...content) => make("section", {}, make("h3", {}, title), content);
+
+/**
+ * Make a box in which what is too wide or too high scrolls, with the keyboard, too.
+ * @param {string} name
+ * @param {HTMLTableElement} table
+ */
+function scrollBox(name, table) {
+  const about = { class: "panel scroll", tabindex: "0", role: "region", "aria-label": name };
+  return make("div", about, table);
+}
+
+/**
+ * @param {string} kind
+ * @param {string} caption
+ * @param {HTMLTableRowElement} head
+ * @param {HTMLTableRowElement[]} rows
+ */
+function tableOf(kind, caption, head, rows) {
+  const title = make("caption", { class: "unseen" }, caption);
+  const parts = [title, make("thead", {}, head), make("tbody", {}, rows)];
+  return make("table", { class: `digits ${kind}` }, parts);
+}
