@@ -119,7 +119,7 @@ def main() -> None:
             (answer.label or "unknown", answer.confidence)
             for answer in recognizer.recognize_many(asked)
         ]
-        network = recognizer._sight.backbone()
+        network = recognizer.backbone
         assert isinstance(network, Network)
         pictures = [load(path, str(path), network.at_least) for path in asked]
         pixels = np.stack([network.preprocessing.pixels(picture) for picture in pictures])

@@ -199,7 +199,7 @@ def fill(
     from cbcl.memory.store import Memory
     from cbcl.method.confidence import spread_of
 
-    backbone = recognizer._sight.backbone()
+    backbone = recognizer.backbone
     memory = Memory(path)
     about = MemoryInfo(backbone.name, backbone.fingerprint, len(like), False, cbcl.__version__)
     with memory.writing(about) as writing:

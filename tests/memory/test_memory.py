@@ -22,7 +22,7 @@ from cbcl.memory.check import check
 from cbcl.memory.exchange import export, import_
 from cbcl.memory.schema import APPLICATION_ID, VERSION
 from cbcl.memory.store import Memory
-from cbcl.memory.transaction import REMEMBERED, UNDOABLE
+from cbcl.memory.transaction import MAX_HISTORY, MAX_UNDO
 
 
 def some(count: int, seed: int = 0) -> np.ndarray[Any, Any]:
@@ -462,11 +462,11 @@ def test_settings_outlive_a_thousand_steps(tmp_path: Path) -> None:
     with Recognizer(tmp_path / "a.cbcl", "identity", radius=0.5, max_centroids=4) as recognizer:
         recognizer.learn("cup", some(3))
         before = recognizer._memory.view().settings
-        for _ in range(REMEMBERED // 2 + 100):
+        for _ in range(MAX_HISTORY // 2 + 100):
             recognizer.rename("cup", "mug")
             recognizer.undo()
         assert recognizer._memory.view().settings == before
-        assert len(recognizer.history()) <= REMEMBERED + UNDOABLE
+        assert len(recognizer.history()) <= MAX_HISTORY + MAX_UNDO
         assert recognizer.undo().action == "learn"
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from cbcl.memory.store import Memory
 from cbcl.method.arrays import Float32s, Float64s, Int64s
 from cbcl.method.confidence import Scale, confidences, familiarity, shrinkage
 from cbcl.method.knowledge import Knowledge
@@ -20,12 +22,18 @@ class Guess(NamedTuple):
     distance: float  # to the nearest centroid of that label
 
 
-class Example(NamedTuple):
-    """A picture that was learned, as far as it is kept."""
+@dataclass(frozen=True)
+class Example:
+    """A picture that was learned and of which a thumbnail is kept."""
 
     number: int  # its own for good
     concept: int  # the centroid nearest to it, by its number among those of its label
-    jpeg: bytes  # small
+    memory: Memory = field(repr=False, compare=False)
+
+    @property
+    def jpeg(self) -> bytes:
+        """Read the thumbnail from the file; a LabelError, if it was forgotten meanwhile."""
+        return self.memory.example(self.number)[1].jpeg
 
 
 class Reason(NamedTuple):

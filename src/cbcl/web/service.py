@@ -19,7 +19,7 @@ from cbcl.errors import (
     WeightsError,
 )
 from cbcl.machine import cores
-from cbcl.memory.connection import which
+from cbcl.memory.connection import file_identity
 from cbcl.memory.rows import as_label
 from cbcl.recognition.answer import Answer
 from cbcl.recognition.examples import EmbeddedPicture
@@ -224,7 +224,7 @@ class TeachingService:
         return done, state.revision
 
     def _state(self) -> MemoryRevision:
-        return MemoryRevision(which(self._recognizer.path), self._recognizer.revision())
+        return MemoryRevision(file_identity(self._recognizer.path), self._recognizer.revision())
 
     def _is_private(self) -> bool:
         about = self._recognizer.about()
