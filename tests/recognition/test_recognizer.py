@@ -652,6 +652,23 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
+def assert_alike(one: Recognizer, other: Recognizer) -> None:
+    """The same in all but the bits of thumbnails, which look the same."""
+    for label, (*numbers, kept) in contents(one).items():
+        *other_numbers, other_kept = contents(other)[label]
+        assert numbers == other_numbers
+        assert len(kept) == len(other_kept)
+        for (*row, jpeg, vector), (*other_row, other_jpeg, other_vector) in zip(
+            kept, other_kept, strict=True
+        ):
+            assert (row, vector) == (other_row, other_vector)
+            pixels, others = (
+                np.asarray(Image.open(io.BytesIO(data)), dtype=float) for data in (jpeg, other_jpeg)
+            )
+            assert max(pixels.shape) == 128
+            assert np.abs(pixels - others).mean() < 6.0  # of 255
+
+
 def test_a_picture_is_decoded_once_to_be_learned_and_not_at_all_if_it_is_cached(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decoded: list[str]
 ) -> None:
@@ -665,7 +682,7 @@ def test_a_picture_is_decoded_once_to_be_learned_and_not_at_all_if_it_is_cached(
         assert len(decoded) == 3
         other.learn("x", photos)  # the vectors are cached, but thumbnails are to be made
         assert len(decoded) == 6
-        assert contents(other) == contents(one)
+        assert_alike(other, one)
         pictures = one.look(photos)
         assert len(decoded) == 9
         one.learn("y", pictures)
@@ -684,7 +701,7 @@ def test_examples_do_not_depend_on_what_is_cached(
         one.learn("x", photos)
         decoded.clear()
         other.learn("x", photos)
-        assert contents(other) == contents(one)
+        assert_alike(other, one)
         kept = len(one.examples("x"))
         assert kept in (3, 4)  # the first, and the three nearest to the centroid
         assert len(decoded) == kept

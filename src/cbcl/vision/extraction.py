@@ -178,15 +178,19 @@ class _Pipeline:
         fingerprint, name = self.backbone.fingerprint, name_of(source, number)
         data = read(source) if isinstance(source, str | os.PathLike) else source
         digest, vector = self._look_up(data)
-        wanted = self.thumbnails
-        if vector is not None and (wanted is None or number not in wanted):
-            later = None if wanted is None else partial(read_thumbnail, source, name, at_least)
-            return EmbeddingResult(EmbeddedPicture(vector, b"", fingerprint, later))
-        image = load(data, name, at_least)
-        jpeg = b"" if wanted is None else _make_thumbnail(image, data, name, at_least)
-        if vector is not None:
-            return EmbeddingResult(EmbeddedPicture(vector, jpeg, fingerprint))
-        return DecodedPicture(number, image, jpeg, digest)
+        if vector is None:
+            image = load(data, name, at_least)
+            jpeg = b"" if self.thumbnails is None else _thumbnail(image, data, name, at_least)
+            return DecodedPicture(number, image, jpeg, digest)
+        if self.thumbnails is None:
+            picture = EmbeddedPicture(vector, b"", fingerprint)
+        elif number in self.thumbnails:
+            picture = EmbeddedPicture(vector, read_thumbnail(data, name), fingerprint)
+        else:
+            picture = EmbeddedPicture(
+                vector, b"", fingerprint, partial(read_thumbnail, source, name)
+            )
+        return EmbeddingResult(picture)
 
     def _look_up(self, data: Any) -> tuple[bytes | None, Floats | None]:
         """Return a file's digest and cached vector; frames and arrays are not cached."""
@@ -207,16 +211,19 @@ class _Pipeline:
         }
 
 
-def read_thumbnail(source: Any, name: str, at_least: int) -> bytes:
-    """Return the thumbnail of a source that was decoded for a backbone, or would have been."""
-    data = read(source) if isinstance(source, str | os.PathLike) else source
-    return _make_thumbnail(load(data, name, at_least), data, name, at_least)
+def read_thumbnail(source: Any, name: str) -> bytes:
+    """Return the thumbnail of a picture that is decoded for nothing else."""
+    return _as_thumbnail(load(source, name, THUMBNAIL_SIDE))
 
 
-def _make_thumbnail(image: Image.Image, data: Any, name: str, at_least: int) -> bytes:
-    """Return a small JPEG, without the camera's metadata."""
+def _thumbnail(image: Image.Image, data: Any, name: str, at_least: int) -> bytes:
     if max(image.size) < THUMBNAIL_SIDE and at_least < THUMBNAIL_SIDE:
-        image = load(data, name, THUMBNAIL_SIDE)  # its decoder may have scaled it down too far
+        return read_thumbnail(data, name)  # since its decoder may have scaled it down too far
+    return _as_thumbnail(image)
+
+
+def _as_thumbnail(image: Image.Image) -> bytes:
+    """Return a small JPEG, without the camera's metadata."""
     scale = THUMBNAIL_SIDE / max(image.size)
     if scale < 1.0:
         width, height = (max(1, round(scale * side)) for side in image.size)
