@@ -10,26 +10,21 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
-from threading import RLock
 from typing import NamedTuple
-from weakref import WeakSet
 
-from cbcl.errors import ChangedError, GoneError, LabelError, MemoryFileError
+from cbcl.errors import ChangedError, LabelError, MemoryFileError
 from cbcl.memory.connection import (
     LOCK_TIMEOUT_SECONDS,
     NO_FILE,
-    FileHandle,
-    FileIdentity,
     connect,
     explained,
     file_identity,
-    file_signature,
-    own_files,
     prepare,
     set_wal_mode,
 )
+from cbcl.memory.open_file import OpenFile
 from cbcl.memory.rows import (
     MemoryInfo,
     StoredClass,
@@ -53,9 +48,6 @@ from cbcl.memory.transaction import (
 CHECKPOINT_TIMEOUT_SECONDS = 5.0  # for readers, when something is forgotten for good
 EXAMPLE_COLUMNS = "picture, centroid, rank, jpeg, vector, pictures.checksum"
 
-_ABANDONED: list[FileHandle] = []  # never closed, since their file's name is another's by now
-_MEMORIES: WeakSet[Memory] = WeakSet()  # all of this process
-
 
 class ExampleSummary(NamedTuple):
     """Examples that are kept of a label."""
@@ -64,40 +56,19 @@ class ExampleSummary(NamedTuple):
     shown: list[int]  # the numbers of a few, one of each centroid first
 
 
-class Memory:
+class Memory(OpenFile):
     """A memory file; threads may share it, and processes, each with its own, may use one file."""
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path).absolute()  # whatever the working folder comes to be
-        self._reading, self._writing = RLock(), RLock()
-        self._reader: FileHandle | None = None
-        self._writer: FileHandle | None = None
+        super().__init__(path)
+        self._clear_cache()
+
+    def _clear_cache(self) -> None:
         self._state: tuple[int, MemoryState] | None = None  # and SQLite's data_version of it
         self._rows: dict[int, StoredClass] = {}
-        _MEMORIES.add(self)
 
     def __reduce__(self) -> tuple[type[Memory], tuple[Path]]:
         return Memory, (self.path,)
-
-    def close(self) -> None:
-        """Close the file; it never fails, since what was learned is in it already."""
-        for lock in (self._writing, self._reading):
-            with suppress(MemoryFileError), self._access(lock):
-                self._disconnect(lock)
-
-    def _disconnect(self, lock: RLock) -> None:
-        """Close the connection that this lock guards."""
-        handle = self._writer if lock is self._writing else self._reader
-        if handle is not None:
-            handle.connection.close()
-        self._drop_handle(lock)
-
-    def _drop_handle(self, lock: RLock) -> None:
-        if lock is self._writing:
-            self._writer = None
-        else:
-            self._reader = self._state = None
-            self._rows = {}
 
     def exists(self) -> bool:
         """Tell whether anything was ever learned there."""
@@ -137,16 +108,6 @@ class Memory:
         if not os.access(self.path if there else self.path.parent, os.W_OK):
             advice = "it is read-only" if there else "its folder is missing or read-only"
             raise MemoryFileError(self.path, "cannot be written", advice)
-
-    def own_files(self) -> set[FileIdentity]:
-        """Return the files of this memory and of all that this process has open.
-
-        None may be read as something else: whoever closes such a file, however it was opened, gives
-        up all locks on it that the process has.
-        """
-        with explained(self.path):
-            opened = [memory for memory in _MEMORIES if memory._reader or memory._writer]
-            return {file for memory in [*opened, self] for file in own_files(memory.path)}
 
     def checkpoint(self) -> None:
         """Move all steps from the WAL into the file, so that what was deleted is nowhere else."""
@@ -291,51 +252,6 @@ class Memory:
                 writing.prune()
             self._check_in_place(self._writing)
 
-    @contextmanager
-    def _access(self, lock: RLock) -> Iterator[None]:
-        with lock, explained(self.path):
-            self._check_in_place(lock)
-            yield
-
-    def _check_in_place(self, lock: RLock) -> None:
-        """Raise GoneError if the open file is no longer the one at its path."""
-        handle = self._writer if lock is self._writing else self._reader
-        if handle is None:
-            return
-        try:
-            present = file_identity(self.path)
-        except MemoryFileError:  # a folder, or something else, has its name now
-            present = NO_FILE
-        if present == handle.file:
-            return
-        if present == NO_FILE:  # moved or deleted, and its name is free: the WAL can be emptied
-            with suppress(sqlite3.Error):
-                handle.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            self._disconnect(lock)
-            problem = "was moved or deleted while it was open"
-            raise GoneError(self.path, problem, "what was learned is in the file")
-        _ABANDONED.append(handle)
-        self._drop_handle(lock)
-        problem = "was replaced while it was open"
-        raise GoneError(self.path, problem, "what was learned last may be lost")
-
-    def _connect(self) -> sqlite3.Connection | None:
-        frozen = self._reader and self._reader.frozen
-        if frozen is not None and frozen != file_signature(self.path):
-            self._disconnect(self._reading)  # somebody else wrote to it
-        if self._reader is None:
-            self._reader = connect(self.path)
-        return self._reader and self._reader.connection
-
-    def _connection(self) -> sqlite3.Connection:
-        connection = self._connect()
-        if connection is None:
-            raise self._missing()
-        return connection
-
-    def _missing(self) -> MemoryFileError:
-        return MemoryFileError(self.path, "does not exist", "learn something first")
-
     def _read_class(self, number: int, label: str, about: MemoryInfo) -> StoredClass:
         rows = self._connection().execute(
             f"SELECT {CLASS_COLUMNS} FROM classes WHERE class = ?", (number,)
@@ -348,39 +264,3 @@ class Memory:
 
 def _set_timeout(connection: sqlite3.Connection, seconds: float) -> None:
     connection.execute(f"PRAGMA busy_timeout = {round(1000 * seconds)}")
-
-
-_HELD: list[Memory] = []  # during a fork
-
-
-def _before_fork() -> None:
-    """Close everything: the child would rely on locks that are its parent's."""
-    _HELD[:] = _MEMORIES
-    for memory in _HELD:
-        for lock in (memory._writing, memory._reading):
-            lock.acquire()
-        writer = memory._writer
-        if writer is None or not writer.connection.in_transaction:  # else it is this thread's step
-            memory._disconnect(memory._writing)
-            memory._disconnect(memory._reading)
-
-
-def _after_fork_in_parent() -> None:
-    for memory in _HELD:
-        memory._reading.release()
-        memory._writing.release()
-    _HELD.clear()
-
-
-def _after_fork_in_child() -> None:
-    for memory in _HELD:
-        memory._reading, memory._writing = RLock(), RLock()
-    _HELD.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork,
-        after_in_parent=_after_fork_in_parent,
-        after_in_child=_after_fork_in_child,
-    )
