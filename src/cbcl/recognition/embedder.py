@@ -6,6 +6,7 @@ import io
 import math
 import os
 from collections.abc import Callable, Collection, Container, Iterable, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from threading import Lock
 from typing import Any, Literal, TypeAlias
@@ -69,6 +70,12 @@ class Embedder:
             if self._backbone is None:
                 self._backbone = self._load(sources)
             return self._backbone
+
+    def describe(self, dimension: int) -> MemoryInfo:
+        """Return the constants of a memory that begins with vectors of this length."""
+        backbone = self.backbone()
+        name, fingerprint = backbone.name, backbone.fingerprint
+        return MemoryInfo(name, fingerprint, dimension, self._private, version("cbcl"))
 
     def embed(
         self,

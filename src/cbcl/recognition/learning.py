@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from importlib.metadata import version
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,40 +58,36 @@ class PendingWrite(NamedTuple):
 def embed_labelled(
     embedder: Embedder,
     things: Mapping[str, Any],
-    *,
-    private: bool,
-    thumbnails: bool,
     broken: OnBroken,
     progress: Progress | None,
+    *,
+    thumbnails: bool = True,
 ) -> LabelledBatch:
     """Embed pictures by label; raise the first error if none can be read."""
     labels: list[str] = []
     sources: list[Any] = []
-    for label, pictures in things.items():
-        of_label = embedder.sources(pictures)
+    for label, given in things.items():
+        of_label = embedder.sources(given)
         labels += [as_label(label)] * len(of_label)
         sources += of_label
     if not sources:
         raise nothing_given()
     certain = _first_of_each(labels) if thumbnails else None
     results = embedder.embed(sources, thumbnails=certain, broken=broken, progress=progress)
-    problems = tuple(result for result in results if isinstance(result, PictureError))
-    embedded = [result for result in results if isinstance(result, EmbeddedPicture)]
-    if not embedded:
+    pictures, targets, problems = [], [], []
+    for label, result in zip(labels, results, strict=True):
+        if isinstance(result, PictureError):
+            problems.append(result)
+        else:
+            pictures.append(result)
+            targets.append(label)
+    if not pictures:
         raise problems[0]
-    kept = [
-        label
-        for label, result in zip(labels, results, strict=True)
-        if isinstance(result, EmbeddedPicture)
-    ]
-    matrix = np.stack([picture.vector for picture in embedded])
-    backbone = embedder.backbone()
-    info = MemoryInfo(
-        backbone.name, backbone.fingerprint, matrix.shape[1], private, version("cbcl")
-    )
-    targets = np.array(kept, dtype=object)
+    matrix = np.stack([picture.vector for picture in pictures])
+    info, state = embedder.describe(matrix.shape[1]), embedder.backbone().state
+    counts, errors = dict(Counter(targets)), tuple(problems)
     return LabelledBatch(
-        embedded, matrix, targets, dict(Counter(kept)), problems, info, backbone.state
+        pictures, matrix, np.array(targets, dtype=object), counts, errors, info, state
     )
 
 

@@ -23,7 +23,6 @@ from cbcl.method.knowledge import Options
 from cbcl.method.tuning import Tuning
 from cbcl.recognition import editing
 from cbcl.recognition.answer import Answer, Example
-from cbcl.recognition.answer import answers as answers_to
 from cbcl.recognition.editing import ImportResult, check_known
 from cbcl.recognition.embedder import (
     BackboneSpec,
@@ -32,13 +31,7 @@ from cbcl.recognition.embedder import (
     limit_at_first,
     nothing_given,
 )
-from cbcl.recognition.learning import (
-    LabelledBatch,
-    LearningResult,
-    embed_labelled,
-    learn_batch,
-    tune_by,
-)
+from cbcl.recognition.learning import LearningResult, embed_labelled, learn_batch, tune_by
 from cbcl.recognition.self_test import SelfTestResult, examine
 from cbcl.recognition.snapshot import LabelSummary, Snapshot, latest
 from cbcl.recognition.suggestions import MAX_WANTED, Suggestions, look_alikes, wanting, worth_asking
@@ -203,7 +196,8 @@ class Recognizer:
         A picture that cannot be read is raised; with broken="report" it is left out, and its error
         is part of the result.
         """
-        batch = self._embed_labelled(things, broken, progress, thumbnails=True)
+        self._memory.check_writable()
+        batch = embed_labelled(self._embedder, things, broken, progress)
         return learn_batch(self._memory, self._embedder, batch, self._options)
 
     def recognize(self, picture: Any) -> Answer:
@@ -232,15 +226,14 @@ class Recognizer:
         sources = self._embedder.sources(pictures)
         embedded = self._embedder.embed(sources, broken=broken, progress=progress)
         vectors = [one.vector for one in embedded if isinstance(one, EmbeddedPicture)]
-        known = snapshot.knowledge, snapshot.scale
-        answers = iter(answers_to(np.stack(vectors), *known) if vectors else [])
+        answers = iter(snapshot.answer(np.stack(vectors)) if vectors else [])
         results: list[Answer | PictureError] = []
-        for number, one in enumerate(embedded):
-            if isinstance(one, PictureError):
-                results.append(one)
+        for number, picture in enumerate(embedded):
+            if isinstance(picture, PictureError):
+                results.append(picture)
             else:
-                answer = snapshot.with_examples(next(answers))
-                results.append(answer._replace(picture=str(name_of(sources[number], number))))
+                name = str(name_of(sources[number], number))
+                results.append(next(answers)._replace(picture=name))
         return results
 
     def embed(self, pictures: Any, *, progress: Progress | None = None) -> Float32s:
@@ -385,7 +378,7 @@ class Recognizer:
         return examine(examples, view.settings, at_first=limit_at_first(view.about.backbone))
 
     def advise(self) -> Suggestions:
-        """Suggest what to ask a teacher: which labels may be the same, and more of which to show."""
+        """Suggest what to ask a teacher: which labels may be the same, and which need examples."""
         labels = self.labels()
         if not labels:
             return Suggestions((), ())
@@ -410,7 +403,8 @@ class Recognizer:
 
         The pictures are not learned. What is known stays as it is: the radius is for what comes.
         """
-        batch = self._embed_labelled(things, broken, progress, thumbnails=False)
+        self._memory.check_writable()
+        batch = embed_labelled(self._embedder, things, broken, progress, thumbnails=False)
         return tune_by(self._memory, self._embedder, batch)
 
     def as_estimator(self) -> CBCLClassifier:
@@ -431,21 +425,3 @@ class Recognizer:
         if not (empty or snapshot.classes):
             raise MemoryFileError(self.path, "knows nothing", "learn something first")
         return snapshot
-
-    def _embed_labelled(
-        self,
-        things: Mapping[str, Any],
-        broken: OnBroken,
-        progress: Progress | None,
-        *,
-        thumbnails: bool,
-    ) -> LabelledBatch:
-        self._memory.check_writable()
-        return embed_labelled(
-            self._embedder,
-            things,
-            private=self._private,
-            thumbnails=thumbnails,
-            broken=broken,
-            progress=progress,
-        )

@@ -10,9 +10,10 @@ from cbcl.errors import ChangedError, MemoryFileError
 from cbcl.memory.rows import StoredClass
 from cbcl.memory.store import Memory
 from cbcl.memory.transaction import MemoryState
+from cbcl.method.arrays import Float32s
 from cbcl.method.confidence import Scale
 from cbcl.method.knowledge import Knowledge
-from cbcl.recognition.answer import Answer, Example
+from cbcl.recognition.answer import Answer, Example, Reason, answers
 from cbcl.recognition.embedder import limit_at_first
 from cbcl.recognition.examples import PER_CENTROID
 
@@ -56,14 +57,17 @@ class Snapshot:
             for label, stored in self.classes.items()
         ]
 
-    def with_examples(self, answer: Answer) -> Answer:
-        """Return the answer with the examples nearest to the centroids that voted."""
-        reasons = []
-        for reason in answer.evidence:
-            numbers = self.memory.nearest(self.view, reason.label, reason.centroid, PER_CENTROID)
-            examples = (Example(number, reason.centroid, self.memory) for number in numbers)
-            reasons.append(reason._replace(examples=tuple(examples)))
-        return answer._replace(evidence=tuple(reasons))
+    def answer(self, matrix: Float32s) -> list[Answer]:
+        """Return an answer for each vector, with examples of the centroids that voted."""
+        return [
+            answer._replace(evidence=tuple(map(self._add_examples, answer.evidence)))
+            for answer in answers(matrix, self.knowledge, self.scale)
+        ]
+
+    def _add_examples(self, reason: Reason) -> Reason:
+        numbers = self.memory.nearest(self.view, reason.label, reason.centroid, PER_CENTROID)
+        examples = (Example(number, reason.centroid, self.memory) for number in numbers)
+        return reason._replace(examples=tuple(examples))
 
 
 def latest(memory: Memory, before: Snapshot | None) -> Snapshot:
