@@ -46,7 +46,7 @@ def raw(path: Path, *statements: str) -> None:
 
 
 def refused(path: Path) -> str:
-    """The one sentence that opening it gives, from every side."""
+    """Return the one sentence that opening it gives, from every side."""
     with Recognizer(path, "identity") as recognizer:
         with pytest.raises(MemoryFileError) as reading:
             recognizer.recognize(some(1)[0])
@@ -55,6 +55,8 @@ def refused(path: Path) -> str:
             recognizer.learn("pen", some(2))
         assert path.read_bytes() == before
     assert check(path) != []
+    assert reading.value.subject == path
+    assert reading.value.public == str(reading.value).replace(str(path), path.name)
     return str(reading.value)
 
 
