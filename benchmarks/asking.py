@@ -174,7 +174,7 @@ def load(path: Path, leave_out: str, backbone: str) -> tuple[Float32s, NDArray[A
         Recognizer(Path(folder, "m.cbcl"), backbone) as recognizer,
     ):
         vectors = recognizer.embed([one for _, one in files])
-        seen = recognizer._sight.backbone()
+        seen = recognizer.backbone
     return vectors, np.array([label for label, _ in files]), f"{seen.name} {seen.fingerprint}"
 
 

@@ -130,7 +130,7 @@ def main() -> None:
         vectors = recognizer.embed(
             [path for _, path in files], progress=lambda done, _: bar.update(task, completed=done)
         )
-        backbone = recognizer._sight.backbone()
+        backbone = recognizer.backbone
     labels = np.array([label for label, _ in files])
     at_first = limit_at_first(backbone.name)
     draws = [

@@ -9,7 +9,8 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from cbcl.memory.check import check
 from cbcl.memory.exchange import export, import_
 from cbcl.memory.schema import APPLICATION_ID, VERSION
 from cbcl.memory.store import Memory
-from cbcl.memory.transaction import REMEMBERED, UNDOABLE
+from cbcl.memory.transaction import MAX_HISTORY, MAX_UNDO
 
 
 def some(count: int, seed: int = 0) -> np.ndarray[Any, Any]:
@@ -45,7 +46,7 @@ def raw(path: Path, *statements: str) -> None:
 
 
 def refused(path: Path) -> str:
-    """The one sentence that opening it gives, from every side."""
+    """Return the one sentence that opening it gives, from every side."""
     with Recognizer(path, "identity") as recognizer:
         with pytest.raises(MemoryFileError) as reading:
             recognizer.recognize(some(1)[0])
@@ -54,6 +55,8 @@ def refused(path: Path) -> str:
             recognizer.learn("pen", some(2))
         assert path.read_bytes() == before
     assert check(path) != []
+    assert reading.value.subject == path
+    assert reading.value.public == str(reading.value).replace(str(path), path.name)
     return str(reading.value)
 
 
@@ -222,7 +225,7 @@ FULL = """
 import resource, signal, sys
 import numpy as np
 from cbcl import Recognizer, MemoryFileError
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # then writing beyond the limit fails, as on a full disk
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # beyond the limit, writing fails as on a full disk
 with Recognizer(sys.argv[1], "identity", radius=0.0) as recognizer:
     before = recognizer.labels()
     resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
@@ -246,28 +249,39 @@ def test_on_a_full_disk_nothing_is_lost(path: Path) -> None:
     assert check(path) == []
 
 
-@pytest.fixture
-def as_a_user(path: Path) -> list[str]:
-    """What to put before a command so that it may write to nothing here: root must become somebody else."""
-    for folder in [*path.parents][:-1]:
-        if os.access(folder, os.W_OK):
-            folder.chmod(folder.stat().st_mode | 0o055)
-    user = ["setpriv", "--reuid=65534", "--clear-groups"] if os.geteuid() == 0 else []
-    if user and (
-        not shutil.which("setpriv")
-        or subprocess.run([*user, sys.executable, "-c", ""], check=False).returncode
-    ):
-        pytest.skip("root may write anything, and nobody else can run this Python")
-    return user
-
-
-def test_a_read_only_memory_can_be_asked_but_not_taught(path: Path, as_a_user: list[str]) -> None:
-    path.chmod(0o444)
-    path.parent.chmod(0o555)
-    code = """
-import sys
+# A process that may not write here. Root, who may write anything, becomes another user, who need
+# not be able to read this environment: all that is imported is imported before.
+AS_A_USER = """
+import os, sys
 import numpy as np
-from cbcl import Recognizer, MemoryFileError
+from cbcl import MemoryFileError, Recognizer
+with Recognizer(sys.argv[2], "identity") as other:
+    other.recognize(np.ones(8, np.float32))
+    other.learn("pen", np.ones((2, 8), np.float32))
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+"""
+
+
+@pytest.fixture
+def shared(path: Path) -> Iterator[Path]:
+    """A memory in a read-only folder that every user may enter."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        closed = [str(above) for above in folder.parents if not above.stat().st_mode & 0o001]
+        if closed and os.geteuid() == 0:
+            pytest.skip(f"no other user may enter {closed[0]}: set TMPDIR to a folder open to all")
+        shutil.copy(path, folder / "shared.cbcl")
+        (folder / "shared.cbcl").chmod(0o444)
+        folder.chmod(0o555)
+        yield folder / "shared.cbcl"
+        folder.chmod(0o755)
+
+
+def test_a_read_only_memory_can_be_asked_but_not_taught(path: Path, shared: Path) -> None:
+    code = """
 with Recognizer(sys.argv[1], "identity") as recognizer:
     print(recognizer.recognize(np.ones(8, np.float32)).ranking[0].label)
     try:
@@ -275,19 +289,12 @@ with Recognizer(sys.argv[1], "identity") as recognizer:
     except MemoryFileError as error:
         print(error)
 """
-    try:
-        done = subprocess.run(
-            [*as_a_user, sys.executable, "-c", code, str(path)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    finally:
-        path.parent.chmod(0o755)
-    label, *told = done.stdout.splitlines() or [done.stderr]
+    command = [sys.executable, "-c", AS_A_USER + code, str(shared), str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    label, *errors = done.stdout.splitlines() or [done.stderr]
     assert label in ("cup", "key")
-    assert "read-only" in told[0]
-    assert check(path) == []
+    assert "read-only" in errors[0]
+    assert check(shared) == []
 
 
 def test_an_exported_memory_comes_back_the_same(path: Path, tmp_path: Path) -> None:
@@ -461,12 +468,12 @@ def test_a_file_may_not_choose_what_else_is_opened(path: Path) -> None:
 def test_settings_outlive_a_thousand_steps(tmp_path: Path) -> None:
     with Recognizer(tmp_path / "a.cbcl", "identity", radius=0.5, max_centroids=4) as recognizer:
         recognizer.learn("cup", some(3))
-        before = recognizer._memory.view().settings
-        for _ in range(REMEMBERED // 2 + 100):
+        before = recognizer.settings()
+        for _ in range(MAX_HISTORY // 2 + 100):
             recognizer.rename("cup", "mug")
             recognizer.undo()
-        assert recognizer._memory.view().settings == before
-        assert len(recognizer.history()) <= REMEMBERED + UNDOABLE
+        assert recognizer.settings() == before
+        assert len(recognizer.history()) <= MAX_HISTORY + MAX_UNDO
         assert recognizer.undo().action == "learn"
 
 
@@ -544,36 +551,30 @@ os.waitpid(child, 0)
     assert check(path) == []
 
 
-def test_what_another_user_learns_is_seen_from_a_read_only_place(
-    path: Path, as_a_user: list[str]
-) -> None:
-    """Where nothing can be written, not even locks, the file is read as it is, and again when it has changed."""
+def test_what_another_user_learns_is_seen_from_a_read_only_place(path: Path, shared: Path) -> None:
+    """Where not even locks can be written, the file is read again when it has changed."""
     code = """
-import sys
-import numpy as np
-from cbcl import Recognizer
 recognizer = Recognizer(sys.argv[1], "identity")
 print(list(recognizer.labels()), flush=True)
 input()
 print(list(recognizer.labels()), flush=True)
 """
-    path.parent.chmod(0o555)
-    command = [*as_a_user, sys.executable, "-c", code, str(path)]
+    command = [sys.executable, "-c", AS_A_USER + code, str(shared), str(path)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as reader:
         assert reader.stdout is not None
         assert reader.stdin is not None
         assert reader.stdout.readline() == "['cup', 'key']\n"
-        path.parent.chmod(0o755)
-        with Recognizer(path, "identity") as recognizer:
+        shared.parent.chmod(0o755)
+        shared.chmod(0o644)
+        with Recognizer(shared, "identity") as recognizer:
             recognizer.learn("pen", some(2))
-        path.parent.chmod(0o555)
+        shared.parent.chmod(0o555)
         reader.stdin.write("\n")
         reader.stdin.flush()
         assert reader.stdout.readline() == "['cup', 'key', 'pen']\n"
         reader.stdin.close()
-    path.parent.chmod(0o755)
 
 
 def test_a_pipe_and_a_circle_of_links_are_no_memories(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Examples, one by one: what is kept of them, taking one back, copies, and memories that are put together."""
+"""Examples that are kept, unlearning one, copies, and memories that are put together."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_the_last_example_takes_its_label_along(tmp_path: Path) -> None:
         number = recognizer.examples("thing")[0].number
         recognizer.unlearn(number)
         assert recognizer.labels() == {}
-        with pytest.raises(LabelError, match=rf"no example {number}, or no longer"):
+        with pytest.raises(LabelError, match=rf"example {number} does not exist, or no longer"):
             recognizer.unlearn(number)
         recognizer.undo()
         assert recognizer.labels() == {"thing": 1}
@@ -262,7 +262,7 @@ def test_a_memory_taken_over_by_an_empty_one_is_the_same(tmp_path: Path) -> None
         one.learn("key", noise(2, 1, around=180))
         assert other.adopt(one.path) == (["cup", "key"], [])
         assert known(other) == known(one)
-        assert other._memory.view().settings == one._memory.view().settings
+        assert other.settings() == one.settings()
         assert other.undo().action == "adopt"
         assert other.labels() == {}
 
@@ -327,8 +327,10 @@ def aged(path: Path) -> None:
             file.execute(statement)
         file.execute(
             "INSERT INTO thumbnails"
-            " SELECT class, centroid, jpeg, vector, checksum_of(CAST(centroid AS TEXT), jpeg, vector)"
-            f" FROM examples JOIN pictures USING (picture) WHERE rank < {PER_CENTROID} ORDER BY class, rank, centroid"
+            " SELECT class, centroid, jpeg, vector,"
+            " checksum_of(CAST(centroid AS TEXT), jpeg, vector)"
+            " FROM examples JOIN pictures USING (picture)"
+            f" WHERE rank < {PER_CENTROID} ORDER BY class, rank, centroid"
         )
         file.execute("DROP TABLE examples")
         file.execute("DROP TABLE pictures")
@@ -480,7 +482,7 @@ def test_more_examples_than_can_be_counted_are_refused(tmp_path: Path) -> None:
         blobs = write_stored("cup", many)
         with closing(sqlite3.connect(bad.path, isolation_level=None)) as file:
             file.execute("UPDATE classes SET counts = ?, checksum = ?", (blobs[1], blobs[-1]))
-    with made(bad.path) as bad, pytest.raises(MemoryFileError, match="holds impossible numbers"):
+    with made(bad.path) as bad, pytest.raises(MemoryFileError, match="contains invalid numbers"):
         bad.labels()
 
 
@@ -525,7 +527,7 @@ def test_a_copy_that_fails_leaves_nothing_and_one_that_succeeds_is_like_any_memo
     tmp_path: Path,
 ) -> None:
     with made(tmp_path / "things.cbcl") as recognizer:
-        with pytest.raises(MemoryFileError, match="there is no memory"):
+        with pytest.raises(MemoryFileError, match="does not exist: learn something first"):
             recognizer.save_copy(tmp_path / "copy.cbcl")
         recognizer.learn("cup", noise(2, 0))
         with pytest.raises(MemoryFileError):

@@ -394,7 +394,7 @@ def test_what_is_not_there_or_there_already_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "things.cbcl"
     with (
         Recognizer(path) as recognizer,
-        pytest.raises(MemoryFileError, match="there is no memory at"),
+        pytest.raises(MemoryFileError, match="does not exist: learn something first"),
     ):
         recognizer.export_onnx(tmp_path / "things.onnx")
     with taught(path, NAMES[:1]) as recognizer:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import io
 import math
 import multiprocessing
+import pickle
+import shutil
 import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +33,10 @@ from cbcl import (
     load_backbone,
 )
 from cbcl.memory.check import check
-from cbcl.memory.transaction import UNDOABLE
+from cbcl.memory.transaction import MAX_UNDO
 from cbcl.method.confidence import familiarity
-from cbcl.recognition import examples
+from cbcl.recognition import examples, learning
+from cbcl.vision import decoding, extraction
 
 RNG = np.random.default_rng(0)
 MEANS = {label: RNG.normal(size=16) * 3 for label in ("cup", "key", "pen", "owl")}
@@ -237,12 +241,12 @@ def test_undoing_goes_back_through_every_state_there_was(
 
 def test_twenty_steps_can_be_undone_and_the_rest_is_not_kept(tmp_path: Path) -> None:
     with vectors_only(tmp_path / "a.cbcl") as recognizer:
-        for number in range(UNDOABLE + 10):
+        for number in range(MAX_UNDO + 10):
             recognizer.learn("cup", some("cup", 1, seed=number))
         with sqlite3.connect(recognizer.path) as raw:
-            assert raw.execute("SELECT count(*) FROM classes").fetchone()[0] == UNDOABLE + 1
+            assert raw.execute("SELECT count(*) FROM classes").fetchone()[0] == MAX_UNDO + 1
         raw.close()
-        for _ in range(UNDOABLE):
+        for _ in range(MAX_UNDO):
             recognizer.undo()
         with pytest.raises(MemoryFileError, match="nothing to undo"):
             recognizer.undo()
@@ -341,9 +345,9 @@ def test_a_memory_opened_with_another_backbone_is_an_error_that_names_both(
 def test_nothing_is_written_by_asking(tmp_path: Path) -> None:
     with vectors_only(tmp_path / "none.cbcl") as recognizer:
         assert recognizer.labels() == {}
-        with pytest.raises(MemoryFileError, match="there is no memory at"):
+        with pytest.raises(MemoryFileError, match="does not exist: learn something first"):
             recognizer.recognize(some("cup", 1)[0])
-        with pytest.raises(MemoryFileError, match="there is no memory at"):
+        with pytest.raises(MemoryFileError, match="does not exist: learn something first"):
             recognizer.forget("cup")
     assert [*tmp_path.iterdir()] == []
 
@@ -362,7 +366,7 @@ def test_a_broken_picture_is_fatal_or_reported_as_the_caller_chose(tmp_path: Pat
         assert [isinstance(answer, Answer) for answer in answers] == [True, True, True, False]
         with pytest.raises(PictureError):
             recognizer.recognize_many(photos)
-        with pytest.raises(PictureError, match="nothing to learn"):
+        with pytest.raises(PictureError, match="list of pictures is empty"):
             recognizer.learn("y", [])
 
 
@@ -513,15 +517,13 @@ def test_tuning_is_kept_and_learns_nothing(tmp_path: Path) -> None:
         chosen = recognizer.tune({label: some(label, 20) for label in MEANS})
         assert recognizer.labels() == {}
         recognizer.learn("cup", some("cup", 5))
-        view = recognizer._memory.view()
         assert [step.action for step in recognizer.history()] == ["learn", "tune"]
         assert chosen.n_voters >= 1
-        assert view.settings.n_voters >= 1
+        assert recognizer.settings().n_voters == chosen.n_voters
 
 
 def tuning(recognizer: Recognizer) -> tuple[float, int]:
-    settings = recognizer._memory.view().settings
-    return settings.radius, settings.n_voters
+    return recognizer.settings()[:2]
 
 
 def test_few_pictures_at_first_leave_the_choice_to_many_later_and_then_it_stays(
@@ -578,7 +580,7 @@ def test_vectors_of_another_length_change_nothing(things: Recognizer) -> None:
         ("tune", {"a": short, "b": short}),
     )
     for action, *about in calls:
-        with pytest.raises(BackboneError, match=r"vectors of 3 numbers, but .* of 16"):
+        with pytest.raises(BackboneError, match=r"vectors of 16 numbers, but .* of 3"):
             getattr(things, action)(*about)
     assert contents(things) == before
     with pytest.raises(PictureError, match="identity takes vectors"):
@@ -616,21 +618,193 @@ def test_tuning_does_not_touch_the_limit(tmp_path: Path) -> None:
         recognizer.learn("cup", some("cup", 9))
     with vectors_only(tmp_path / "a.cbcl", max_centroids=3) as recognizer:
         recognizer.tune({label: some(label, 5) for label in MEANS})
-        assert recognizer._memory.view().settings.max_centroids is None
+        assert recognizer.settings().max_centroids is None
 
 
 def test_a_photo_that_is_gone_when_its_thumbnail_is_made_is_learned_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     photos = folders(tmp_path / "photos", NAMES[:1])
+    monkeypatch.setenv("CBCL_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(learning, "FIRST", 1)  # so that the others' thumbnails are made last
 
-    def gone(source: Path) -> bytes:
-        raise PictureError(f"{source} does not exist.")
+    def remove(done: int, total: int) -> None:
+        if done == total:
+            shutil.rmtree(photos)
 
-    monkeypatch.setattr(examples, "thumbnail_of", gone)
     with Recognizer(tmp_path / "a.cbcl") as recognizer:
-        assert recognizer.learn("x", photos).pictures == {"x": 3}
-        assert recognizer.recognize(photos / NAMES[0] / "0.jpg").evidence[0].examples == ()
+        recognizer.embed(photos)  # now their vectors are cached
+        assert recognizer.learn("x", photos, progress=remove).pictures == {"x": 3}
+        assert len(recognizer.examples("x")) == 1
+        assert recognizer.recognize(views(NAMES[0], 1)[0]).label == "x"
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of pictures, each time that one is decoded."""
+    names: list[str] = []
+
+    def counted(source: Any, name: str, at_least: int) -> Image.Image:
+        names.append(Path(name).name)
+        return decoding.load(source, name, at_least)
+
+    monkeypatch.setattr(extraction, "load", counted)
+    return names
+
+
+def assert_alike(one: Recognizer, other: Recognizer) -> None:
+    """The same in all but the bits of thumbnails, which look the same."""
+    for label, (*numbers, kept) in contents(one).items():
+        *other_numbers, other_kept = contents(other)[label]
+        assert numbers == other_numbers
+        assert len(kept) == len(other_kept)
+        for (*row, jpeg, vector), (*other_row, other_jpeg, other_vector) in zip(
+            kept, other_kept, strict=True
+        ):
+            assert (row, vector) == (other_row, other_vector)
+            pixels, others = (
+                np.asarray(Image.open(io.BytesIO(data)), dtype=float) for data in (jpeg, other_jpeg)
+            )
+            assert max(pixels.shape) == 128
+            assert np.abs(pixels - others).mean() < 6.0  # of 255
+
+
+def test_a_picture_is_decoded_once_to_be_learned_and_not_at_all_if_it_is_cached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decoded: list[str]
+) -> None:
+    photos = folders(tmp_path / "photos", NAMES[:1])
+    monkeypatch.setenv("CBCL_HOME", str(tmp_path / "home"))
+    with Recognizer(tmp_path / "a.cbcl") as one, Recognizer(tmp_path / "b.cbcl") as other:
+        one.learn("x", photos)
+        assert sorted(decoded) == ["0.jpg", "1.jpg", "2.jpg"]
+        one.recognize_many(photos)
+        one.tune({"x": photos, "y": photos})
+        assert len(decoded) == 3
+        other.learn("x", photos)  # the vectors are cached, but thumbnails are to be made
+        assert len(decoded) == 6
+        assert_alike(other, one)
+        pictures = one.look(photos)
+        assert len(decoded) == 9
+        one.learn("y", pictures)
+        one.recognize_many(pictures)
+        assert len(decoded) == 9
+
+
+def test_examples_do_not_depend_on_what_is_cached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decoded: list[str]
+) -> None:
+    photos = folders(tmp_path / "photos", NAMES[:1], count=6)
+    monkeypatch.setenv("CBCL_HOME", str(tmp_path / "home"))
+    for module in (learning, examples):
+        monkeypatch.setattr(module, "FIRST", 1)
+    with Recognizer(tmp_path / "a.cbcl") as one, Recognizer(tmp_path / "b.cbcl") as other:
+        one.learn("x", photos)
+        decoded.clear()
+        other.learn("x", photos)
+        assert_alike(other, one)
+        kept = len(one.examples("x"))
+        assert kept in (3, 4)  # the first, and the three nearest to the centroid
+        assert len(decoded) == kept
+
+
+def test_what_is_looked_at_leaves_no_trace_in_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    photos = folders(tmp_path / "photos", NAMES[:1])
+    monkeypatch.setenv("CBCL_HOME", str(tmp_path / "home"))
+    with Recognizer(tmp_path / "a.cbcl") as recognizer:
+        recognizer.learn("x", recognizer.look(photos))
+    with closing(sqlite3.connect(tmp_path / "home" / "cache" / "vectors.sqlite")) as cache:
+        assert cache.execute("SELECT count(*) FROM vectors").fetchone() == (0,)
+
+
+def deny_jpegs(recognizer: Recognizer) -> None:
+    """Make reading a thumbnail from the file an error."""
+    reader = recognizer._memory._reader
+    assert reader is not None
+
+    def authorize(action: int, table: str | None, column: str | None, *_: Any) -> int:
+        jpeg = (action, table, column) == (sqlite3.SQLITE_READ, "pictures", "jpeg")
+        return sqlite3.SQLITE_DENY if jpeg else sqlite3.SQLITE_OK
+
+    reader.connection.set_authorizer(authorize)
+
+
+def test_thumbnails_are_read_when_they_are_asked_for(tmp_path: Path) -> None:
+    with Recognizer(tmp_path / "a.cbcl") as recognizer:
+        recognizer.learn("x", views(NAMES[0], 3))
+        recognizer.labels()
+        deny_jpegs(recognizer)
+        (reason,) = recognizer.recognize(views(NAMES[0], 1, seed=1)[0]).evidence
+        assert [example.number for example in recognizer.examples("x")] == [1, 2, 3]
+        assert {example.number for example in reason.examples} == {1, 2, 3}
+        assert "jpeg" not in repr(reason)
+        with pytest.raises(MemoryFileError, match="prohibited"):
+            _ = reason.examples[0].jpeg
+        recognizer.close()
+        assert reason.examples[0].jpeg.startswith(b"\xff\xd8")
+        assert recognizer._memory._reader is None  # it was opened for that alone
+
+
+def test_the_thumbnail_of_an_example_that_was_forgotten_is_gone(tmp_path: Path) -> None:
+    with Recognizer(tmp_path / "a.cbcl") as recognizer:
+        recognizer.learn("x", views(NAMES[0], 3))
+        answer = recognizer.recognize(views(NAMES[0], 1)[0])
+        example = answer.evidence[0].examples[0]
+        jpeg = example.jpeg
+        assert pickle.loads(pickle.dumps(answer)).evidence[0].examples[0].jpeg == jpeg
+        recognizer.rename("x", "y")
+        assert example.jpeg == jpeg
+        recognizer.forget("y")
+        with pytest.raises(LabelError, match=rf"example {example.number} does not exist"):
+            _ = example.jpeg
+
+
+def test_learning_tells_totals_without_reading_other_classes(things: Recognizer) -> None:
+    with vectors_only(things.path) as recognizer:
+        learned = recognizer.learn_many({"cup": some("cup", 2), "owl": some("owl", 3)})
+        assert learned.pictures == {"cup": 2, "owl": 3}
+        assert learned.totals == {"cup": 7, "owl": 3}
+        assert learned.n_labels == 4
+        assert len(recognizer._memory._rows) == 1  # that of cup
+
+
+def test_settings_are_those_of_the_memory(tmp_path: Path) -> None:
+    with vectors_only(tmp_path / "a.cbcl", radius=2.0, n_voters=3, max_centroids=9) as recognizer:
+        with pytest.raises(MemoryFileError, match="does not exist"):
+            recognizer.settings()
+        recognizer.learn("cup", some("cup", 2))
+        assert recognizer.settings() == (2.0, 3, 9)
+        assert recognizer.backbone.name == "identity"
+        assert recognizer.check() == []
+        assert repr(recognizer) == "Recognizer('a.cbcl')"
+
+
+def test_what_is_exported_is_imported_into_a_new_memory_through_the_same_backbone(
+    things: Recognizer, tmp_path: Path
+) -> None:
+    files = things.export(tmp_path / "out").files
+    assert [file.name for file in files] == ["out.safetensors", "out.json"]
+    with Recognizer(tmp_path / "wrong.cbcl", "efficientnet-lite0") as wrong:
+        with pytest.raises(BackboneError, match="they cannot be put together"):
+            wrong.import_(tmp_path / "out")
+        assert not wrong.path.exists()
+    with Recognizer(tmp_path / "copy.cbcl", private=True) as copy:
+        assert copy.import_(tmp_path / "out.safetensors") == ["cup", "key", "pen"]
+        assert contents(copy) == contents(things)
+        about = copy.about()
+        assert about is not None
+        assert about.private
+        with pytest.raises(MemoryFileError, match="is there already"):
+            copy.import_(tmp_path / "out")
+
+
+def test_labelled_files_are_found_without_the_memory_itself(tmp_path: Path) -> None:
+    photos = folders(tmp_path / "photos", NAMES[:2])
+    with Recognizer(photos / NAMES[0] / "own.cbcl") as recognizer:
+        recognizer.learn("x", views(NAMES[0], 1))
+        found = recognizer.find_labelled([photos])
+        assert {label: len(files) for label, files in found.items()} == {NAMES[0]: 3, NAMES[1]: 3}
 
 
 def test_labels_are_found_in_any_form_of_unicode(things: Recognizer) -> None:

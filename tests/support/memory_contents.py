@@ -1,4 +1,4 @@
-"""What a memory holds, to be compared."""
+"""Contents of a memory, to be compared."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cbcl import Recognizer
 
 
 def known(recognizer: Recognizer) -> dict[str, Any]:
-    """All that is known, bit by bit, but the numbers of examples."""
+    """Return all that is known, bit by bit, except the numbers of examples."""
     memory = recognizer._memory
     view = memory.view()
     return {

@@ -1,4 +1,4 @@
-"""Photographs for the tests: those that come with scikit-image, and files made of them."""
+"""Photographs for the tests: those in scikit-image's wheel, and files made of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def photo(name: str) -> Image.Image:
 
 
 def views(name: str, count: int, seed: int = 0) -> list[Pixels]:
-    """Varied views of one photograph: other parts of it, other sizes, turned a little, lighter and darker."""
+    """Return views of one photograph: other parts, other sizes, rotated, lighter and darker."""
     rng = np.random.default_rng([seed, *name.encode()])
     return [view(photo(name), rng) for _ in range(count)]
 
@@ -41,16 +41,15 @@ def view(image: Image.Image, rng: np.random.Generator) -> Pixels:
     return np.clip(np.asarray(part) * rng.uniform(0.7, 1.2), 0, 255).astype(np.uint8)
 
 
-def encoded(image: Image.Image | Pixels, format: str = "JPEG", **options: Any) -> bytes:
+def encoded(image: Image.Image | Pixels, kind: str = "JPEG", **options: Any) -> bytes:
     file = io.BytesIO()
-    (image if isinstance(image, Image.Image) else Image.fromarray(image)).save(
-        file, format, **options
-    )
+    picture = image if isinstance(image, Image.Image) else Image.fromarray(image)
+    picture.save(file, kind, **options)
     return file.getvalue()
 
 
 def folders(where: Path, names: tuple[str, ...] = NAMES, count: int = 3) -> Path:
-    """One folder of views a photograph."""
+    """Write one folder of views for each photograph."""
     for name in names:
         (where / name).mkdir(parents=True)
         for number, pixels in enumerate(views(name, count)):

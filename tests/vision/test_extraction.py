@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock, Thread
+from time import sleep
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,11 +18,12 @@ from support.photos import NAMES, encoded, folders, photo, views
 
 from cbcl import load_backbone
 from cbcl.errors import PictureError
-from cbcl.vision import extraction
+from cbcl.machine import cores
+from cbcl.vision import decoding, extraction
 from cbcl.vision import vector_cache as cache_module
 from cbcl.vision.backbones.network import Network
 from cbcl.vision.decoding import Floats
-from cbcl.vision.extraction import extract
+from cbcl.vision.extraction import EmbeddedPicture, embed_pictures, extract
 from cbcl.vision.vector_cache import VectorCache
 
 
@@ -152,6 +156,94 @@ def test_threads_and_batches_change_no_bit_of_a_vector(
     assert np.array(extract(lite0, pictures)).tobytes() == one_by_one.tobytes()
     alone = [vector for picture in pictures for vector in extract(lite0, [picture])]
     assert np.array(alone).tobytes() == one_by_one.tobytes()
+
+
+def test_a_batch_is_embedded_before_it_takes_too_much_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(extraction, "MAX_DECODED_PIXELS", 600)
+    counting = Counting(batch=8)
+    sources = [flat(n) for n in range(8)]  # of 256 pixels each
+    assert values(extract(counting, sources)) == [*range(8)]
+    assert counting.seen == [3, 3, 2]
+
+
+def test_no_more_pictures_are_decoded_at_a_time_than_there_are_cores(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    alive, most = 0, 0
+    lock = Lock()
+
+    class Slow(Counting):
+        def vectors(self, things: Sequence[Image.Image]) -> Floats:
+            nonlocal alive
+            sleep(0.002)
+            with lock:
+                alive -= 1
+            return super().vectors(things)
+
+    def counted(source: Any, name: str, at_least: int) -> Image.Image:
+        nonlocal alive, most
+        with lock:
+            alive += 1
+            most = max(most, alive)
+        return decoding.load(source, name, at_least)
+
+    monkeypatch.setattr(extraction, "load", counted)
+    sources = [flat(n) for n in range(20)]
+    callers = [Thread(target=extract, args=(Slow(), sources)) for _ in range(4)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert 0 < most <= cores()
+
+
+def test_a_broken_picture_is_raised_at_once_if_that_is_asked_for() -> None:
+    counting = Counting()
+    with pytest.raises(PictureError, match="picture 2"):
+        embed_pictures(counting, [flat(0), b"broken", *map(flat, range(200))], strict=True)
+    assert len(counting.seen) < 200
+
+
+@pytest.mark.parametrize("at_least", [8, 384])
+def test_a_thumbnail_is_small_whatever_the_backbone_needs(
+    at_least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Counting, "at_least", at_least)
+    large = photo("astronaut").resize((600, 450))
+    sources = [encoded(large), np.asarray(large), encoded(large.resize((60, 45)), "PNG")]
+    sizes = []
+    for picture in embed_pictures(Counting(), sources, thumbnails=range(3)):
+        assert isinstance(picture, EmbeddedPicture)
+        sizes.append(Image.open(io.BytesIO(picture.thumbnail())).size)
+    assert sizes == [(128, 96), (128, 96), (60, 45)]
+
+
+def test_thumbnails_are_made_of_what_is_decoded_and_deferred_for_what_is_cached(
+    tmp_path: Path,
+) -> None:
+    sources = [flat(n) for n in range(3)]
+    kept = VectorCache("00" * 16, tmp_path / "vectors.sqlite")
+    extract(Counting(), sources[:2], cache=kept)
+    counting = Counting()
+    pictures = embed_pictures(counting, sources, cache=kept, thumbnails=[0])
+    assert counting.seen == [1]
+    assert [isinstance(one, EmbeddedPicture) and bool(one.jpeg) for one in pictures] == [
+        True,
+        False,
+        True,
+    ]
+    every = embed_pictures(Counting(), sources, thumbnails=range(3))
+    for one, other in zip(pictures, every, strict=True):
+        assert isinstance(one, EmbeddedPicture)
+        assert isinstance(other, EmbeddedPicture)
+        assert one.thumbnail() == other.jpeg
+    assert not any(
+        isinstance(one, EmbeddedPicture) and one.has_thumbnail
+        for one in embed_pictures(Counting(), sources, cache=kept)
+    )
+    kept.close()
 
 
 def test_a_large_photo_gives_nearly_the_vector_of_its_full_decoding() -> None:

@@ -1,1 +1,1 @@
-"""What was learned, on disk."""
+"""Memory files: what was learned, on disk."""

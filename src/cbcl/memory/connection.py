@@ -1,4 +1,4 @@
-"""Opening a memory file, which may be missing, foreign, newer, damaged, hostile, locked or on a read-only disk."""
+"""Connections to a memory file, which may be missing, foreign, newer, damaged or locked."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from cbcl.errors import MemoryFileError
+from cbcl.errors import MemoryFileError, first_line, reason
 from cbcl.memory.rows import checksum
 from cbcl.memory.schema import APPLICATION_ID, MIGRATIONS, VERSION
 
-PATIENCE = 60.0  # seconds to wait for another process to finish its step
+LOCK_TIMEOUT_SECONDS = 60.0  # for another process to finish its step
+NO_FILE = (0, 0)
 
+FileIdentity: TypeAlias = tuple[int, int]  # device and inode
 FileSignature: TypeAlias = tuple[int, ...]
 
 
@@ -25,41 +27,38 @@ class FileHandle(NamedTuple):
     """A connection to a checked memory."""
 
     connection: sqlite3.Connection
-    file: tuple[int, int]  # which file it is, whatever its name comes to mean
-    frozen: (
-        FileSignature | None
-    )  # where nothing can be written, not even locks: the state that was opened, which may change
+    file: FileIdentity  # whatever its name comes to mean
+    frozen: FileSignature | None  # of a file that is read without locks, which may change
 
 
 def connect(path: Path, *, write: bool = False, create: bool = False) -> FileHandle | None:
-    """A memory, checked; None where there is none yet (unless it is to be created).
+    """Open a memory and check it; None where there is none yet, unless it is to be created.
 
-    One of an older format is brought to the present one by the first step that is written; until then, who only reads
-    has a copy of it, in memory.
+    One of an older format is brought to the present one by the first step that is written; until
+    then, a reader has a copy of it, in memory.
     """
     status = _status(path)
     if status is None and not create:
         return None
     if status is None and not path.parent.is_dir():
-        raise MemoryFileError(f"{path.parent} does not exist: make that folder first.")
+        raise MemoryFileError(path.parent, "does not exist", "make that folder first")
     file = path.resolve()
+    mode = "mode=rwc" if create else "mode=rw"
     try:
-        connection = _checked(
-            _connection(file, "mode=rwc" if create else "mode=rw"), path, create=create
-        )
+        connection = _check(_open(file, mode), path, create=create)
         frozen = None
     except sqlite3.OperationalError:
         if create or os.access(file.parent, os.W_OK) or wal_size(path):
             raise
-        frozen = state_of(path)
-        connection = _checked(_connection(file, "mode=ro&immutable=1"), path, create=False)
+        frozen = file_signature(path)
+        connection = _check(_open(file, "mode=ro&immutable=1"), path, create=False)
     if connection is not None and not write and version_of(connection) < VERSION:
-        frozen = state_of(path)
-        connection = _renewed(connection)
-    return None if connection is None else FileHandle(connection, which(path), frozen)
+        frozen = file_signature(path)
+        connection = _migrate_copy(connection)
+    return None if connection is None else FileHandle(connection, file_identity(path), frozen)
 
 
-def _renewed(connection: sqlite3.Connection) -> sqlite3.Connection:
+def _migrate_copy(connection: sqlite3.Connection) -> sqlite3.Connection:
     copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     with closing(connection):
         connection.backup(copy)
@@ -68,7 +67,7 @@ def _renewed(connection: sqlite3.Connection) -> sqlite3.Connection:
 
 
 def version_of(connection: sqlite3.Connection) -> int:
-    """The format of the file; 0: it is empty."""
+    """Return the format of the file; 0: it is empty."""
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     return version
 
@@ -78,27 +77,25 @@ def _status(path: Path) -> os.stat_result | None:
         status = path.stat()
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
-        raise MemoryFileError(
-            f"{path} cannot be opened: {getattr(error, 'strerror', None) or error}."
-        ) from error
+    except OSError as error:
+        raise MemoryFileError(path, f"cannot be opened: {reason(error)}") from error
+    except ValueError as error:  # a name that no file can have
+        raise MemoryFileError(path, f"cannot be opened: {first_line(error)}") from error
     if stat.S_ISDIR(status.st_mode):
-        raise MemoryFileError(
-            f"{path} is a folder: a memory is a file, such as {path / 'things.cbcl'}."
-        )
+        raise MemoryFileError(path, "is a folder", "give a file in it, such as things.cbcl")
     if not stat.S_ISREG(status.st_mode):
-        raise MemoryFileError(f"{path} is not a file that can be a memory.")
+        raise MemoryFileError(path, "is not a file that can be a memory")
     return status
 
 
-def which(path: Path) -> tuple[int, int]:
-    """Which file a path leads to; (0, 0): to none."""
+def file_identity(path: Path) -> FileIdentity:
+    """Return the device and inode of a memory file, or NO_FILE."""
     status = _status(path)
-    return (0, 0) if status is None else (status.st_dev, status.st_ino)
+    return NO_FILE if status is None else (status.st_dev, status.st_ino)
 
 
-def state_of(path: Path) -> FileSignature:
-    """What changes when somebody writes to a memory that we cannot."""
+def file_signature(path: Path) -> FileSignature:
+    """Return what changes when somebody else writes to a memory that is read without locks."""
     status = path.stat()
     return status.st_ino, status.st_size, status.st_mtime_ns, wal_size(path)
 
@@ -109,14 +106,15 @@ def wal_size(path: Path) -> int:
     return wal.stat().st_size if wal.exists() else 0
 
 
-def own_files(path: Path) -> set[tuple[int, int]]:
-    """The memory and what SQLite puts beside it."""
+def own_files(path: Path) -> set[FileIdentity]:
+    """Return the memory file and what SQLite puts beside it."""
     file = path.resolve()
-    return {which(file.with_name(file.name + ending)) for ending in ("", "-wal", "-shm")} - {(0, 0)}
+    names = (file.name + ending for ending in ("", "-wal", "-shm"))
+    return {file_identity(file.with_name(name)) for name in names} - {NO_FILE}
 
 
 def prepare(connection: sqlite3.Connection) -> bool:
-    """Inside a transaction: bring the file to the present version; whether it was empty before."""
+    """Inside a transaction, bring the file to the present format; return whether it was empty."""
     version = version_of(connection)
     if version < VERSION:
         _migrate(connection, version, VERSION)
@@ -132,17 +130,17 @@ def _migrate(connection: sqlite3.Connection, version: int, to: int) -> None:
     connection.execute(f"PRAGMA user_version = {to}")
 
 
-def into_wal(path: Path) -> None:
-    """Have a file that SQLite copied be as those that we make."""
+def set_wal_mode(path: Path) -> None:
+    """Bring a file that SQLite copied into WAL mode, as those that we make."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
 
 
-def _connection(file: Path, how: str) -> sqlite3.Connection:
+def _open(file: Path, mode: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        f"{file.as_uri()}?{how}",
+        f"{file.as_uri()}?{mode}",
         uri=True,
-        timeout=PATIENCE,
+        timeout=LOCK_TIMEOUT_SECONDS,
         isolation_level=None,
         check_same_thread=False,
     )
@@ -154,7 +152,7 @@ def _connection(file: Path, how: str) -> sqlite3.Connection:
             "secure_delete = ON",  # and forgotten is overwritten
         ):
             connection.execute(f"PRAGMA {pragma}")
-        if "rwc" in how:
+        if "rwc" in mode:
             connection.execute("PRAGMA journal_mode = WAL")
     except BaseException:
         connection.close()
@@ -162,7 +160,7 @@ def _connection(file: Path, how: str) -> sqlite3.Connection:
     return connection
 
 
-def _checked(
+def _check(
     connection: sqlite3.Connection, path: Path, *, create: bool
 ) -> sqlite3.Connection | None:
     try:
@@ -176,17 +174,13 @@ def _checked(
                 connection.close()
             return connection if create else None
         if kind != APPLICATION_ID:
-            raise MemoryFileError(
-                f"{path} is not a memory of cbcl, but another program's database."
-            )
+            raise MemoryFileError(path, "is not a memory of cbcl, but another program's database")
         if version > VERSION:
-            raise MemoryFileError(
-                f"{path} was written by a newer cbcl (format {version}, and this one knows {VERSION}): update cbcl."
-            )
-        if schema != _expected(version):
-            raise MemoryFileError(
-                f"{path} has tables that cbcl did not make: it is damaged, or not to be trusted."
-            )
+            problem = f"was written by a newer cbcl (format {version}; this one knows {VERSION})"
+            raise MemoryFileError(path, problem, "update cbcl")
+        if schema != _expected_schema(version):
+            problem = "has tables that cbcl did not make"
+            raise MemoryFileError(path, problem, "it is damaged, or not to be trusted")
     except BaseException:
         connection.close()
         raise
@@ -195,47 +189,54 @@ def _checked(
 
 def _schema(connection: sqlite3.Connection) -> set[tuple[str, ...]]:
     rows = connection.execute(
-        "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite!_%' ESCAPE '!'"
+        "SELECT type, name, tbl_name, sql FROM sqlite_schema"
+        " WHERE name NOT LIKE 'sqlite!_%' ESCAPE '!'"
     )
     return set(rows.fetchall())
 
 
 @cache
-def _expected(version: int) -> set[tuple[str, ...]]:
+def _expected_schema(version: int) -> set[tuple[str, ...]]:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         _migrate(connection, 0, version)
         return _schema(connection)
 
 
+# What SQLite's primary result codes mean to the user of a memory: problem and advice.
+_PROBLEMS = {
+    sqlite3.SQLITE_BUSY: (
+        "is being written by another process, which does not finish",
+        "try again later",
+    ),
+    sqlite3.SQLITE_FULL: (
+        "cannot be written, since no room is left on the disk",
+        "nothing was changed; make room and try again",
+    ),
+    sqlite3.SQLITE_READONLY: ("cannot be written", "it, or its folder, is read-only"),
+    sqlite3.SQLITE_NOTADB: ("is not a memory of cbcl", ""),
+    sqlite3.SQLITE_CORRUPT: ("is damaged", "`cbcl check` tells more"),
+    sqlite3.SQLITE_CANTOPEN: (
+        "cannot be opened",
+        "check that it and its folder may be read and written, and that there is room",
+    ),
+    sqlite3.SQLITE_IOERR: (
+        "cannot be read or written",
+        "the disk has an error, or no room",
+    ),
+}
+_PROBLEMS[sqlite3.SQLITE_LOCKED] = _PROBLEMS[sqlite3.SQLITE_BUSY]
+
+
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """What SQLite and the system say, as one of our errors."""
+    """Raise errors of SQLite and the system as MemoryFileError."""
     try:
         yield
-    except (
-        UnicodeDecodeError,
-        json.JSONDecodeError,
-        RecursionError,
-    ) as error:  # text that cbcl did not write
-        raise MemoryFileError(_MEANINGS["malformed"].format(path=path)) from error
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise MemoryFileError(path, *_PROBLEMS[sqlite3.SQLITE_CORRUPT]) from error
     except sqlite3.Error as error:
-        said = str(error)
-        for words, meaning in _MEANINGS.items():
-            if words in said:
-                raise MemoryFileError(meaning.format(path=path)) from error
-        raise MemoryFileError(f"{path} cannot be used: {said}.") from error
+        primary = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
+        unforeseen = (f"cannot be used: {first_line(error)}", "")
+        raise MemoryFileError(path, *_PROBLEMS.get(primary, unforeseen)) from error
     except OSError as error:
-        raise MemoryFileError(
-            f"{path} cannot be opened: {getattr(error, 'strerror', None) or error}."
-        ) from error
-
-
-_MEANINGS = {
-    "locked": "{path} is being written by another process, which does not finish: try again later.",
-    "full": "{path}: no room is left on the disk. Nothing was changed; make room and try again.",
-    "readonly": "{path} cannot be written: it, or its folder, is read-only.",
-    "not a database": "{path} is not a memory of cbcl.",
-    "malformed": "{path} is damaged: see `cbcl check {path}`.",
-    "unable to open": "{path} cannot be opened: is it, or its folder, yours to read and write, and is there room?",
-    "disk I/O error": "{path} cannot be read or written: the disk has an error, or no room.",
-}
+        raise MemoryFileError(path, f"cannot be opened: {reason(error)}") from error

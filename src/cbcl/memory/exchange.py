@@ -1,19 +1,21 @@
-"""A memory for others to read, and back: arrays in a safetensors file, words in a JSON file beside it.
+"""Exchange format of a memory: arrays in a safetensors file, the rest in a JSON file beside it.
 
-m centroids of all classes, d features. Thumbnails and history stay behind.
+m centroids of all classes, d features. Thumbnails and history are left out.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from cbcl.errors import MemoryFileError
+from cbcl.errors import MemoryFileError, first_line, reason
 from cbcl.files import write_atomically
 from cbcl.memory.rows import (
     MemoryInfo,
@@ -28,20 +30,29 @@ from cbcl.memory.store import Memory
 from cbcl.method.concepts import Concepts, check_concepts
 
 FORMAT = 1
+SUFFIX = ".safetensors"
 MAX_BYTES = 1 << 32
 
 
 class ExportResult(NamedTuple):
-    """The files that were written, and the labels that could not be, since they are damaged."""
+    """Files that were written, and labels that were left out, since they are damaged."""
 
     files: list[Path]
     left_out: list[str]
 
 
-def export(memory: Memory, path: Path) -> ExportResult:
-    """Write `path` (.safetensors) and the JSON file beside it; neither may be there."""
-    from safetensors.numpy import save
+class ExportedMemory(NamedTuple):
+    """Contents of exported files."""
 
+    about: MemoryInfo
+    settings: Settings
+    classes: dict[str, StoredClass]
+    state: bytes  # of the backbone
+
+
+def export(memory: Memory, path: Path) -> ExportResult:
+    """Write FILE.safetensors and FILE.json, where `path` is either of FILE and FILE.safetensors."""
+    path = _with_suffix(path)
     view = memory.view()
     classes: dict[str, StoredClass] = {}
     left_out = []
@@ -51,16 +62,9 @@ def export(memory: Memory, path: Path) -> ExportResult:
         except MemoryFileError:
             left_out.append(label)
     if not classes:
-        raise MemoryFileError(f"{memory.path} knows nothing: there is nothing to export.")
-    concepts = [stored.concepts for stored in classes.values()]
-    tensors = {
-        "centroids": np.concatenate([known.centroids for known in concepts]),
-        "counts": np.concatenate([known.counts for known in concepts]),
-        "classes": np.repeat(np.arange(len(concepts)), [len(known.counts) for known in concepts]),
-        "backbone": np.frombuffer(memory.backbone_state(), dtype=np.uint8),
-    }
+        raise MemoryFileError(memory.path, "knows nothing", "there is nothing to export")
     radius = view.settings.radius
-    words = {
+    description = {
         "format": FORMAT,
         "labels": list(classes),
         "spreads": [asdict(stored.spread) for stored in classes.values()],
@@ -69,80 +73,114 @@ def export(memory: Memory, path: Path) -> ExportResult:
         | {"radius": "inf" if radius == inf else radius},  # JSON has no infinity
     }
     files = {
-        path: save(tensors),
-        _words(path): json.dumps(words, indent=1, ensure_ascii=False).encode(),
+        path: _as_safetensors(classes, memory.backbone_state()),
+        path.with_suffix(".json"): json.dumps(description, indent=1, ensure_ascii=False).encode(),
     }
     for file in files:
         if file.exists():
-            raise MemoryFileError(f"{file} is there already: give another name.")
+            raise MemoryFileError(file, "is there already", "give another name")
     for file, data in files.items():
         try:
             write_atomically(file, data)
         except OSError as error:
-            raise MemoryFileError(
-                f"{file} cannot be written: {error.strerror or error}."
-            ) from error
+            raise MemoryFileError(file, f"cannot be written: {reason(error)}") from error
     return ExportResult([*files], left_out)
 
 
-def _words(path: Path) -> Path:
-    return path.with_suffix(".json")
-
-
-def import_(path: Path, memory: Memory) -> None:
-    """Make a new memory of what was exported."""
+def import_(
+    path: Path,
+    memory: Memory,
+    *,
+    private: bool = False,
+    accept: Callable[[MemoryInfo], None] | None = None,
+) -> None:
+    """Make a new memory of FILE.safetensors and FILE.json; `accept` may raise an error before."""
+    there = MemoryFileError(memory.path, "is there already", "import into a new file")
     if memory.exists():
-        raise MemoryFileError(f"{memory.path} is there already: import into a new file.")
-    try:
-        about, settings, classes, state = _read(path)
-    except OSError as error:
-        raise MemoryFileError(
-            f"{error.filename} cannot be read: {error.strerror or error}."
-        ) from error
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise MemoryFileError(
-            f"{path} and {path.with_suffix('.json').name} are no exported memory: {error}."
-        ) from error
-    with memory.writing(about, state) as writing:
-        writing.begin("import", {"labels": list(classes)}, settings)
-        for label, stored in classes.items():
+        raise there
+    exported = _read_exported(_with_suffix(path))
+    if accept is not None:
+        accept(exported.about)
+    about = replace(exported.about, private=exported.about.private or private)
+    with memory.writing(about, exported.state) as writing:
+        if writing.view.step:  # another process was faster
+            raise there
+        writing.begin("import", {"labels": list(exported.classes)}, exported.settings)
+        for label, stored in exported.classes.items():
             writing.put(label, stored, [])
 
 
-def _read(path: Path) -> tuple[MemoryInfo, Settings, dict[str, StoredClass], bytes]:
+def _read_exported(path: Path) -> ExportedMemory:
+    beside = path.with_suffix(".json")
+    try:
+        return _read(path, beside)
+    except OSError as error:
+        file = Path(error.filename or path)
+        raise MemoryFileError(file, f"cannot be read: {reason(error)}") from error
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        problem = f"and {beside.name} are not an exported memory: {first_line(error)}"
+        raise MemoryFileError(path, problem) from error
+
+
+def _with_suffix(path: Path) -> Path:
+    return path if path.suffix == SUFFIX else path.with_name(path.name + SUFFIX)
+
+
+def _as_safetensors(classes: dict[str, StoredClass], state: bytes) -> bytes:
+    from safetensors.numpy import save
+
+    concepts = [stored.concepts for stored in classes.values()]
+    sizes = [len(one.counts) for one in concepts]
+    return save(
+        {
+            "centroids": np.concatenate([one.centroids for one in concepts]),
+            "counts": np.concatenate([one.counts for one in concepts]),
+            "classes": np.repeat(np.arange(len(concepts)), sizes),
+            "backbone": np.frombuffer(state, dtype=np.uint8),
+        }
+    )
+
+
+def _read(path: Path, beside: Path) -> ExportedMemory:
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
-    words: dict[str, Any] = json.loads(_bytes(_words(path)))
-    if words["format"] != FORMAT:
-        raise ValueError(f"format {words['format']} is not {FORMAT}")
+    description: dict[str, Any] = json.loads(_read_bytes(beside))
+    if description["format"] != FORMAT:
+        raise ValueError(f"format {description['format']} is not {FORMAT}")
     try:
-        tensors = load(_bytes(path))
+        tensors = load(_read_bytes(path))
     except SafetensorError as error:
-        raise ValueError(str(error)) from error
-    about = read_about(json.dumps(words["about"]).encode(), _words(path))
-    given = words["settings"]
-    what = str(_words(path))
-    settings = as_settings(float(given["radius"]), given["n_voters"], given["max_centroids"], what)
-    labels = [as_label(label) for label in words["labels"]]
-    owners = tensors["classes"]
+        raise ValueError(first_line(error)) from error
+    about = read_about(json.dumps(description["about"]).encode(), beside)
+    given = description["settings"]
+    settings = as_settings(
+        float(given["radius"]), given["n_voters"], given["max_centroids"], beside
+    )
     if tensors["centroids"].ndim != 2 or tensors["centroids"].shape[1] != about.dimension:
-        raise ValueError(
-            f"centroids of shape {tensors['centroids'].shape} do not have {about.dimension} features"
-        )
+        shape = tensors["centroids"].shape
+        raise ValueError(f"centroids of shape {shape} do not have {about.dimension} features")
+    classes = _read_classes(description, tensors, beside)
+    return ExportedMemory(about, settings, classes, tensors["backbone"].tobytes())
+
+
+def _read_classes(
+    description: dict[str, Any], tensors: dict[str, NDArray[Any]], beside: Path
+) -> dict[str, StoredClass]:
+    labels = [as_label(label) for label in description["labels"]]
+    owners = tensors["classes"]
     if len({*labels}) != len(labels) or {*owners.tolist()} != {*range(len(labels))}:
         raise ValueError("the labels and the centroids do not belong together")
     classes = {}
-    for number, (label, spread) in enumerate(zip(labels, words["spreads"], strict=True)):
-        concepts = check_concepts(
-            Concepts(tensors["centroids"][owners == number], tensors["counts"][owners == number])
-        )
-        sums = as_spread(spread["n"], float(spread["total"]), float(spread["squares"]), what)
-        classes[label] = StoredClass(concepts, sums)
-    return about, settings, classes, tensors["backbone"].tobytes()
+    for number, (label, spread) in enumerate(zip(labels, description["spreads"], strict=True)):
+        rows = owners == number
+        concepts = check_concepts(Concepts(tensors["centroids"][rows], tensors["counts"][rows]))
+        total, squares = float(spread["total"]), float(spread["squares"])
+        classes[label] = StoredClass(concepts, as_spread(spread["n"], total, squares, beside))
+    return classes
 
 
-def _bytes(path: Path) -> bytes:
+def _read_bytes(path: Path) -> bytes:
     if path.stat().st_size > MAX_BYTES:
         raise ValueError(f"{path.name} is larger than any memory")
     return path.read_bytes()

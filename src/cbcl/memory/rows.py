@@ -1,4 +1,4 @@
-"""What stands in a memory's rows: numbers to bytes and back, checked both ways.
+"""Rows of a memory file: values to bytes and back, checked both ways.
 
 m centroids, d features. All numbers are little-endian.
 """
@@ -13,7 +13,7 @@ from hashlib import sha256
 from math import inf
 from pathlib import Path
 from struct import pack, unpack
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -24,18 +24,20 @@ from cbcl.method.confidence import Spread
 
 FLOAT32 = np.dtype("<f4")
 INT64 = np.dtype("<i8")
+SPREAD = "<qdd"  # n, total, squares
 MAX_LETTERS = 200  # of a label
-MOST = 1 << 31  # of anything that is counted
-MAX_JPEG = 1_000_000  # bytes of a small picture
-TURNS = {
-    *"\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-}  # of the direction of writing
-ENDS = " \t\r\n\u00a0" + "".join(sorted(TURNS))  # that are not part of a label
+MAX_COUNT = 1 << 31  # of pictures, voters or centroids
+MAX_DIMENSION = 1 << 24
+MAX_JPEG = 1_000_000  # bytes of a thumbnail
+DIRECTION_MARKS = {*"\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"}
+STRIPPED = " \t\r\n\u00a0" + "".join(sorted(DIRECTION_MARKS))  # from the ends of a label
+FORBIDDEN = {"Cc", "Cs", "Zl", "Zp"}  # categories of letters that no label has
+INVISIBLE = {"Cf", "Mn", "Zs"}  # categories of letters that no label has alone
 
 
 @dataclass(frozen=True)
 class MemoryInfo:
-    """What a memory is of, from its first day."""
+    """Constants of a memory, written when it is made."""
 
     backbone: str
     fingerprint: str
@@ -48,50 +50,22 @@ class MemoryInfo:
 
 
 class Settings(NamedTuple):
-    """What learning goes on with."""
+    """Settings of a memory, for the next pictures to be learned and for the vote."""
 
     radius: float = inf
     n_voters: int = 1
     max_centroids: int | None = None
 
 
-def as_settings(radius: object, n_voters: object, max_centroids: object, what: str) -> Settings:
-    """Settings that somebody else may have made."""
-    if (
-        not isinstance(radius, float)
-        or not radius >= 0.0
-        or type(n_voters) is not int
-        or not 0 < n_voters < MOST
-        or (
-            max_centroids is not None
-            and (type(max_centroids) is not int or not 0 < max_centroids < MOST)
-        )
-    ):
-        raise MemoryFileError(
-            f"{what} goes on with impossible numbers: this was not written by cbcl."
-        )
-    return Settings(radius, n_voters, max_centroids)
-
-
-def as_spread(n: object, total: object, squares: object, what: str) -> Spread:
-    """A spread that somebody else may have made."""
-    numbers = [
-        number for number in (total, squares) if isinstance(number, float) and 0.0 <= number < inf
-    ]
-    if type(n) is not int or not 0 <= n < MOST or len(numbers) < 2:
-        raise MemoryFileError(f"{what} has impossible distances: this was not written by cbcl.")
-    return Spread(n, *numbers)
-
-
 class StoredClass(NamedTuple):
-    """What is known of a class."""
+    """A class as it is stored."""
 
     concepts: Concepts
     spread: Spread
 
 
 class StoredExample(NamedTuple):
-    """An example of a class: a small picture, for people, and the vector of the picture it was made from."""
+    """An example of a class: a thumbnail, for people, and the vector of the whole picture."""
 
     centroid: int  # the nearest
     jpeg: bytes
@@ -100,31 +74,64 @@ class StoredExample(NamedTuple):
     number: int = 0  # its own for good, whatever becomes of its class; 0: it was not written yet
 
 
+def as_settings(radius: object, n_voters: object, max_centroids: object, path: Path) -> Settings:
+    """Check settings that somebody else may have written."""
+    if max_centroids is not None and not _is_count(max_centroids):
+        raise _invalid(path, "settings")
+    if not isinstance(radius, float) or not radius >= 0.0 or not _is_count(n_voters):
+        raise _invalid(path, "settings")
+    return Settings(radius, n_voters, max_centroids)
+
+
+def as_spread(n: object, total: object, squares: object, path: Path) -> Spread:
+    """Check a spread that somebody else may have written."""
+    sums = [value for value in (total, squares) if isinstance(value, float) and 0.0 <= value < inf]
+    if type(n) is not int or not 0 <= n < MAX_COUNT or len(sums) < 2:
+        raise _invalid(path, "distances")
+    return Spread(n, *sums)
+
+
+def _is_count(value: object) -> TypeGuard[int]:
+    return type(value) is int and 0 < value < MAX_COUNT
+
+
+def _invalid(path: Path, data: str) -> MemoryFileError:
+    return MemoryFileError(path, f"contains invalid {data} and was not written by cbcl")
+
+
+def damaged(path: Path, problem: str) -> MemoryFileError:
+    """Return the error for a file that is not what was written."""
+    return MemoryFileError(path, f"is damaged, since {problem}", "restore a copy of the file")
+
+
+def _damaged_class(path: Path, part: str, label: str) -> MemoryFileError:
+    advice = f"forget {label!r} and learn it again, or restore a copy of the file"
+    return MemoryFileError(path, f"cannot be used, since {part} {label!r} is damaged", advice)
+
+
 def as_label(label: object) -> str:
-    """A label as it is kept: any text on one line, in Unicode's composed form, since systems differ in theirs.
+    """Return a label as it is kept: one line of text, in Unicode's composed form.
 
     >>> as_label(" café / key ")
     'café / key'
     """
-    text = unicodedata.normalize("NFC", label).strip(ENDS) if isinstance(label, str) else ""
-    kinds = {unicodedata.category(letter) for letter in text}
-    if (
-        len(text) > MAX_LETTERS
-        or kinds & {"Cc", "Cs", "Zl", "Zp"}
-        or TURNS & set(text)
-        or not kinds - {"Cf", "Mn", "Zs"}
-    ):
-        raise LabelError(
-            f"{label!r} cannot be a label: give a text of 1 to {MAX_LETTERS} letters on one line, without marks that "
-            "control how it is shown."
+    text = unicodedata.normalize("NFC", label).strip(STRIPPED) if isinstance(label, str) else ""
+    categories = {unicodedata.category(letter) for letter in text}
+    unfit = categories & FORBIDDEN or DIRECTION_MARKS & set(text) or not categories - INVISIBLE
+    if unfit or len(text) > MAX_LETTERS:
+        advice = (
+            f"give a text of 1 to {MAX_LETTERS} letters on one line, without marks that control"
+            " how it is shown"
         )
+        raise LabelError(repr(label), "cannot be a label", advice)
     if text.casefold() == "unknown":
-        raise LabelError(f"{label!r} cannot be a label: it is what is answered when nothing fits.")
+        advice = "it is the answer when nothing fits"
+        raise LabelError(repr(label), "cannot be a label", advice)
     return text
 
 
 def checksum(*parts: bytes | str) -> bytes:
-    """SHA-256 of the parts' lengths and bytes."""
+    """Return the SHA-256 of the parts' lengths and bytes."""
     whole = sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -137,74 +144,61 @@ def read_about(value: bytes, path: Path) -> MemoryInfo:
     try:
         about = MemoryInfo(**json.loads(value))
         texts = (about.backbone, about.fingerprint, about.made)
-        if (
-            type(about.dimension) is not int
-            or not 0 < about.dimension < 1 << 24
-            or type(about.private) is not bool
-        ):
+        if not all(isinstance(text, str) for text in texts) or type(about.private) is not bool:
             raise ValueError
-        if not all(isinstance(text, str) for text in texts):
+        if type(about.dimension) is not int or not 0 < about.dimension < MAX_DIMENSION:
             raise ValueError
     except (TypeError, ValueError, RecursionError):
-        raise MemoryFileError(
-            f"{path} is damaged: what it says about itself makes no sense."
-        ) from None
+        raise damaged(path, "its description is invalid") from None
     return about
 
 
 def write_stored(label: str, stored: StoredClass) -> tuple[bytes, bytes, bytes, bytes]:
-    """Centroids, counts, spread, checksum."""
+    """Return centroids, counts, spread, checksum."""
     blobs = (
         stored.concepts.centroids.astype(FLOAT32, copy=False).tobytes(),
         stored.concepts.counts.astype(INT64, copy=False).tobytes(),
-        pack("<qdd", stored.spread.n, stored.spread.total, stored.spread.squares),
+        pack(SPREAD, stored.spread.n, stored.spread.total, stored.spread.squares),
     )
     return *blobs, checksum(label, *blobs)
 
 
-def read_stored(row: tuple[Any, ...], label: str, about: MemoryInfo, what: str) -> StoredClass:
-    centroids, counts, spread, found = row
-    if checksum(label, centroids, counts, spread) != found:
-        raise MemoryFileError(
-            f"{what} is damaged: forget it and learn it again, or restore a copy of the file."
-        )
+def read_stored(row: Sequence[Any], label: str, about: MemoryInfo, path: Path) -> StoredClass:
+    """Read centroids, counts, spread, checksum."""
+    centroids, counts, spread, expected = row
+    if checksum(label, centroids, counts, spread) != expected:
+        raise _damaged_class(path, "what is known of", label)
     m = len(counts) // INT64.itemsize
     sizes = (m * about.dimension * FLOAT32.itemsize, m * INT64.itemsize, 24)
     if m < 1 or (len(centroids), len(counts), len(spread)) != sizes:
-        raise MemoryFileError(f"{what} has the wrong size: this file was not written by cbcl.")
+        raise _invalid(path, f"data of {label!r}")
+    matrix = np.frombuffer(centroids, FLOAT32).astype(np.float32, copy=False)
     concepts = Concepts(
-        read_only(
-            np.frombuffer(centroids, FLOAT32)
-            .astype(np.float32, copy=False)
-            .reshape(m, about.dimension)
-        ),
+        read_only(matrix.reshape(m, about.dimension)),
         read_only(np.frombuffer(counts, INT64).astype(np.int64, copy=False)),
     )
-    counted = int(concepts.counts.min()) > 0 and float(concepts.counts.sum(dtype=np.float64)) < MOST
-    if not counted or not np.isfinite(concepts.centroids).all():
-        raise MemoryFileError(
-            f"{what} holds impossible numbers: this file was not written by cbcl."
-        )
-    n, total, squares = unpack("<qdd", spread)
-    return StoredClass(concepts, as_spread(n, total, squares, what))
+    total = float(concepts.counts.sum(dtype=np.float64))
+    if concepts.counts.min() < 1 or total >= MAX_COUNT or not np.isfinite(matrix).all():
+        raise _invalid(path, f"numbers for {label!r}")
+    n, distances, squares = unpack(SPREAD, spread)
+    return StoredClass(concepts, as_spread(n, distances, squares, path))
 
 
 def write_step(
     time: str, action: str, about: Mapping[str, object], settings: Settings
 ) -> tuple[Any, ...]:
-    """Time, action, about, the settings, checksum."""
+    """Return time, action, about, the settings, checksum."""
     text = json.dumps(about)
     return time, action, text, *settings, _step_checksum(time, action, text, settings)
 
 
-def read_step(row: Sequence[Any], what: str) -> tuple[str, str, dict[str, Any], Settings]:
-    time, action, text, radius, n_voters, max_centroids, found = row
-    settings = as_settings(radius, n_voters, max_centroids, what)
+def read_step(row: Sequence[Any], path: Path) -> tuple[str, str, dict[str, Any], Settings]:
+    """Read time, action, about, the settings, checksum."""
+    time, action, text, radius, n_voters, max_centroids, expected = row
+    settings = as_settings(radius, n_voters, max_centroids, path)
     about = json.loads(text)
-    if _step_checksum(time, action, text, settings) != found or not isinstance(about, dict):
-        raise MemoryFileError(
-            f"{what} is damaged: its history is not what was written. Restore a copy of the file."
-        )
+    if _step_checksum(time, action, text, settings) != expected or not isinstance(about, dict):
+        raise damaged(path, "its history is not what was written")
     return time, action, about, settings
 
 
@@ -213,20 +207,18 @@ def _step_checksum(time: str, action: str, text: str, settings: Settings) -> byt
     return checksum(time, action, text, numbers)
 
 
-def write_picture(thumbnail: StoredExample) -> tuple[bytes, bytes, bytes]:
-    """Its JPEG, its vector, checksum."""
-    vector = thumbnail.vector.astype(FLOAT32, copy=False).tobytes()
-    return thumbnail.jpeg, vector, checksum(thumbnail.jpeg, vector)
+def write_picture(example: StoredExample) -> tuple[bytes, bytes, bytes]:
+    """Return JPEG, vector, checksum."""
+    vector = example.vector.astype(FLOAT32, copy=False).tobytes()
+    return example.jpeg, vector, checksum(example.jpeg, vector)
 
 
-def read_thumbnail(row: tuple[Any, ...], about: MemoryInfo, what: str) -> StoredExample:
-    """Of picture, centroid, rank, JPEG, vector, checksum."""
-    number, centroid, rank, jpeg, blob, found = row
-    if checksum(jpeg, blob) != found or len(blob) != about.dimension * FLOAT32.itemsize:
-        raise MemoryFileError(
-            f"{what} is damaged: forget the class and learn it again, or restore a copy of the file."
-        )
+def read_example(row: Sequence[Any], label: str, about: MemoryInfo, path: Path) -> StoredExample:
+    """Read picture, centroid, rank, JPEG, vector, checksum."""
+    number, centroid, rank, jpeg, blob, expected = row
+    if checksum(jpeg, blob) != expected or len(blob) != about.dimension * FLOAT32.itemsize:
+        raise _damaged_class(path, "a thumbnail of", label)
     vector = read_only(np.frombuffer(blob, FLOAT32).astype(np.float32, copy=False))
-    if not np.isfinite(vector).all() or centroid < 0 or rank < 0 or len(jpeg) > MAX_JPEG:
-        raise MemoryFileError(f"{what} is impossible: this file was not written by cbcl.")
+    if not np.isfinite(vector).all() or min(centroid, rank) < 0 or len(jpeg) > MAX_JPEG:
+        raise _invalid(path, f"thumbnails of {label!r}")
     return StoredExample(centroid, jpeg, vector, rank, number)

@@ -1,10 +1,10 @@
-"""The memory file's format, version by version: docs/memory-format.md tells it in words."""
+"""Format of the memory file, version by version; docs/memory-format.md describes it."""
 
 from __future__ import annotations
 
 APPLICATION_ID = 0x4342434C  # "CBCL"
 
-# MIGRATIONS[v] brings a file from version v to version v + 1; a file's version is SQLite's user_version.
+# MIGRATIONS[v] brings a file from version v to v + 1; a file's version is SQLite's user_version.
 MIGRATIONS = (
     """
     CREATE TABLE memory (
@@ -45,8 +45,8 @@ MIGRATIONS = (
     ) STRICT;
     CREATE INDEX of_class ON thumbnails (class);
     """,
-    # A picture once, however many rows of its label have come and gone since; one that was taught twice, twice. What is
-    # damaged stays so, to be found.
+    # A picture is stored once, however many rows of its label there were; one learned twice, twice.
+    # The checksum of damaged data stays wrong, so that the damage is found.
     """
     CREATE TABLE pictures (
         picture INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -60,7 +60,7 @@ MIGRATIONS = (
         centroid INTEGER NOT NULL,
         rank INTEGER NOT NULL
     ) STRICT;
-    CREATE TEMP TABLE told AS
+    CREATE TEMP TABLE numbered AS
         SELECT thumbnails.rowid AS number, class, label, centroid, jpeg, vector,
             CASE checksum_of(CAST(centroid AS TEXT), jpeg, vector) WHEN thumbnails.checksum
                 THEN checksum_of(jpeg, vector) ELSE thumbnails.checksum END AS checksum,
@@ -68,11 +68,13 @@ MIGRATIONS = (
             row_number() OVER (PARTITION BY class, centroid ORDER BY thumbnails.rowid) - 1 AS rank
         FROM thumbnails JOIN classes USING (class);
     INSERT INTO pictures
-        SELECT min(number), jpeg, vector, checksum FROM told GROUP BY label, jpeg, vector, checksum, nth;
+        SELECT min(number), jpeg, vector, checksum
+        FROM numbered GROUP BY label, jpeg, vector, checksum, nth;
     INSERT INTO examples
-        SELECT class, min(number) OVER (PARTITION BY label, jpeg, vector, checksum, nth), centroid, rank
-        FROM told ORDER BY number;
-    DROP TABLE told;
+        SELECT class, min(number) OVER (PARTITION BY label, jpeg, vector, checksum, nth),
+            centroid, rank
+        FROM numbered ORDER BY number;
+    DROP TABLE numbered;
     DROP TABLE thumbnails;
     CREATE INDEX of_class ON examples (class);
     CREATE INDEX of_picture ON examples (picture);

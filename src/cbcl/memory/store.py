@@ -1,8 +1,8 @@
-"""A memory: one SQLite file that holds what was learned, whatever happens to the process that writes it.
+"""Memory: one SQLite file that holds what was learned, whatever happens to the process.
 
-Nothing in it is changed but by a step, and a step is a transaction: learning, forgetting, renaming, merging, undoing. A
-class that changes gets a new row and its old row an end, so the last steps can be undone exactly, and a row once read
-need never be read again.
+Every change is a step, and a step is a transaction: learn, forget, rename, merge, undo. A class
+that changes gets a new row and its old row an end, so the last steps can be undone exactly, and a
+row once read need never be read again.
 """
 
 from __future__ import annotations
@@ -10,113 +10,92 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
-from threading import RLock
 from typing import NamedTuple
-from weakref import WeakSet
 
-from cbcl.errors import ChangedError, GoneError, MemoryFileError
+from cbcl.errors import ChangedError, LabelError, MemoryFileError
 from cbcl.memory.connection import (
-    PATIENCE,
-    FileHandle,
+    LOCK_TIMEOUT_SECONDS,
+    NO_FILE,
     connect,
     explained,
-    into_wal,
-    own_files,
+    file_identity,
     prepare,
-    state_of,
-    which,
+    set_wal_mode,
 )
+from cbcl.memory.open_file import OpenFile
 from cbcl.memory.rows import (
     MemoryInfo,
-    Settings,
     StoredClass,
     StoredExample,
     checksum,
-    read_about,
-    read_step,
+    read_example,
     read_stored,
-    read_thumbnail,
 )
-from cbcl.memory.transaction import STEP, MemoryState, Step, Transaction, step_of
+from cbcl.memory.transaction import (
+    CLASS_COLUMNS,
+    STEP_COLUMNS,
+    MemoryState,
+    Step,
+    Transaction,
+    as_step,
+    read_state,
+    read_value,
+    transaction,
+)
 
-SHORT_PATIENCE = 5000  # milliseconds to wait for readers, when something is to be gone for good
-
-
-_ABANDONED: list[
-    object
-] = []  # connections that must not even be closed: their file's name is another's by now
-_MEMORIES: WeakSet[Memory] = WeakSet()  # all of this process
+CHECKPOINT_TIMEOUT_SECONDS = 5.0  # for readers, when something is forgotten for good
+EXAMPLE_COLUMNS = "picture, centroid, rank, jpeg, vector, pictures.checksum"
 
 
 class ExampleSummary(NamedTuple):
-    """The examples that are kept of a label."""
+    """Examples that are kept of a label."""
 
     kept: int
     shown: list[int]  # the numbers of a few, one of each centroid first
 
 
-class Memory:
-    """A memory file. Threads may share it, and read while one writes; so may processes, each with its own."""
+class Memory(OpenFile):
+    """A memory file; threads may share it, and processes, each with its own, may use one file."""
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path).absolute()  # whatever the working folder comes to be
-        self._reading, self._writing = RLock(), RLock()
-        self._reader: FileHandle | None = None
-        self._writer: FileHandle | None = None
-        self._seen: tuple[int, MemoryState] | None = (
-            None  # and SQLite's number for it, which changes when the file does
-        )
+        super().__init__(path)
+        self._clear_cache()
+
+    def _clear_cache(self) -> None:
+        self._state: tuple[int, MemoryState] | None = None  # and SQLite's data_version of it
         self._rows: dict[int, StoredClass] = {}
-        _MEMORIES.add(self)
 
-    def close(self) -> None:
-        """Let go of the file. It cannot fail: what was learned is in it, and what else is wrong was told before."""
-        for lock in (self._writing, self._reading):
-            with suppress(MemoryFileError), self._access(lock):
-                self._let_go(lock)
-
-    def _let_go(self, lock: RLock) -> None:
-        """Close what this lock guards."""
-        opened = self._writer if lock is self._writing else self._reader
-        if opened is not None:
-            opened.connection.close()
-        self._lose(lock)
-
-    def _lose(self, lock: RLock) -> None:
-        if lock is self._writing:
-            self._writer = None
-        else:
-            self._reader = self._seen = None
-            self._rows = {}
+    def __reduce__(self) -> tuple[type[Memory], tuple[Path]]:
+        return Memory, (self.path,)
 
     def exists(self) -> bool:
-        """Whether anything was ever learned there."""
+        """Tell whether anything was ever learned there."""
         with self._access(self._reading):
-            return self._opened() is not None
+            return self._connect() is not None
 
     def view(self) -> MemoryState:
-        """What is there now, by whomever it was put there; the same object as long as nothing changes."""
+        """Return the present state; the same object as long as nothing changes."""
         with self._access(self._reading):
-            connection = self._there()
-            with _transaction(connection, "DEFERRED"):
+            connection = self._connection()
+            with transaction(connection, "DEFERRED"):
                 version = connection.execute("PRAGMA data_version").fetchone()[0]
-                if self._seen is None or self._seen[0] != version:
-                    self._seen = version, self._look(connection)
-            return self._seen[1]
+                if self._state is None or self._state[0] != version:
+                    self._state = version, read_state(connection, self.path)
+            return self._state[1]
 
     def load(
         self, view: MemoryState, labels: Iterable[str] | None = None
     ) -> dict[str, StoredClass]:
-        """What is known of some labels (None: all) in a view."""
+        """Return classes by label; None: all of them."""
         with self._access(self._reading):
-            wanted = (
-                view.classes if labels is None else {label: view.classes[label] for label in labels}
-            )
+            wanted = view.classes
+            if labels is not None:
+                wanted = {label: view.classes[label] for label in labels}
             for label, row in wanted.items():
                 if row not in self._rows:
-                    self._rows[row] = self._stored(row, label, view.about)
+                    self._rows[row] = self._read_class(row, label, view.about)
             if labels is None:
                 self._rows = {row: self._rows[row] for row in wanted.values()}
             return {label: self._rows[row] for label, row in wanted.items()}
@@ -125,140 +104,137 @@ class Memory:
         """Fail early, before work is done that could not be kept."""
         self.exists()
         with explained(self.path):
-            place = self.path if which(self.path) != (0, 0) else self.path.parent
-        if not os.access(place, os.W_OK):
-            what = "it is" if place == self.path else "its folder is missing or"
-            raise MemoryFileError(f"{self.path} cannot be written: {what} read-only.")
-
-    def own_files(self) -> set[tuple[int, int]]:
-        """The files of all memories that this process has open, by device and number, and of this one.
-
-        None may be read as something else: whoever closes such a file, however it was opened, gives up all locks on it
-        that the process has.
-        """
-        with explained(self.path):
-            opened = [memory for memory in _MEMORIES if memory._reader or memory._writer]
-            return {file for memory in [*opened, self] for file in own_files(memory.path)}
+            there = file_identity(self.path) != NO_FILE
+        if not os.access(self.path if there else self.path.parent, os.W_OK):
+            advice = "it is read-only" if there else "its folder is missing or read-only"
+            raise MemoryFileError(self.path, "cannot be written", advice)
 
     def checkpoint(self) -> None:
-        """Move all steps into the file itself, so that what was deleted is nowhere else."""
+        """Move all steps from the WAL into the file, so that what was deleted is nowhere else."""
         with self._access(self._writing):
             if self._writer is None:
                 return
-            self._writer.connection.execute(f"PRAGMA busy_timeout = {SHORT_PATIENCE}")
-            busy, *_ = self._writer.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            self._writer.connection.execute(f"PRAGMA busy_timeout = {round(1000 * PATIENCE)}")
+            connection = self._writer.connection
+            _set_timeout(connection, CHECKPOINT_TIMEOUT_SECONDS)
+            busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            _set_timeout(connection, LOCK_TIMEOUT_SECONDS)
             if busy:
                 raise MemoryFileError(
-                    f"it is forgotten, but another process is reading {self.path}: until the last one closes the file, "
-                    "old pages stay on the disk."
+                    self.path,
+                    "has forgotten it, but another process is reading the file",
+                    "until the last one closes it, old pages stay on the disk",
                 )
 
     def copy(self, path: Path) -> None:
-        """Write all that is known now into a new file: what was forgotten, and what could be undone, stays behind."""
-        if which(path) != (0, 0):
-            raise MemoryFileError(f"{path} is there already: give another name.")
-        making = path.with_name(f".{path.name}.{os.getpid()}.part")
+        """Write the present state into a new file, without history and what was forgotten."""
+        if file_identity(path) != NO_FILE:
+            raise MemoryFileError(path, "is there already", "give another name")
+        part = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
             with explained(self.path):
-                opened = connect(self.path)
-                if opened is None:
+                handle = connect(self.path)  # a new one, since others want to read meanwhile
+                if handle is None:
                     raise self._missing()
-                with closing(
-                    opened.connection
-                ):  # one of its own, since others want to read meanwhile
-                    opened.connection.execute("VACUUM INTO ?", (str(making),))
-            with explained(path), closing(Memory(making)) as made:
-                with made.writing() as writing:
+                with closing(handle.connection):
+                    handle.connection.execute("VACUUM INTO ?", (str(part),))
+            with explained(path), closing(Memory(part)) as copy:
+                with copy.writing() as writing:
                     writing.begin("copy", {}, writing.view.settings)
-                    writing.seal()
-                made.checkpoint()
+                    writing.erase_history()
+                copy.checkpoint()
             with explained(path):
-                into_wal(making)
-                making.rename(path)
+                set_wal_mode(part)
+                part.rename(path)
         finally:
             for ending in ("", "-wal", "-shm", "-journal"):
-                making.with_name(making.name + ending).unlink(missing_ok=True)
+                part.with_name(part.name + ending).unlink(missing_ok=True)
 
     def backbone_state(self) -> bytes:
         with self._access(self._reading):
-            return read_value(self._there(), "backbone", self.path)
+            return read_value(self._connection(), "backbone", self.path)
 
     def thumbnails(self, view: MemoryState, label: str) -> list[StoredExample]:
-        """The examples that are kept of a label, in the order they were learned."""
-        return self._examples(view, label, "", "examples.rowid")
-
-    def nearest(
-        self, view: MemoryState, label: str, centroid: int, most: int
-    ) -> list[StoredExample]:
-        """Those of the examples kept of a label that are nearest to one of its centroids, the nearest first."""
-        return self._examples(view, label, "AND centroid = ? AND rank < ?", "rank", centroid, most)
-
-    def _examples(
-        self, view: MemoryState, label: str, which: str, order: str, *more: int
-    ) -> list[StoredExample]:
+        """Return the examples that are kept of a label, in the order learned."""
         with self._access(self._reading):
-            rows = self._there().execute(
-                "SELECT picture, centroid, rank, jpeg, vector, checksum FROM examples JOIN pictures USING (picture)"
-                f" WHERE class = ? {which} ORDER BY {order}",
-                (view.classes[label], *more),
+            rows = self._connection().execute(
+                f"SELECT {EXAMPLE_COLUMNS} FROM examples JOIN pictures USING (picture)"
+                " WHERE class = ? ORDER BY examples.rowid",
+                (view.classes[label],),
             )
-            return [
-                read_thumbnail(row, view.about, f"{self.path}: a thumbnail of {label!r}")
-                for row in rows
-            ]
+            return [read_example(row, label, view.about, self.path) for row in rows]
 
-    def example(self, number: int) -> tuple[str, StoredExample] | None:
-        """An example that is kept of a label, and that label; None: there is none of that number, or no longer."""
+    def example_numbers(self, view: MemoryState, label: str) -> list[tuple[int, int]]:
+        """Return number and centroid of the examples kept of a label, in the order learned."""
         with self._access(self._reading):
-            about = self.view().about
-            row = (
-                self._there()
-                .execute(
-                    "SELECT label, picture, centroid, rank, jpeg, vector, pictures.checksum FROM examples"
-                    " JOIN classes USING (class) JOIN pictures USING (picture) WHERE picture = ? AND until IS NULL",
-                    (number,),
+            rows = self._connection().execute(
+                "SELECT picture, centroid FROM examples WHERE class = ? ORDER BY rowid",
+                (view.classes[label],),
+            )
+            return rows.fetchall()
+
+    def nearest(self, view: MemoryState, label: str, centroid: int, most: int) -> list[int]:
+        """Return the numbers of the examples nearest to a centroid, the nearest first."""
+        with self._access(self._reading):
+            rows = self._connection().execute(
+                "SELECT picture FROM examples WHERE class = ? AND centroid = ? AND rank < ?"
+                " ORDER BY rank",
+                (view.classes[label], centroid, most),
+            )
+            return [number for (number,) in rows]
+
+    def example(self, number: int) -> tuple[str, StoredExample]:
+        """Return the label of an example, and the example; LabelError: it is not there."""
+        with self._access(self._reading):
+            was_closed = self._reader is None
+            try:
+                row = (
+                    self._connection()
+                    .execute(
+                        f"SELECT label, {EXAMPLE_COLUMNS} FROM examples JOIN classes USING (class)"
+                        " JOIN pictures USING (picture) WHERE picture = ? AND until IS NULL",
+                        (number,),
+                    )
+                    .fetchone()
                 )
-                .fetchone()
-            )
-            return row and (
-                row[0],
-                read_thumbnail(row[1:], about, f"{self.path}: a thumbnail of {row[0]!r}"),
-            )
+                if row is None:
+                    raise LabelError(f"example {number}", "does not exist, or no longer")
+                label, *columns = row
+                return label, read_example(columns, label, self.view().about, self.path)
+            finally:
+                if was_closed:  # an answer may outlive its recognizer
+                    self._disconnect(self._reading)
 
-    def albums(self, view: MemoryState, most: int) -> dict[str, ExampleSummary]:
-        """How many examples are kept of each label, and the numbers of some to show."""
+    def summarize_examples(self, view: MemoryState, most: int) -> dict[str, ExampleSummary]:
+        """Return how many examples are kept of each label, and the numbers of some to show."""
         with self._access(self._reading):
-            kept = dict(
-                self._there().execute("SELECT class, count(*) FROM examples GROUP BY class")
-            )
-            some: dict[int, list[int]] = {}
-            for row, number in self._there().execute(
+            connection = self._connection()
+            kept = dict(connection.execute("SELECT class, count(*) FROM examples GROUP BY class"))
+            shown: dict[int, list[int]] = {}
+            rows = connection.execute(
                 "SELECT class, picture FROM examples WHERE rank < ? ORDER BY rank, centroid",
                 (most,),
-            ):
-                if len(numbers := some.setdefault(row, [])) < most:
+            )
+            for row, number in rows:
+                if len(numbers := shown.setdefault(row, [])) < most:
                     numbers.append(number)
         return {
-            label: ExampleSummary(kept.get(row, 0), some.get(row, []))
+            label: ExampleSummary(kept.get(row, 0), shown.get(row, []))
             for label, row in view.classes.items()
         }
 
     def history(self) -> list[Step]:
-        """What was done, the latest first."""
+        """Return all steps, the latest first."""
         with self._access(self._reading):
-            rows = (
-                self._there()
-                .execute(f"SELECT step, undone, {STEP} FROM steps ORDER BY step DESC")
-                .fetchall()
+            rows = self._connection().execute(
+                f"SELECT step, undone, {STEP_COLUMNS} FROM steps ORDER BY step DESC"
             )
-            return [step_of(step, undone, row, self.path) for step, undone, *row in rows]
+            return [as_step(row, self.path) for row in rows]
 
     @contextmanager
     def writing(self, new: MemoryInfo | None = None, state: bytes = b"") -> Iterator[Transaction]:
-        """Sole right to write, from the latest state: all that is done inside is one step, there whole or not at all.
+        """Lock the file for one step on its latest state, written whole or not at all.
 
-        Where there is no memory yet, one is made if `new` says of what kind.
+        Where there is no memory yet, one is made if `new` describes it.
         """
         with self._access(self._writing):
             if self._writer is None:
@@ -266,144 +242,25 @@ class Memory:
             if self._writer is None:
                 raise self._missing()
             connection = self._writer.connection
-            with _transaction(connection, "IMMEDIATE"):
+            with transaction(connection, "IMMEDIATE"):
                 if prepare(connection) and new is not None:
                     for name, value in (("about", new.as_json()), ("backbone", state)):
-                        connection.execute(
-                            "INSERT INTO memory VALUES (?, ?, ?)",
-                            (name, value, checksum(name, value)),
-                        )
-                writing = Transaction(connection, self._look(connection), self.path)
+                        row = (name, value, checksum(name, value))
+                        connection.execute("INSERT INTO memory VALUES (?, ?, ?)", row)
+                writing = Transaction(connection, read_state(connection, self.path), self.path)
                 yield writing
-                writing.sweep()
-            self._still_there(self._writing)
+                writing.prune()
+            self._check_in_place(self._writing)
 
-    @contextmanager
-    def _access(self, lock: RLock) -> Iterator[None]:
-        with lock, explained(self.path):
-            self._still_there(lock)
-            yield
-
-    def _still_there(self, lock: RLock) -> None:
-        opened = self._writer if lock is self._writing else self._reader
-        if opened is None:
-            return
-        try:
-            found = which(self.path)
-        except MemoryFileError:  # what has its name now is no file
-            found = (0, 0)
-        if found == opened.file:
-            return
-        if found == (
-            0,
-            0,
-        ):  # moved away or deleted, and nothing else has its name: all can be put into it
-            with suppress(sqlite3.Error):
-                opened.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            self._let_go(lock)
-            raise GoneError(
-                f"{self.path} was moved or deleted while it was open. What was learned is in the file."
-            )
-        _ABANDONED.append(opened)
-        self._lose(lock)
-        raise GoneError(
-            f"{self.path} was replaced while it was open: what was learned last may be lost."
+    def _read_class(self, number: int, label: str, about: MemoryInfo) -> StoredClass:
+        rows = self._connection().execute(
+            f"SELECT {CLASS_COLUMNS} FROM classes WHERE class = ?", (number,)
         )
-
-    def _opened(self) -> sqlite3.Connection | None:
-        if self._reader is not None and self._reader.frozen not in (None, state_of(self.path)):
-            self._let_go(self._reading)  # somebody who may write did
-        if self._reader is None:
-            self._reader = connect(self.path)
-        return self._reader and self._reader.connection
-
-    def _there(self) -> sqlite3.Connection:
-        connection = self._opened()
-        if connection is None:
-            raise self._missing()
-        return connection
-
-    def _missing(self) -> MemoryFileError:
-        return MemoryFileError(f"there is no memory at {self.path}: learn something first.")
-
-    def _look(self, connection: sqlite3.Connection) -> MemoryState:
-        about = read_about(read_value(connection, "about", self.path), self.path)
-        last = connection.execute(
-            f"SELECT {STEP} FROM steps WHERE undone <= 0 AND action != 'undo' ORDER BY step DESC LIMIT 1"
-        ).fetchone()
-        rows = connection.execute("SELECT label, class FROM classes WHERE until IS NULL")
-        settings = read_step(last, str(self.path))[3] if last else Settings()
-        (step,) = connection.execute("SELECT ifnull(max(step), 0) FROM steps").fetchone()
-        return MemoryState(about, settings, dict(sorted(rows.fetchall())), step)
-
-    def _stored(self, row: int, label: str, about: MemoryInfo) -> StoredClass:
-        found = (
-            self._there()
-            .execute(
-                "SELECT centroids, counts, spread, checksum FROM classes WHERE class = ?", (row,)
-            )
-            .fetchone()
-        )
-        if found is None:
-            raise ChangedError(f"{self.path} was changed by another process meanwhile: try again.")
-        return read_stored(found, label, about, f"{self.path}: what is known of {label!r}")
+        row = rows.fetchone()
+        if row is None:
+            raise ChangedError(self.path, "was changed by another process meanwhile", "try again")
+        return read_stored(row, label, about, self.path)
 
 
-def read_value(connection: sqlite3.Connection, name: str, path: Path) -> bytes:
-    row = connection.execute(
-        "SELECT value, checksum FROM memory WHERE name = ?", (name,)
-    ).fetchone()
-    if row is None or checksum(name, row[0]) != row[1]:
-        raise MemoryFileError(
-            f"{path} is damaged: its {name} entry is not what was written. Restore a copy of it."
-        )
-    value: bytes = row[0]
-    return value
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
-    connection.execute(f"BEGIN {kind}")
-    try:
-        yield
-        connection.execute("COMMIT")
-    finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-
-
-_HELD: list[Memory] = []  # during a fork
-
-
-def _before_fork() -> None:
-    """Nothing may be open across a fork: the child would believe in locks that are its parent's."""
-    _HELD[:] = _MEMORIES
-    for memory in _HELD:
-        for lock in (memory._writing, memory._reading):
-            lock.acquire()
-        if (
-            memory._writer is None or not memory._writer.connection.in_transaction
-        ):  # else it is this thread's own step
-            memory._let_go(memory._writing)
-            memory._let_go(memory._reading)
-
-
-def _after_fork_in_parent() -> None:
-    for memory in _HELD:
-        memory._reading.release()
-        memory._writing.release()
-    _HELD.clear()
-
-
-def _after_fork_in_child() -> None:
-    for memory in _HELD:
-        memory._reading, memory._writing = RLock(), RLock()
-    _HELD.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork,
-        after_in_parent=_after_fork_in_parent,
-        after_in_child=_after_fork_in_child,
-    )
+def _set_timeout(connection: sqlite3.Connection, seconds: float) -> None:
+    connection.execute(f"PRAGMA busy_timeout = {round(1000 * seconds)}")

@@ -1,9 +1,10 @@
-"""A step on a memory in the making: rows that end, rows that begin, and a line in the history."""
+"""Transactions on a memory: a step ends rows, adds rows, and writes a line of history."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +15,9 @@ from cbcl.memory.rows import (
     Settings,
     StoredClass,
     StoredExample,
+    checksum,
+    damaged,
+    read_about,
     read_step,
     read_stored,
     write_picture,
@@ -21,23 +25,24 @@ from cbcl.memory.rows import (
     write_stored,
 )
 
-UNDOABLE = 20  # steps that can be taken back
-REMEMBERED = 1000  # steps that history tells of
+MAX_UNDO = 20  # steps that can be undone
+MAX_HISTORY = 1000  # steps in the history
 
-STEP = "time, action, about, radius, n_voters, max_centroids, checksum"
+STEP_COLUMNS = "time, action, about, radius, n_voters, max_centroids, checksum"
+CLASS_COLUMNS = "centroids, counts, spread, checksum"
 
 
 class MemoryState(NamedTuple):
-    """The memory at one moment."""
+    """State of a memory at one moment."""
 
     about: MemoryInfo
     settings: Settings
-    classes: dict[str, int]  # label -> the number of its row, in the order of the labels
-    step: int = 0  # the last that was done; 0: none
+    classes: dict[str, int]  # label -> number of its row, in the order of the labels
+    step: int = 0  # the last one; 0: none
 
 
 class Step(NamedTuple):
-    """What was done, and when."""
+    """A line of the history."""
 
     step: int
     time: str
@@ -48,7 +53,7 @@ class Step(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """What the step was about, in a few words: "cup (3), key (1)", "mug → cup"."""
+        """The labels of the step, in a few words: "cup (3), key (1)", "mug → cup"."""
         about = self.about
         undone = f"{about['action']} " if "action" in about else ""
         if "pictures" in about:
@@ -56,13 +61,12 @@ class Step(NamedTuple):
             return undone + ", ".join(counts)
         if "labels" in about:
             return undone + ", ".join(about["labels"])
-        return undone + " → ".join(
-            str(about[key]) for key in ("label", "new", "into") if key in about
-        )
+        labels = (str(about[key]) for key in ("label", "new", "into") if key in about)
+        return undone + " → ".join(labels)
 
 
 class Transaction:
-    """A step in the making."""
+    """A step that is being written."""
 
     def __init__(self, connection: sqlite3.Connection, view: MemoryState, path: Path) -> None:
         self.view = view
@@ -70,71 +74,58 @@ class Transaction:
         self._connection, self._path = connection, path
 
     def begin(self, action: str, about: Mapping[str, object], settings: Settings) -> None:
-        """Say what is being done, before it is done."""
+        """Write the line of history, before anything else."""
         time = datetime.now(UTC).isoformat(timespec="milliseconds")
         added = self._connection.execute(
-            f"INSERT INTO steps ({STEP}) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            f"INSERT INTO steps ({STEP_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
             write_step(time, action, about, settings),
         )
         self.step = added.lastrowid or 0
 
     def remembers(self, label: str) -> bool:
-        """Whether a label was known in what can still be undone to."""
-        return (
-            self._connection.execute("SELECT 1 FROM classes WHERE label = ?", (label,)).fetchone()
-            is not None
-        )
+        """Tell whether a label is known now or in a state that can be restored by undoing."""
+        rows = self._connection.execute("SELECT 1 FROM classes WHERE label = ?", (label,))
+        return rows.fetchone() is not None
 
     def end(self, label: str) -> None:
+        """End the row of a class."""
         self._connection.execute(
             "UPDATE classes SET until = ? WHERE class = ?", (self.step, self.view.classes[label])
         )
 
-    def put(self, label: str, stored: StoredClass, thumbnails: Iterable[StoredExample]) -> None:
-        """A class as it is from now on, in place of what it was; its examples in the order they were learned."""
-        if stored.concepts.centroids.shape[1] != self.view.about.dimension:
-            raise ValueError(
-                f"{label!r} has vectors of another length than {self.view.about.dimension}."
-            )
+    def put(self, label: str, stored: StoredClass, examples: Iterable[StoredExample]) -> None:
+        """Write a class in place of its old row, and its examples in the order learned."""
+        dimension = self.view.about.dimension
+        if stored.concepts.centroids.shape[1] != dimension:
+            raise ValueError(f"{label!r} has vectors of another length than {dimension}.")
         if label in self.view.classes:
             self.end(label)
         added = self._connection.execute(
-            "INSERT INTO classes (label, since, centroids, counts, spread, checksum) VALUES (?, ?, ?, ?, ?, ?)",
+            f"INSERT INTO classes (label, since, {CLASS_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)",
             (label, self.step, *write_stored(label, stored)),
         )
-        self._connection.executemany(
-            "INSERT INTO examples VALUES (?, ?, ?, ?)",
-            [
-                (added.lastrowid, one.number or self._add(one), one.centroid, one.rank)
-                for one in thumbnails
-            ],
-        )
+        rows = [
+            (added.lastrowid, example.number or self._add(example), example.centroid, example.rank)
+            for example in examples
+        ]
+        self._connection.executemany("INSERT INTO examples VALUES (?, ?, ?, ?)", rows)
 
-    def _add(self, picture: StoredExample) -> int | None:
-        return self._connection.execute(
-            "INSERT INTO pictures (jpeg, vector, checksum) VALUES (?, ?, ?)", write_picture(picture)
-        ).lastrowid
+    def _add(self, example: StoredExample) -> int | None:
+        added = self._connection.execute(
+            "INSERT INTO pictures (jpeg, vector, checksum) VALUES (?, ?, ?)", write_picture(example)
+        )
+        return added.lastrowid
 
     def undo(self) -> Step | None:
-        """Take back the latest step that is not taken back yet; None: there is none."""
-        found = self._connection.execute(
-            f"SELECT step, undone, {STEP} FROM steps WHERE undone = 0 AND action != 'undo' ORDER BY step DESC LIMIT 1"
+        """Undo the latest step that is not undone yet; None: there is none."""
+        row = self._connection.execute(
+            f"SELECT step, undone, {STEP_COLUMNS} FROM steps"
+            " WHERE undone = 0 AND action != 'undo' ORDER BY step DESC LIMIT 1"
         ).fetchone()
-        if found is None:
+        if row is None:
             return None
-        number, undone, *row = found
-        step = step_of(number, undone, row, self._path)
-        columns = "label, centroids, counts, spread, checksum"
-        for label, *back in self._connection.execute(
-            f"SELECT {columns} FROM classes WHERE until = ?", (step.step,)
-        ):
-            try:
-                read_stored(tuple(back), label, self.view.about, label)
-            except MemoryFileError as error:
-                raise MemoryFileError(
-                    f"{self._path}: {step.action} cannot be undone, since what was known of {label!r} is damaged. "
-                    "Forgetting anything for good clears it."
-                ) from error
+        step = as_step(row, self._path)
+        self._check_restorable(step)
         self.begin("undo", {"action": step.action, **step.about}, self.view.settings)
         self._drop("since = ?", step.step)
         self._connection.execute("UPDATE classes SET until = NULL WHERE until = ?", (step.step,))
@@ -143,40 +134,55 @@ class Transaction:
         )
         return step
 
-    def seal(self) -> None:
-        """Leave nothing of what is no longer known, not even its name: no step so far can be undone."""
+    def _check_restorable(self, step: Step) -> None:
+        rows = self._connection.execute(
+            f"SELECT label, {CLASS_COLUMNS} FROM classes WHERE until = ?", (step.step,)
+        )
+        for label, *row in rows:
+            try:
+                read_stored(row, label, self.view.about, self._path)
+            except MemoryFileError as error:
+                problem = f"cannot undo {step.action}, since what was known of {label!r} is damaged"
+                advice = "forgetting any label for good removes it"
+                raise MemoryFileError(self._path, problem, advice) from error
+
+    def erase_history(self) -> None:
+        """Delete what is no longer known, and all labels in the history; nothing can be undone."""
         self._drop("until <= ?", self.step)
-        for number, *row in self._connection.execute(f"SELECT step, {STEP} FROM steps").fetchall():
-            time, action, _, settings = read_step(row, str(self._path))
+        rows = self._connection.execute(f"SELECT step, {STEP_COLUMNS} FROM steps").fetchall()
+        for number, *row in rows:
+            time, action, _, settings = read_step(row, self._path)
             blank = write_step(time, action, {}, settings)
             self._connection.execute(
-                "UPDATE steps SET about = ?, checksum = ?, undone = iif(undone = 0, -1, undone) WHERE step = ?",
+                "UPDATE steps SET about = ?, checksum = ?, undone = iif(undone = 0, -1, undone)"
+                " WHERE step = ?",
                 (blank[2], blank[-1], number),
             )
 
-    def sweep(self) -> None:
-        """Leave out what is too old to be undone or told."""
+    def prune(self) -> None:
+        """Delete what is too old to be undone or told."""
         if not self.step:
             return
         oldest = self._connection.execute(
-            "SELECT step FROM steps WHERE undone = 0 AND action != 'undo' ORDER BY step DESC LIMIT 1 OFFSET ?",
-            (UNDOABLE - 1,),
+            "SELECT step FROM steps WHERE undone = 0 AND action != 'undo'"
+            " ORDER BY step DESC LIMIT 1 OFFSET ?",
+            (MAX_UNDO - 1,),
         ).fetchone()
         if oldest is not None:
             self._drop("until < ?", oldest[0])
             self._connection.execute(
                 "UPDATE steps SET undone = -1 WHERE undone = 0 AND step < ?", oldest
             )
-        self._connection.execute(  # but what learning goes on with must stay
+        self._connection.execute(  # except the step whose settings hold
             "DELETE FROM steps WHERE step <= ? AND (undone != 0 OR action = 'undo') AND step !="
             " (SELECT max(step) FROM steps WHERE undone <= 0 AND action != 'undo')",
-            (self.step - REMEMBERED,),
+            (self.step - MAX_HISTORY,),
         )
 
-    def _drop(self, which: str, step: int) -> None:
-        """Delete rows of classes, and the pictures that no other row has."""
+    def _drop(self, condition: str, step: int) -> None:
+        """Delete rows of classes, and the pictures that no other row refers to."""
         rows = self._connection.execute(
-            f"SELECT class FROM classes WHERE {which}", (step,)
+            f"SELECT class FROM classes WHERE {condition}", (step,)
         ).fetchall()
         for row in rows:
             pictures = self._connection.execute(
@@ -184,12 +190,50 @@ class Transaction:
             ).fetchall()
             self._connection.execute("DELETE FROM examples WHERE class = ?", row)
             self._connection.executemany(
-                "DELETE FROM pictures WHERE picture = ?1 AND NOT EXISTS (SELECT 1 FROM examples WHERE picture = ?1)",
-                pictures,
+                "DELETE FROM pictures WHERE picture = ?"
+                " AND NOT EXISTS (SELECT 1 FROM examples WHERE picture = ?)",
+                [(picture, picture) for (picture,) in pictures],
             )
         self._connection.executemany("DELETE FROM classes WHERE class = ?", rows)
 
 
-def step_of(number: int, undone: int, row: Sequence[Any], path: Path) -> Step:
-    time, action, about, _ = read_step(row, str(path))
+@contextmanager
+def transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
+    """Commit what is done inside, or none of it."""
+    connection.execute(f"BEGIN {kind}")
+    try:
+        yield
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def read_state(connection: sqlite3.Connection, path: Path) -> MemoryState:
+    about = read_about(read_value(connection, "about", path), path)
+    last = connection.execute(
+        f"SELECT {STEP_COLUMNS} FROM steps WHERE undone <= 0 AND action != 'undo'"
+        " ORDER BY step DESC LIMIT 1"
+    ).fetchone()
+    settings = read_step(last, path)[3] if last else Settings()
+    rows = connection.execute("SELECT label, class FROM classes WHERE until IS NULL")
+    classes = dict(sorted(rows.fetchall()))
+    (step,) = connection.execute("SELECT ifnull(max(step), 0) FROM steps").fetchone()
+    return MemoryState(about, settings, classes, step)
+
+
+def read_value(connection: sqlite3.Connection, name: str, path: Path) -> bytes:
+    """Return an entry of the table `memory`."""
+    rows = connection.execute("SELECT value, checksum FROM memory WHERE name = ?", (name,))
+    row = rows.fetchone()
+    if row is None or checksum(name, row[0]) != row[1]:
+        raise damaged(path, f"its entry {name!r} is not what was written")
+    value: bytes = row[0]
+    return value
+
+
+def as_step(row: Sequence[Any], path: Path) -> Step:
+    """Read a row of step, undone and STEP_COLUMNS."""
+    number, undone, *columns = row
+    time, action, about, _ = read_step(columns, path)
     return Step(number, time, action, about, undone > 0, undone == 0 and action != "undo")

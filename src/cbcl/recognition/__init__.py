@@ -1,1 +1,1 @@
-"""Photos in, answers out: what `Recognizer` is made of."""
+"""Photos in, answers out: the parts of `Recognizer`."""

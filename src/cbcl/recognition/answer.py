@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from cbcl.memory.store import Memory
 from cbcl.method.arrays import Float32s, Float64s, Int64s, as_float32
 from cbcl.method.confidence import Scale, confidences, familiarity, shrinkage
 from cbcl.method.knowledge import Knowledge
@@ -25,12 +27,18 @@ class Guess(NamedTuple):
     distance: float  # to the nearest centroid of that label
 
 
-class Example(NamedTuple):
+@dataclass(frozen=True)
+class Example:
     """A picture that was learned, as far as the memory keeps it."""
 
     number: int  # permanent
     concept: int  # number of the nearest centroid among those of its label
-    jpeg: bytes  # thumbnail
+    memory: Memory = field(repr=False, compare=False)
+
+    @property
+    def jpeg(self) -> bytes:
+        """Thumbnail, read from the file; a LabelError if the example was forgotten meanwhile."""
+        return self.memory.example(self.number)[1].jpeg
 
 
 class Reason(NamedTuple):

@@ -1,15 +1,14 @@
-"""What a recognizer sees with: the backbone of its memory, the pictures meant by what was given, their vectors."""
+"""Embedder: the backbone of a memory, the pictures meant by what was given, and their vectors."""
 
 from __future__ import annotations
 
 import io
 import math
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
+from importlib.metadata import version
 from pathlib import Path
-from threading import BoundedSemaphore, Lock
+from threading import Lock
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -17,18 +16,14 @@ from numpy.typing import ArrayLike
 
 from cbcl.errors import BackboneError, PictureError, WeightsError
 from cbcl.files import Identity
-from cbcl.machine import cores, one_thread
 from cbcl.memory.rows import MemoryInfo
 from cbcl.memory.store import Memory
-from cbcl.method.arrays import Float32s
-from cbcl.recognition.examples import EmbeddedPicture, thumbnail_of
 from cbcl.vision.backbones import DEFAULT, load_backbone, restore
 from cbcl.vision.backbones.base import Backbone, Fittable
 from cbcl.vision.backbones.catalogue import CATALOGUE
-from cbcl.vision.backbones.network import Network
 from cbcl.vision.decoding import load, name_of
-from cbcl.vision.extraction import Progress, extract
-from cbcl.vision.finding import find
+from cbcl.vision.extraction import EmbeddedPicture, Progress, embed_pictures
+from cbcl.vision.finding import find, find_labelled
 from cbcl.vision.vector_cache import VectorCache
 
 BackboneSpec: TypeAlias = (
@@ -36,14 +31,12 @@ BackboneSpec: TypeAlias = (
 )
 OnBroken: TypeAlias = Literal["raise", "report"]  # what to do about a picture that cannot be read
 
-MAX_FITTED = 500  # pictures that a backbone is shown which must see some first
-AT_FIRST = 0.8  # relative distance: see `limit_at_first`
-
-_DECODING = BoundedSemaphore(cores())  # pictures at a time, whoever looks
+MAX_FITTED = 500  # pictures that a backbone is fitted to
+INITIAL_LIMIT = 0.8  # relative distance: see `limit_at_first`
 
 
 class Embedder:
-    """The backbone of a memory, chosen when it is first needed."""
+    """The backbone of a memory, loaded when it is first needed."""
 
     def __init__(
         self, memory: Memory, given: BackboneSpec | None, *, private: bool, cache: bool
@@ -51,7 +44,7 @@ class Embedder:
         self._memory, self._private, self._cached = memory, private, cache
         self._given = None if given is None else load_backbone(given)
         self._backbone: Backbone | None = None
-        self._choosing = Lock()
+        self._loading = Lock()
         self._cache: VectorCache | None = None
 
     def close(self) -> None:
@@ -59,57 +52,64 @@ class Embedder:
             self._cache.close()
         self._cache = None
 
-    def sources(self, things: Any) -> list[Any]:
-        """What is meant by a file, a folder, a pattern, bytes, an array, or a list of these, one by one."""
+    def sources(self, pictures: Any) -> list[Any]:
+        """Return the single pictures meant by files, folders, patterns, bytes, arrays and lists."""
         takes_pictures = (self._given or self.backbone()).at_least is not None
-        return (
-            pictures_in(things, self._memory.own_files()) if takes_pictures else _things_in(things)
-        )
+        if takes_pictures:
+            return _expand_pictures(pictures, self._memory.own_files())
+        return _expand_things(pictures)
+
+    def find_labelled(self, folders: Iterable[str | os.PathLike[str]]) -> dict[str, list[Path]]:
+        """Return the files of each label, without those of memories."""
+        files: dict[str, list[Path]] = {}
+        for label, path in find_labelled(folders, self._memory.own_files()):
+            files.setdefault(label, []).append(path)
+        return files
 
     def backbone(self, sources: Sequence[Any] = ()) -> Backbone:
-        """The backbone; one that must see pictures first is shown these."""
-        with self._choosing:
+        """Return the backbone; one that must be fitted first is fitted to these pictures."""
+        with self._loading:
             if self._backbone is None:
-                self._backbone = self._chosen(sources)
+                self._backbone = self._load(sources)
             return self._backbone
 
-    def see(
+    def describe(self, dimension: int) -> MemoryInfo:
+        """Return the constants of a memory that begins with vectors of this length."""
+        backbone = self.backbone()
+        name, fingerprint = backbone.name, backbone.fingerprint
+        return MemoryInfo(name, fingerprint, dimension, self._private, version("cbcl"))
+
+    def embed(
         self,
         sources: Sequence[Any],
         *,
+        thumbnails: Container[int] | None = None,
+        cache: bool = True,
         broken: OnBroken = "raise",
         progress: Progress | None = None,
-    ) -> list[Float32s | PictureError]:
-        """The vector of each source, in their order, or what is wrong with it."""
+    ) -> list[EmbeddedPicture | PictureError]:
+        """Embed sources: see `embed_pictures`; no thumbnails and no cache for a private memory."""
         backbone = self.backbone(sources)
-        for source in sources:
+        for number, source in enumerate(sources):
             if isinstance(source, EmbeddedPicture) and source.fingerprint != backbone.fingerprint:
-                raise PictureError(
-                    f"a picture was looked at through another backbone than {backbone.name}."
-                )
+                problem = f"was embedded by another backbone than {backbone.name}"
+                raise PictureError(f"picture {number + 1}", problem, "give the picture itself")
         about = self._memory.view().about if self._memory.exists() else None
         if about is not None:
             self.check(about)
         private = self._private if about is None else about.private
-        cached = self._cached and not private and backbone.at_least is not None
-        if cached and (self._cache is None or self._cache.process != os.getpid()):
-            self._cache = VectorCache(backbone.fingerprint)
-        with one_thread() if backbone.threads else nullcontext():  # a picture a thread is enough
-            new = [source for source in sources if not isinstance(source, EmbeddedPicture)]
-            extracted = iter(
-                extract(backbone, new, cache=self._cache if cached else None, progress=progress)
-            )
-        found = [
-            source.vector if isinstance(source, EmbeddedPicture) else next(extracted)
-            for source in sources
-        ]
-        for result in found:
-            if isinstance(result, PictureError):
-                if broken == "raise":
-                    raise result
-            elif about is not None:
-                self.check(about, len(result))
-        return found
+        embedded = embed_pictures(
+            backbone,
+            sources,
+            cache=self._vector_cache(backbone) if cache and not private else None,
+            thumbnails=None if private else thumbnails,
+            strict=broken == "raise",
+            progress=progress,
+        )
+        for picture in embedded:
+            if about is not None and isinstance(picture, EmbeddedPicture):
+                self.check(about, len(picture.vector))
+        return embedded
 
     def look(
         self,
@@ -118,156 +118,135 @@ class Embedder:
         broken: OnBroken = "raise",
         progress: Progress | None = None,
     ) -> list[EmbeddedPicture | PictureError]:
-        """Each source, decoded once: its vector and a small picture, or what is wrong with it."""
-        if not self._memory.exists() and isinstance(self._given, Fittable):
+        """Embed sources with thumbnails, and leave no trace in the cache."""
+        if isinstance(self._given, Fittable) and not self._memory.exists():
+            name = self._given.name
             raise BackboneError(
-                f"{self._given.name} is made from the first pictures that are learned: learn some before, with "
-                f"`cbcl learn MEMORY PHOTOS --backbone {self._given.name}`."
+                name,
+                "is made from the first pictures that are learned",
+                f"learn some before, with `cbcl learn MEMORY PHOTOS --backbone {name}`",
             )
-        backbone = self.backbone()
-        if len(sources) == 1:
-            seeing = backbone.on_all_cores if isinstance(backbone, Network) else backbone
-            return self._gathered(iter([self._seen(seeing, sources[0], 0)]), 1, broken, progress)
-        with ThreadPoolExecutor(cores() if backbone.threads else 1) as executor:
-            looking = executor.map(
-                lambda number: self._seen(backbone, sources[number], number), range(len(sources))
-            )
-            try:
-                return self._gathered(looking, len(sources), broken, progress)
-            finally:
-                executor.shutdown(cancel_futures=True)
+        every = range(len(sources))
+        return self.embed(sources, thumbnails=every, cache=False, broken=broken, progress=progress)
 
-    def _gathered(
-        self,
-        looking: Iterator[EmbeddedPicture | PictureError],
-        count: int,
-        broken: OnBroken,
-        progress: Progress | None,
-    ) -> list[EmbeddedPicture | PictureError]:
-        found = []
-        for one in looking:
-            if broken == "raise" and isinstance(one, PictureError):
-                raise one
-            found.append(one)
-            if progress is not None:
-                progress(len(found), count)
-        return found
-
-    def _seen(self, backbone: Backbone, source: Any, number: int) -> EmbeddedPicture | PictureError:
-        if isinstance(source, EmbeddedPicture):
-            return source
-        private = self._memory.view().about.private if self._memory.exists() else self._private
-        try:
-            with _DECODING, one_thread():  # a whole picture may be hundreds of megabytes
-                pictures = backbone.at_least is not None
-                picture = (
-                    load(source, name_of(source, number), backbone.at_least or 1)
-                    if pictures
-                    else source
-                )
-                (vector,) = backbone.vectors([picture])
-                jpeg = thumbnail_of(picture) if pictures and not private else b""
-        except PictureError as error:
-            return error
-        return EmbeddedPicture(vector, jpeg, backbone.fingerprint)
-
-    def become(self, about: MemoryInfo) -> None:
-        """See through what another memory was learned through, if nothing else was given, from the beginning on."""
+    def adapt(self, about: MemoryInfo) -> None:
+        """Take the backbone of another memory for a new one, unless a different one was given."""
         given = self._given
         if given is None or (isinstance(given, Fittable) and given.name == about.backbone):
             self._backbone = None
         elif isinstance(given, Fittable) or given.fingerprint != about.fingerprint:
-            raise BackboneError(
-                f"that memory was learned through {about.backbone}, but this one is to be through {given.name}: they "
-                "cannot be put together."
-            )
+            theirs, ours = _short_name(about.backbone), _short_name(given.name)
+            problem = f"was learned through {theirs}, but this one is to be through {ours}"
+            raise BackboneError("that memory", problem, "they cannot be put together")
 
     def check_private(self, about: MemoryInfo) -> None:
         if self._private and not about.private:
-            raise BackboneError(
-                f"{self._memory.path} was not begun as a private memory and cannot become one: begin a new one."
-            )
+            problem = "was not begun as a private memory and cannot become one"
+            raise BackboneError(self._memory.path, problem, "begin a new one")
 
     def check(self, about: MemoryInfo, dimension: int | None = None) -> None:
-        """Whether this is what a memory was learned through, and gives vectors of the same length."""
+        """Raise BackboneError unless a memory was learned through this backbone."""
         backbone = self.backbone()
+        ours, theirs = _short_name(backbone.name), _short_name(about.backbone)
         if dimension not in (None, about.dimension):
-            raise BackboneError(
-                f"{backbone.name} gives vectors of {dimension} numbers, but {self._memory.path} was learned from such "
-                f"of {about.dimension}."
+            problem = (
+                f"was learned from vectors of {about.dimension} numbers, but {ours} gives vectors "
+                f"of {dimension}"
             )
+            raise BackboneError(self._memory.path, problem)
         self.check_private(about)
         if backbone.fingerprint != about.fingerprint:
             raise BackboneError(
-                f"{self._memory.path} was learned through {about.backbone} ({about.fingerprint[:8]}), not through "
-                f"{backbone.name} ({backbone.fingerprint[:8]}): open it with the backbone it was learned through."
+                self._memory.path,
+                f"was learned through {theirs} ({about.fingerprint[:8]}), not through {ours} "
+                f"({backbone.fingerprint[:8]})",
+                "open it with the backbone it was learned through",
             )
 
-    def _chosen(self, sources: Sequence[Any]) -> Backbone:
+    def _vector_cache(self, backbone: Backbone) -> VectorCache | None:
+        if not self._cached or backbone.at_least is None:
+            return None
+        if self._cache is None or self._cache.process != os.getpid():
+            self._cache = VectorCache(backbone.fingerprint)
+        return self._cache
+
+    def _load(self, sources: Sequence[Any]) -> Backbone:
+        given = self._given
         if self._memory.exists():
             about = self._memory.view().about
-            if self._given is None or (
-                isinstance(self._given, Fittable) and self._given.name == about.backbone
-            ):
-                if about.backbone.endswith(".onnx") or about.backbone.startswith("timm/"):
-                    # What a file says may not decide what else is opened or downloaded.
-                    raise BackboneError(
-                        f"{self._memory.path} was learned through {about.backbone}: give that backbone "
-                        "(--backbone, or backbone=)."
-                    )
-                try:
-                    return restore(about.backbone, self._memory.backbone_state())
-                except WeightsError as error:
-                    raise BackboneError(
-                        f"{self._memory.path} was learned through {about.backbone}; {error}"
-                    ) from error
-        chosen = load_backbone(DEFAULT) if self._given is None else self._given
-        return (
-            chosen.fit(_loaded(sources, chosen.at_least))
-            if isinstance(chosen, Fittable)
-            else chosen
-        )
+            if given is None or (isinstance(given, Fittable) and given.name == about.backbone):
+                return self._restore(about.backbone)
+        chosen = load_backbone(DEFAULT) if given is None else given
+        if isinstance(chosen, Fittable):
+            return chosen.fit(_load_sample(sources, chosen.at_least))
+        return chosen
+
+    def _restore(self, name: str) -> Backbone:
+        """Load the backbone that the memory names."""
+        problem = f"was learned through {_short_name(name)}"
+        if name.endswith(".onnx") or name.startswith("timm/"):
+            # The contents of a file may not decide what else is opened or downloaded.
+            advice = "give that backbone (--backbone, or backbone=)"
+            raise BackboneError(self._memory.path, problem, advice)
+        try:
+            return restore(name, self._memory.backbone_state())
+        except WeightsError as error:
+            problem = f"{problem}, which cannot be loaded"
+            raise BackboneError(
+                self._memory.path, problem, error.public.removesuffix(".")
+            ) from error
 
 
 def limit_at_first(backbone: str) -> float:
-    """How far is too far as long as too little was learned to tell: what fits the networks known by name.
+    """Return the distance that is too far while too little was learned to tell.
 
-    On the photos of three data sets it keeps 80 to 97 of 100 photos of the one class that is known from one to three
-    photos; docs/method.md has what it refuses. For anything else than such a network nothing is known.
+    It fits the networks known by name: on the photos of three data sets it keeps 80 to 97 of 100
+    photos of the one class that is known from one to three photos; docs/method.md has what it
+    refuses. For any other backbone nothing is known, and there is no limit.
     """
-    return AT_FIRST if backbone in CATALOGUE else math.inf
+    return INITIAL_LIMIT if backbone in CATALOGUE else math.inf
 
 
-def _loaded(sources: Sequence[Any], at_least: int | None) -> list[Any]:
-    """Up to MAX_FITTED of the pictures, evenly over all, without those that cannot be read."""
+def _short_name(backbone: str) -> str:
+    """Return the name of a backbone, without the folder of a file."""
+    return Path(backbone).name if backbone.endswith(".onnx") else backbone
+
+
+def _load_sample(sources: Sequence[Any], at_least: int | None) -> list[Any]:
+    """Decode up to MAX_FITTED pictures, evenly over all, without those that cannot be read."""
     step = max(1, -(-len(sources) // MAX_FITTED))
-    found, problem = [], PictureError("there is nothing to learn: give at least one picture.")
-    for number, source in [*enumerate(sources)][::step]:
+    images, problem = [], nothing_given()
+    for number in range(0, len(sources), step):
         try:
-            found.append(load(source, name_of(source, number), at_least or 1))
+            name = name_of(sources[number], number)
+            images.append(load(sources[number], name, at_least or 1))
         except PictureError as error:
             problem = error
-    if not found:
+    if not images:
         raise problem
-    return found
+    return images
 
 
-def pictures_in(things: Any, leave_out: Collection[Identity]) -> list[Any]:
-    """Pictures one by one: files found, a stack of frames taken apart."""
-    if isinstance(things, str | os.PathLike):
-        return [*find([things], leave_out)]
-    if isinstance(things, np.ndarray):
-        return [*things] if things.ndim == 4 else [things]
-    if isinstance(things, bytes | bytearray | memoryview):
-        return [bytes(things)]
-    if isinstance(things, io.IOBase):
-        return [things.read()]
-    if hasattr(things, "__iter__"):
-        return [picture for thing in things for picture in pictures_in(thing, leave_out)]
-    return [things]
+def nothing_given() -> PictureError:
+    return PictureError("the list of pictures", "is empty", "give at least one picture")
 
 
-def _things_in(things: Any) -> list[Any]:
+def _expand_pictures(pictures: Any, leave_out: Collection[Identity]) -> list[Any]:
+    """Return single pictures: files found, a stack of frames taken apart."""
+    if isinstance(pictures, str | os.PathLike):
+        return [*find([pictures], leave_out)]
+    if isinstance(pictures, np.ndarray):
+        return [*pictures] if pictures.ndim == 4 else [pictures]
+    if isinstance(pictures, bytes | bytearray | memoryview):
+        return [bytes(pictures)]
+    if isinstance(pictures, io.IOBase):
+        return [pictures.read()]
+    if hasattr(pictures, "__iter__"):
+        return [picture for part in pictures for picture in _expand_pictures(part, leave_out)]
+    return [pictures]
+
+
+def _expand_things(things: Any) -> list[Any]:
     if isinstance(things, str | bytes | Path) or not hasattr(things, "__iter__"):
         return [things]
     return [things] if isinstance(things, np.ndarray) and things.ndim == 1 else [*things]

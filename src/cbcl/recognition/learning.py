@@ -1,133 +1,187 @@
-"""What is to be learned, seen but not yet written: everything that can be worked out before others are kept waiting."""
+"""Learning: embed labelled pictures, work out the classes they change, and write these in one step.
+
+All that can be worked out is, before the file is locked and others must wait.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cbcl.errors import PictureError
-from cbcl.memory.rows import Settings, StoredClass, StoredExample
+from cbcl.errors import ChangedError, PictureError
+from cbcl.memory.rows import MemoryInfo, Settings, StoredClass, StoredExample, as_label
 from cbcl.memory.store import Memory
-from cbcl.memory.transaction import MemoryState
+from cbcl.memory.transaction import MemoryState, Transaction
 from cbcl.method.arrays import Float32s
-from cbcl.method.concepts import Concepts, cluster
 from cbcl.method.confidence import NO_SPREAD, spread_of
 from cbcl.method.knowledge import Knowledge, Options, learn
-from cbcl.method.tuning import MIN_VECTORS_FOR_RADIUS
-from cbcl.recognition.examples import ExampleCandidate, select
+from cbcl.method.tuning import MIN_VECTORS_FOR_RADIUS, Tuning, tune
+from cbcl.recognition.embedder import Embedder, OnBroken, nothing_given
+from cbcl.recognition.examples import FIRST, select
+from cbcl.vision.extraction import EmbeddedPicture, Progress
 
 
 class LearningResult(NamedTuple):
-    """What became of the pictures that were given to be learned."""
+    """Outcome of learning: counts by label, and the errors of pictures that were left out."""
 
-    pictures: dict[str, int]  # learned, label by label
-    problems: tuple[PictureError, ...]  # with those that could not be read
+    pictures: dict[str, int]  # learned now, by label
+    problems: tuple[PictureError, ...]
+    totals: dict[str, int]  # learned so far, of the same labels
+    n_labels: int  # known after it
 
 
 class LabelledBatch(NamedTuple):
-    """Pictures to be learned."""
+    """Pictures to be learned, embedded: n pictures, d features."""
 
-    matrix: Float32s  # their vectors
-    targets: NDArray[Any]  # their labels
-    sources: list[Any] | None  # to make thumbnails of; None: these are no pictures
-    learned: LearningResult
+    pictures: list[EmbeddedPicture]
+    matrix: Float32s  # (n, d)
+    targets: NDArray[Any]  # (n,), their labels
+    counts: dict[str, int]  # of pictures, by label
+    problems: tuple[PictureError, ...]
+    info: MemoryInfo  # of a memory that would begin with them
+    state: bytes  # of the backbone, to be kept in such a memory
 
 
 class PendingWrite(NamedTuple):
-    """What is to be written, worked out on a basis that must still hold then."""
+    """Classes to be written, worked out on a basis that must still hold then."""
 
     basis: tuple[object, ...]
     settings: Settings
-    classes: list[tuple[str, StoredClass, list[StoredExample]]]
+    classes: dict[str, tuple[StoredClass, list[StoredExample]]]
 
 
-def limit(view: MemoryState, options: Options) -> int | None:
-    """The most centroids to keep: as given, or as the memory has it."""
-    return options.max_centroids or view.settings.max_centroids
+def embed_labelled(
+    embedder: Embedder,
+    things: Mapping[str, Any],
+    broken: OnBroken,
+    progress: Progress | None,
+    *,
+    thumbnails: bool = True,
+) -> LabelledBatch:
+    """Embed pictures by label; raise the first error if none can be read."""
+    labels: list[str] = []
+    sources: list[Any] = []
+    for label, given in things.items():
+        of_label = embedder.sources(given)
+        labels += [as_label(label)] * len(of_label)
+        sources += of_label
+    if not sources:
+        raise nothing_given()
+    certain = _first_of_each(labels) if thumbnails else None
+    results = embedder.embed(sources, thumbnails=certain, broken=broken, progress=progress)
+    pictures, targets, problems = [], [], []
+    for label, result in zip(labels, results, strict=True):
+        if isinstance(result, PictureError):
+            problems.append(result)
+        else:
+            pictures.append(result)
+            targets.append(label)
+    if not pictures:
+        raise problems[0]
+    matrix = np.stack([picture.vector for picture in pictures])
+    info, state = embedder.describe(matrix.shape[1]), embedder.backbone().state
+    counts, errors = dict(Counter(targets)), tuple(problems)
+    return LabelledBatch(
+        pictures, matrix, np.array(targets, dtype=object), counts, errors, info, state
+    )
 
 
-def depends_on_all(lesson: LabelledBatch, view: MemoryState, options: Options) -> bool:
-    """Whether what is learned depends on other classes: on how much room they leave, or whether a radius is chosen."""
-    many = len(lesson.targets) >= MIN_VECTORS_FOR_RADIUS * len(lesson.learned.pictures)
-    return limit(view, options) is not None or (view.settings.radius == np.inf and many)
+def _first_of_each(labels: list[str]) -> set[int]:
+    """Return the numbers of the pictures that will be kept as examples if their label is new."""
+    counts: Counter[str] = Counter()
+    numbers = set()
+    for number, label in enumerate(labels):
+        if counts[label] < FIRST:
+            numbers.add(number)
+        counts[label] += 1
+    return numbers
 
 
-def basis(lesson: LabelledBatch, view: MemoryState, options: Options) -> tuple[object, ...]:
-    """All of a memory that a plan depends on."""
-    some = {label: view.classes.get(label) for label in lesson.learned.pictures}
-    classes = view.classes if depends_on_all(lesson, view, options) else some
-    return view.settings, bool(view.classes), view.about.private, classes
+def learn_batch(
+    memory: Memory, embedder: Embedder, batch: LabelledBatch, options: Options
+) -> LearningResult:
+    """Learn a batch in one step."""
+    pending = None
+    with suppress(ChangedError):
+        state = memory.view() if memory.exists() else MemoryState(batch.info, Settings(), {})
+        pending = _work_out(batch, state, memory, options)
+    with _begin(memory, embedder, batch) as writing:
+        if pending is None or pending.basis != _basis(batch, writing.view, options):
+            pending = _work_out(batch, writing.view, memory, options)  # another was faster
+        writing.begin("learn", {"pictures": batch.counts}, pending.settings)
+        for label, (stored, examples) in pending.classes.items():
+            writing.put(label, stored, examples)
+    totals = {label: pending.classes[label][0].concepts.size for label in batch.counts}
+    n_labels = len({*writing.view.classes, *batch.counts})
+    return LearningResult(batch.counts, batch.problems, totals, n_labels)
 
 
-def plan(
-    lesson: LabelledBatch, view: MemoryState, memory: Memory, options: Options
+def tune_by(memory: Memory, embedder: Embedder, batch: LabelledBatch) -> Tuning:
+    """Choose radius and voters by cross-validation on a batch, in one step."""
+    tuning = tune([batch.matrix[batch.targets == label] for label in batch.counts])
+    with _begin(memory, embedder, batch) as writing:
+        settings = writing.view.settings._replace(radius=tuning.radius, n_voters=tuning.n_voters)
+        writing.begin("tune", {"pictures": batch.counts}, settings)
+    return tuning
+
+
+@contextmanager
+def _begin(memory: Memory, embedder: Embedder, batch: LabelledBatch) -> Iterator[Transaction]:
+    """Open a transaction on the memory, made if need be, if its backbone is the same."""
+    with memory.writing(batch.info, batch.state) as writing:
+        embedder.check(writing.view.about, batch.info.dimension)
+        yield writing
+
+
+def _limit(state: MemoryState, options: Options) -> int | None:
+    """Return the most centroids to keep: as given, or as the memory has it."""
+    return options.max_centroids or state.settings.max_centroids
+
+
+def _depends_on_all(batch: LabelledBatch, state: MemoryState, options: Options) -> bool:
+    """Tell whether other classes matter: the room they leave, or whether a radius is chosen."""
+    many = len(batch.targets) >= MIN_VECTORS_FOR_RADIUS * len(batch.counts)
+    return _limit(state, options) is not None or (state.settings.radius == np.inf and many)
+
+
+def _basis(batch: LabelledBatch, state: MemoryState, options: Options) -> tuple[object, ...]:
+    """Return all of a memory that a pending write depends on."""
+    classes: dict[str, int | None] = {**state.classes}
+    if not _depends_on_all(batch, state, options):
+        classes = {label: state.classes.get(label) for label in batch.counts}
+    return state.settings, bool(state.classes), state.about.private, classes
+
+
+def _work_out(
+    batch: LabelledBatch, state: MemoryState, memory: Memory, options: Options
 ) -> PendingWrite:
-    """The classes as they are after the lesson, those that it changes."""
-    most = limit(view, options)
-    touched = [label for label in lesson.learned.pictures if label in view.classes]
+    """Work out the classes that learning a batch changes."""
+    options = options._replace(max_centroids=_limit(state, options))
+    touched = [label for label in batch.counts if label in state.classes]
     # Mostly no other class matters, and none is read: a memory of many is as fast as one of few.
-    known = memory.load(view, None if depends_on_all(lesson, view, options) else touched)
-    concepts = {label: stored.concepts for label, stored in known.items()}
-    before = (
-        Knowledge(concepts, view.settings.radius, view.settings.n_voters) if view.classes else None
-    )
-    after = learn(before, lesson.matrix, lesson.targets, options._replace(max_centroids=most))
-    changed = []
+    before = memory.load(state, None if _depends_on_all(batch, state, options) else touched)
+    concepts = {label: stored.concepts for label, stored in before.items()}
+    settings = state.settings
+    known = Knowledge(concepts, settings.radius, settings.n_voters) if state.classes else None
+    after = learn(known, batch.matrix, batch.targets, options)
+    changed = {}
     for label, learned in after.concepts.items():
-        if label in known and learned is known[label].concepts:
+        if label in before and learned is concepts[label]:
             continue
-        rows = np.flatnonzero(lesson.targets == label)
-        spread = known[label].spread if label in known else NO_SPREAD
-        pictures = shown(memory, view, label) if label in known else []
-        if lesson.sources is not None and not view.about.private:
-            pictures += [ExampleCandidate(lesson.sources[row], lesson.matrix[row]) for row in rows]
-        stored = StoredClass(
-            learned, spread_of(lesson.matrix[rows], after.radius, concepts.get(label), spread)
-        )
-        changed.append((label, stored, select(pictures, learned)))
-    return PendingWrite(
-        basis(lesson, view, options), Settings(after.radius, after.n_voters, most), changed
-    )
-
-
-def shown(memory: Memory, view: MemoryState, label: str) -> list[ExampleCandidate]:
-    """The pictures that are kept of a label."""
-    return [
-        ExampleCandidate(thumbnail, thumbnail.vector)
-        for thumbnail in memory.thumbnails(view, label)
-    ]
-
-
-def without(
-    one: StoredExample, stored: StoredClass, kept: list[StoredExample], settings: Settings
-) -> tuple[StoredClass, list[StoredExample]]:
-    """A class without one of its examples, which is not its only one.
-
-    Where all its examples are kept, it is learned anew from the others, in their order: as if this one had never been
-    shown. Else, or if that took more room where there is a limit, it is taken out of the mean nearest to it, which is
-    where it went unless centroids have moved since.
-    """
-    rest = [thumbnail for thumbnail in kept if thumbnail.number != one.number]
-    made = None
-    if len(kept) == stored.concepts.size:
-        vectors = np.stack([thumbnail.vector for thumbnail in rest])
-        anew = cluster(vectors, None, settings.radius)
-        if settings.max_centroids is None or len(anew.counts) <= len(stored.concepts.counts):
-            made = StoredClass(anew, spread_of(vectors, settings.radius))
-    made = made or StoredClass(_less(stored.concepts, one), stored.spread)
-    return made, select(
-        [ExampleCandidate(thumbnail, thumbnail.vector) for thumbnail in rest], made.concepts
-    )
-
-
-def _less(concepts: Concepts, one: StoredExample) -> Concepts:
-    centroids, counts = concepts.centroids.copy(), concepts.counts.copy()
-    counts[one.centroid] -= 1
-    left = int(counts[one.centroid])
-    if not left:
-        return Concepts(np.delete(centroids, one.centroid, axis=0), np.delete(counts, one.centroid))
-    mean = centroids[one.centroid].astype(np.float64)
-    centroids[one.centroid] = mean + (mean - one.vector) / left
-    return Concepts(centroids, counts)
+        rows = np.flatnonzero(batch.targets == label)
+        old_spread = before[label].spread if label in before else NO_SPREAD
+        spread = spread_of(batch.matrix[rows], after.radius, concepts.get(label), old_spread)
+        candidates: list[StoredExample | EmbeddedPicture] = []
+        if label in before:
+            candidates += memory.thumbnails(state, label)
+        if not state.about.private:
+            new = [batch.pictures[row] for row in rows]
+            candidates += [picture for picture in new if picture.has_thumbnail]
+        changed[label] = StoredClass(learned, spread), select(candidates, learned)
+    settings = Settings(after.radius, after.n_voters, options.max_centroids)
+    return PendingWrite(_basis(batch, state, options), settings, changed)

@@ -1,4 +1,4 @@
-"""All that a memory knows at one moment, ready to answer; worked out once, until the memory changes."""
+"""Snapshot of a memory, ready to answer; worked out once for each revision."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from cbcl.errors import ChangedError, MemoryFileError
 from cbcl.memory.rows import StoredClass
 from cbcl.memory.store import Memory
 from cbcl.memory.transaction import MemoryState
+from cbcl.method.arrays import Float32s
 from cbcl.method.confidence import Scale
 from cbcl.method.knowledge import Knowledge
+from cbcl.recognition.answer import Answer, Example, Reason, answers
 from cbcl.recognition.embedder import limit_at_first
+from cbcl.recognition.examples import PER_CENTROID
 
-TRIES = 10  # to read what others keep changing
-SHOWN = 4  # examples of a thing, at a glance
+MAX_READ_TRIES = 10  # while other processes change the memory
+MAX_SHOWN = 4  # examples in a summary
 
 
 class LabelSummary(NamedTuple):
-    """Something that is known."""
+    """A label, in numbers."""
 
     label: str
     examples: int
@@ -30,7 +33,7 @@ class LabelSummary(NamedTuple):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A view of the memory with all that is needed to answer."""
+    """State of the memory, with all that is needed to answer."""
 
     memory: Memory
     view: MemoryState
@@ -47,24 +50,34 @@ class Snapshot:
         return Scale.of(spreads, self.knowledge.index, limit_at_first(self.view.about.backbone))
 
     @cached_property
-    def things(self) -> list[LabelSummary]:
-        albums = self.memory.albums(self.view, SHOWN)
+    def summaries(self) -> list[LabelSummary]:
+        examples = self.memory.summarize_examples(self.view, MAX_SHOWN)
         return [
-            LabelSummary(label, stored.concepts.size, len(stored.concepts.counts), *albums[label])
+            LabelSummary(label, stored.concepts.size, len(stored.concepts.counts), *examples[label])
             for label, stored in self.classes.items()
         ]
 
+    def answer(self, matrix: Float32s) -> list[Answer]:
+        """Return an answer for each vector, with examples of the centroids that voted."""
+        return [
+            answer._replace(evidence=tuple(map(self._add_examples, answer.evidence)))
+            for answer in answers(matrix, self.knowledge, self.scale)
+        ]
+
+    def _add_examples(self, reason: Reason) -> Reason:
+        numbers = self.memory.nearest(self.view, reason.label, reason.centroid, PER_CENTROID)
+        examples = (Example(number, reason.centroid, self.memory) for number in numbers)
+        return reason._replace(examples=tuple(examples))
+
 
 def latest(memory: Memory, before: Snapshot | None) -> Snapshot:
-    """What is known now: what was known before, if nothing has changed since."""
-    for _ in range(TRIES):
+    """Return the snapshot of the present state: the one before, if nothing has changed."""
+    for _ in range(MAX_READ_TRIES):
         view = memory.view()
         if before is not None and before.view is view:
             return before
         try:
             return Snapshot(memory, view, memory.load(view))
-        except ChangedError:  # another process was faster: look again
+        except ChangedError:  # another process was faster: read again
             continue
-    raise MemoryFileError(
-        f"{memory.path} is being changed all the time by another process: try again."
-    )
+    raise MemoryFileError(memory.path, "is constantly changed by another process", "try again")

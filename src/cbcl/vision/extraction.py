@@ -1,30 +1,74 @@
-"""Pictures to vectors, many at a time: decoding beside inference, on all cores, and nothing computed twice."""
+"""Embed pictures: read, decode, embed and make the thumbnail once, on all cores, in order."""
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
+from threading import BoundedSemaphore
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from PIL import Image
+
 from cbcl.errors import PictureError
-from cbcl.machine import cores
+from cbcl.machine import cores, one_thread
 from cbcl.vision.backbones.base import Backbone
 from cbcl.vision.backbones.network import Network
 from cbcl.vision.decoding import Floats, load, name_of, read
 from cbcl.vision.vector_cache import VectorCache
 
-KEPT_AT_ONCE = 256  # vectors between two writes to the cache
+THUMBNAIL_SIDE = 128  # pixels
+THUMBNAIL_QUALITY = 80  # of the JPEG
+MAX_DECODED_PIXELS = 100_000_000  # of a batch, before it is embedded
+CACHE_WRITE_ROWS = 256  # vectors between two writes to the cache
 
 Progress = Callable[[int, int], None]  # done, of how many
 
+_DECODING = BoundedSemaphore(cores())  # batches at a time, in the whole process
 
-class Result(NamedTuple):
-    """What became of one picture."""
 
-    vector: Floats | PictureError
-    digest: bytes | None  # to keep the vector by; None: it is not to be kept, or was
+@dataclass(frozen=True)
+class EmbeddedPicture:
+    """An embedded picture: all that is needed to learn it or to recognize it."""
+
+    vector: Floats
+    jpeg: bytes  # thumbnail; empty: none was made, or none may be kept
+    fingerprint: str  # of the backbone
+    deferred: Callable[[], bytes] | None = None  # makes the thumbnail, if the vector was cached
+
+    @property
+    def has_thumbnail(self) -> bool:
+        return bool(self.jpeg) or self.deferred is not None
+
+    def thumbnail(self) -> bytes:
+        """Return the thumbnail, made now if it was deferred; empty: there is none."""
+        return self.deferred() if self.deferred is not None else self.jpeg
+
+
+class DecodedPicture(NamedTuple):
+    """A picture, or another thing, to be given to the backbone."""
+
+    number: int  # of its source
+    image: Any
+    jpeg: bytes = b""  # thumbnail
+    digest: bytes | None = None  # to cache its vector by
+
+    @property
+    def pixels(self) -> int:
+        return self.image.width * self.image.height if isinstance(self.image, Image.Image) else 0
+
+
+class EmbeddingResult(NamedTuple):
+    """An embedded picture, or its error."""
+
+    picture: EmbeddedPicture | PictureError
+    digest: bytes | None = None  # to cache the vector by; None: it is cached, or not to be
 
 
 def extract(
@@ -34,82 +78,159 @@ def extract(
     cache: VectorCache | None = None,
     progress: Progress | None = None,
 ) -> list[Floats | PictureError]:
-    """The vector of each source, in their order; in place of one that cannot be read, what is wrong with it."""
-    found: list[Floats | PictureError] = []
+    """Return the vector of each source, in order, or the error of one that cannot be read."""
+    pictures = embed_pictures(backbone, sources, cache=cache, progress=progress)
+    return [one if isinstance(one, PictureError) else one.vector for one in pictures]
+
+
+def embed_pictures(
+    backbone: Backbone,
+    sources: Sequence[Any],
+    *,
+    cache: VectorCache | None = None,
+    thumbnails: Container[int] | None = None,
+    strict: bool = False,
+    progress: Progress | None = None,
+) -> list[EmbeddedPicture | PictureError]:
+    """Embed each source; the results are in order and depend on neither batches nor threads.
+
+    A picture that cannot be read gives its error, which is raised if `strict`. `thumbnails` are the
+    numbers of the sources that certainly need one; None: none is made. Of the others, those decoded
+    for their vector have one, too; those whose vector is cached have it deferred.
+    """
+    pictures: list[EmbeddedPicture | PictureError] = []
     fresh: list[tuple[bytes, Floats]] = []
+    pipeline = _Pipeline(backbone, sources, cache, thumbnails)
     try:
-        for result in _results(backbone, sources, cache):
-            found.append(result.vector)
-            if result.digest is not None and not isinstance(result.vector, PictureError):
-                fresh.append((result.digest, result.vector))
-            if cache is not None and len(fresh) == KEPT_AT_ONCE:
+        for picture, digest in pipeline.run():
+            if strict and isinstance(picture, PictureError):
+                raise picture
+            pictures.append(picture)
+            if digest is not None and isinstance(picture, EmbeddedPicture):
+                fresh.append((digest, picture.vector))
+            if cache is not None and len(fresh) == CACHE_WRITE_ROWS:
                 cache.put(fresh)
                 fresh = []
             if progress is not None:
-                progress(len(found), len(sources))
+                progress(len(pictures), len(sources))
     finally:  # also when interrupted: what was computed is kept
         if cache is not None:
             cache.put(fresh)
-    return found
+    return pictures
 
 
-def _results(
-    backbone: Backbone, sources: Sequence[Any], cache: VectorCache | None
-) -> Iterator[Result]:
-    parts = [
-        range(start, min(start + backbone.batch, len(sources)))
-        for start in range(0, len(sources), backbone.batch)
-    ]
+class _Pipeline:
+    """One call of `embed_pictures`."""
 
-    if len(parts) == 1 and isinstance(backbone, Network):
-        backbone = backbone.on_all_cores
+    def __init__(
+        self,
+        backbone: Backbone,
+        sources: Sequence[Any],
+        cache: VectorCache | None,
+        thumbnails: Container[int] | None,
+    ) -> None:
+        self.sources, self.cache, self.thumbnails = sources, cache, thumbnails
+        starts = range(0, len(sources), backbone.batch)
+        self.batches = [range(start, min(start + backbone.batch, len(sources))) for start in starts]
+        if len(self.batches) == 1 and isinstance(backbone, Network):
+            backbone = backbone.on_all_cores
+        self.backbone = backbone
 
-    def work(part: range) -> list[Result]:
-        return _part(backbone, [(sources[i], name_of(sources[i], i)) for i in part], cache)
-
-    threads = min(cores(), len(parts)) if backbone.threads else 1
-    if threads <= 1:
-        for part in parts:
-            yield from work(part)
-        return
-    executor = ThreadPoolExecutor(threads)
-    try:
-        for results in executor.map(work, parts):
-            yield from results
-    finally:
-        executor.shutdown(cancel_futures=True)
-
-
-def _part(
-    backbone: Backbone, named: list[tuple[Any, str]], cache: VectorCache | None
-) -> list[Result]:
-    if backbone.at_least is None:  # things, not pictures
-        return [Result(vector, None) for vector in backbone.vectors([thing for thing, _ in named])]
-    results: list[Result | None] = []
-    pictures = []
-    digests = []
-    for source, name in named:
+    def run(self) -> Iterator[EmbeddingResult]:
+        threads = min(cores(), len(self.batches)) if self.backbone.threads else 1
+        if threads <= 1:
+            for batch in self.batches:
+                yield from self._embed_batch(batch)
+            return
+        executor = ThreadPoolExecutor(threads)
         try:
-            source, digest = _identified(source, cache)
-            known = None if digest is None or cache is None else cache.get(digest)
-            if known is not None:
-                results.append(Result(known, None))
-                continue
-            pictures.append(load(source, name, backbone.at_least))
-            digests.append(digest)
-            results.append(None)  # to be filled in
-        except PictureError as error:
-            results.append(Result(error, None))
-    if pictures:
-        computed = iter(zip(backbone.vectors(pictures), digests, strict=True))
-        return [Result(*next(computed)) if result is None else result for result in results]
-    return [result for result in results if result is not None]
+            for results in executor.map(self._embed_batch, self.batches):
+                yield from results
+        finally:
+            executor.shutdown(cancel_futures=True)
+
+    def _embed_batch(self, batch: range) -> list[EmbeddingResult]:
+        # A decoded picture may be hundreds of megabytes, and one thread a batch is enough.
+        with _DECODING, one_thread() if self.backbone.threads else nullcontext():
+            results: dict[int, EmbeddingResult] = {}
+            waiting: list[DecodedPicture] = []
+            for number in batch:
+                try:
+                    prepared = self._prepare(number)
+                except PictureError as error:
+                    prepared = EmbeddingResult(error)
+                if isinstance(prepared, EmbeddingResult):
+                    results[number] = prepared
+                    continue
+                waiting.append(prepared)
+                if sum(one.pixels for one in waiting) > MAX_DECODED_PIXELS:
+                    results |= self._embed(waiting)
+                    waiting = []
+            results |= self._embed(waiting)
+            return [results[number] for number in batch]
+
+    def _prepare(self, number: int) -> DecodedPicture | EmbeddingResult:
+        """Decode a picture, unless neither its vector nor its thumbnail takes that."""
+        source, at_least = self.sources[number], self.backbone.at_least
+        if isinstance(source, EmbeddedPicture):
+            return EmbeddingResult(source)
+        if at_least is None:  # a thing, not a picture
+            return DecodedPicture(number, source)
+        fingerprint = self.backbone.fingerprint
+        is_file = isinstance(source, str | os.PathLike)
+        name = Path(source) if is_file else name_of(source, number)
+        data = read(source) if is_file else source
+        digest, vector = self._look_up(data)
+        if vector is None:
+            image = load(data, name, at_least)
+            jpeg = b"" if self.thumbnails is None else _thumbnail(image, data, name, at_least)
+            return DecodedPicture(number, image, jpeg, digest)
+        if self.thumbnails is None:
+            picture = EmbeddedPicture(vector, b"", fingerprint)
+        elif number in self.thumbnails:
+            picture = EmbeddedPicture(vector, read_thumbnail(data, name), fingerprint)
+        else:
+            picture = EmbeddedPicture(
+                vector, b"", fingerprint, partial(read_thumbnail, source, name)
+            )
+        return EmbeddingResult(picture)
+
+    def _look_up(self, data: Any) -> tuple[bytes | None, Floats | None]:
+        """Return a file's digest and cached vector; frames and arrays are not cached."""
+        if self.cache is None or not isinstance(data, bytes):
+            return None, None
+        digest = sha256(data).digest()
+        return digest, self.cache.get(digest)
+
+    def _embed(self, decoded: Sequence[DecodedPicture]) -> dict[int, EmbeddingResult]:
+        if not decoded:
+            return {}
+        vectors = self.backbone.vectors([one.image for one in decoded])
+        return {
+            one.number: EmbeddingResult(
+                EmbeddedPicture(vector, one.jpeg, self.backbone.fingerprint), one.digest
+            )
+            for one, vector in zip(decoded, vectors, strict=True)
+        }
 
 
-def _identified(source: Any, cache: VectorCache | None) -> tuple[Any, bytes | None]:
-    """A file as its bytes, and what those hash to; a frame or an array is not seen twice."""
-    if isinstance(source, str | os.PathLike):
-        source = read(source)
-    return source, sha256(source).digest() if cache is not None and isinstance(
-        source, bytes
-    ) else None
+def read_thumbnail(source: Any, name: str) -> bytes:
+    """Return the thumbnail of a picture that is decoded for nothing else."""
+    return _as_thumbnail(load(source, name, THUMBNAIL_SIDE))
+
+
+def _thumbnail(image: Image.Image, data: Any, name: str, at_least: int) -> bytes:
+    if max(image.size) < THUMBNAIL_SIDE and at_least < THUMBNAIL_SIDE:
+        return read_thumbnail(data, name)  # since its decoder may have scaled it down too far
+    return _as_thumbnail(image)
+
+
+def _as_thumbnail(image: Image.Image) -> bytes:
+    """Return a small JPEG, without the camera's metadata."""
+    scale = THUMBNAIL_SIDE / max(image.size)
+    if scale < 1.0:
+        width, height = (max(1, round(scale * side)) for side in image.size)
+        image = image.resize((width, height), Image.Resampling.BICUBIC, reducing_gap=2.0)
+    file = io.BytesIO()
+    image.save(file, "JPEG", quality=THUMBNAIL_QUALITY, exif=b"", icc_profile=None)
+    return file.getvalue()

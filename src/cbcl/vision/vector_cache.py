@@ -1,7 +1,7 @@
-"""Vectors that were computed before: a file that can be deleted at any time.
+"""Cache of vectors: a file that can be deleted at any time.
 
-The key is what the picture's bytes hash to and the backbone's fingerprint. Nothing here may fail the work it saves: a
-cache that cannot be used is not used.
+The key is the SHA-256 of the picture's bytes and the backbone's fingerprint. A cache that cannot be
+used is not used: it never raises.
 """
 
 from __future__ import annotations
@@ -20,19 +20,25 @@ from cbcl.folders import cache_folder
 from cbcl.vision.decoding import Floats
 
 MAX_BYTES = 2_000_000_000
+SCHEMA = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = OFF",
+    "CREATE TABLE IF NOT EXISTS vectors (backbone BLOB, picture BLOB, vector BLOB, sum INTEGER)",
+    "CREATE UNIQUE INDEX IF NOT EXISTS of ON vectors (backbone, picture)",
+)
 
 
 class VectorCache:
-    """The vectors of one backbone."""
+    """Cached vectors of one backbone."""
 
     def __init__(self, fingerprint: str, path: Path | None = None) -> None:
         self.fingerprint = bytes.fromhex(fingerprint)
         self.path = path or cache_folder() / "vectors.sqlite"
         self.process = os.getpid()  # another, after a fork, needs its own
         self._lock = Lock()
-        self._connection = self._opened()
+        self._connection = self._open()
 
-    def _opened(self) -> sqlite3.Connection | None:
+    def _open(self) -> sqlite3.Connection | None:
         for _ in range(2):
             connection = None
             try:
@@ -40,14 +46,8 @@ class VectorCache:
                 connection = sqlite3.connect(
                     self.path, timeout=5.0, isolation_level=None, check_same_thread=False
                 )
-                connection.execute("PRAGMA journal_mode = WAL")
-                connection.execute("PRAGMA synchronous = OFF")
-                connection.execute(
-                    "CREATE TABLE IF NOT EXISTS vectors (backbone BLOB, picture BLOB, vector BLOB, sum INTEGER)"
-                )
-                connection.execute(
-                    "CREATE UNIQUE INDEX IF NOT EXISTS of ON vectors (backbone, picture)"
-                )
+                for statement in SCHEMA:
+                    connection.execute(statement)
                 return connection
             except (sqlite3.Error, OSError) as error:
                 if connection is not None:
@@ -66,7 +66,7 @@ class VectorCache:
             self._connection = None
 
     def get(self, picture: bytes) -> Floats | None:
-        """The vector of a picture, by the digest of its bytes."""
+        """Return the vector of a picture by the digest of its bytes; None: it is not cached."""
         with self._lock:
             if self._connection is None:
                 return None
@@ -77,38 +77,42 @@ class VectorCache:
                 ).fetchone()
             except sqlite3.Error:
                 return None
-        return (
-            np.frombuffer(row[0], dtype="<f4").astype(np.float32) if row and _sound(*row) else None
-        )
+        if row is None or not _is_valid(*row):
+            return None
+        return np.frombuffer(row[0], dtype="<f4").astype(np.float32)
 
-    def put(self, found: Sequence[tuple[bytes, Floats]]) -> None:
+    def put(self, vectors: Sequence[tuple[bytes, Floats]]) -> None:
         """Keep vectors by their pictures' digests; the oldest make room."""
-        rows = [
-            (self.fingerprint, picture, vector.astype("<f4").tobytes()) for picture, vector in found
-        ]
+        rows = []
+        for picture, vector in vectors:
+            blob = vector.astype("<f4").tobytes()
+            rows.append((self.fingerprint, picture, blob, crc32(blob)))
         with self._lock:
-            if self._connection is None or not rows:
+            connection = self._connection
+            if connection is None or not rows:
                 return
             try:
-                self._connection.execute("BEGIN IMMEDIATE")
-                self._connection.executemany(
-                    "INSERT OR REPLACE INTO vectors VALUES (?, ?, ?, ?)",
-                    [(*row, crc32(row[2])) for row in rows],
-                )
-                pages, free, size = (
-                    self._connection.execute(f"PRAGMA {name}").fetchone()[0]
-                    for name in ("page_count", "freelist_count", "page_size")
-                )
-                if (pages - free) * size > MAX_BYTES:
-                    self._connection.execute(
-                        "DELETE FROM vectors WHERE rowid IN (SELECT rowid FROM vectors ORDER BY rowid LIMIT"
-                        " (SELECT count(*) / 4 FROM vectors))"
+                connection.execute("BEGIN IMMEDIATE")
+                connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?, ?)", rows)
+                if _size(connection) > MAX_BYTES:
+                    connection.execute(
+                        "DELETE FROM vectors WHERE rowid IN (SELECT rowid FROM vectors"
+                        " ORDER BY rowid LIMIT (SELECT count(*) / 4 FROM vectors))"
                     )
-                self._connection.execute("COMMIT")
+                connection.execute("COMMIT")
             except sqlite3.Error:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
 
 
-def _sound(vector: object, total: object) -> bool:
+def _size(connection: sqlite3.Connection) -> int:
+    """Return the bytes in use."""
+    pages, free, page_size = (
+        int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+        for name in ("page_count", "freelist_count", "page_size")
+    )
+    return (pages - free) * page_size
+
+
+def _is_valid(vector: object, total: object) -> bool:
     return isinstance(vector, bytes) and len(vector) % 4 == 0 and crc32(vector) == total

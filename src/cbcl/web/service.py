@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from cbcl.errors import CBCLError, LabelError, MemoryFileError, PictureError
-from cbcl.memory.connection import which
+from cbcl.memory.connection import file_identity
 from cbcl.memory.rows import as_label
 from cbcl.recognition.answer import Answer
 from cbcl.recognition.examples import EmbeddedPicture
@@ -202,7 +202,7 @@ class TeachingService:
             cache.clear()
 
     def _current_revision(self) -> MemoryRevision:
-        return MemoryRevision(which(self._recognizer.path), self._recognizer.revision())
+        return MemoryRevision(file_identity(self._recognizer.path), self._recognizer.revision())
 
     def _is_private(self) -> bool:
         info = self._recognizer.about()
