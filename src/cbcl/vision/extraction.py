@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from PIL import Image
 
-from cbcl.errors import PictureError
+from cbcl.errors import PictureError, Subject
 from cbcl.machine import cores, one_thread
 from cbcl.vision.backbones.base import Backbone
 from cbcl.vision.backbones.network import Network
@@ -214,12 +214,12 @@ class _Pipeline:
         }
 
 
-def read_thumbnail(source: Any, name: str) -> bytes:
+def read_thumbnail(source: Any, name: Subject) -> bytes:
     """Return the thumbnail of a picture that is decoded for nothing else."""
     return _as_thumbnail(load(source, name, THUMBNAIL_SIDE))
 
 
-def _thumbnail(image: Image.Image, data: Any, name: str, at_least: int) -> bytes:
+def _thumbnail(image: Image.Image, data: Any, name: Subject, at_least: int) -> bytes:
     if max(image.size) < THUMBNAIL_SIDE and at_least < THUMBNAIL_SIDE:
         return read_thumbnail(data, name)  # since its decoder may have scaled it down too far
     return _as_thumbnail(image)
