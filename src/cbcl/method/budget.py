@@ -11,7 +11,6 @@ from typing import TypeAlias
 import numpy as np
 
 from cbcl.machine import one_thread
-from cbcl.method import _numpy_kernel
 from cbcl.method.arrays import Int64s, as_count, read_only
 from cbcl.method.concepts import Concepts, checked
 from cbcl.method.kmeans import k_means
@@ -30,23 +29,11 @@ def merge(concepts: Concepts, n: int, seed: int) -> Concepts:
     >>> merged.centroids.tolist(), merged.counts.tolist()
     ([[0.25], [9.0]], [4, 2])
     """
-    return _merged(concepts, n, seed, concepts.counts)
+    return merge_weighted(concepts, n, seed, concepts.counts)
 
 
-def merge_evenly(concepts: Concepts, n: int, seed: int) -> Concepts:
-    """The same, but each centroid counts once, however many vectors stand behind it: for comparison only.
-
-    The paper's Algorithm 3 can be read so, and its published code does it. A vector far from all others, which is a
-    centroid by itself, then counts as much as one that stands for a hundred.
-
-    >>> concepts = Concepts(np.float32([[0.0], [1.0], [9.0]]), np.array([3, 1, 2]))
-    >>> merge_evenly(concepts, 2, seed=0).centroids.tolist()
-    [[0.5], [9.0]]
-    """
-    return _merged(concepts, n, seed, np.ones_like(concepts.counts))
-
-
-def _merged(concepts: Concepts, n: int, seed: int, weights: Int64s) -> Concepts:
+def merge_weighted(concepts: Concepts, n: int, seed: int, weights: Int64s) -> Concepts:
+    """`merge` with these weights of the centroids in place of their counts."""
     if as_count(n, "n") >= len(concepts.counts):
         return concepts
     with one_thread():  # with more, the order of the sums, and so their last bits, would depend on how many there are
@@ -59,23 +46,6 @@ def _merged(concepts: Concepts, n: int, seed: int, weights: Int64s) -> Concepts:
     centroids = [np.average(points[some], axis=0, weights=weights[some]) for some in members]
     counts = np.array([concepts.counts[some].sum() for some in members])
     return Concepts(read_only(np.array(centroids, dtype=np.float32)), read_only(counts))
-
-
-def remove(concepts: Concepts, n: int, seed: int) -> Concepts:
-    """The first n concepts, the others removed: the paper's ablation "Remove-Centroids", for comparison only.
-
-    The vectors behind a removed centroid are counted with the nearest that stays, so that N_y of equation 3 remains.
-
-    >>> concepts = Concepts(np.float32([[0.0], [1.0], [9.0]]), np.array([5, 1, 2]))
-    >>> removed = remove(concepts, 2, seed=0)
-    >>> removed.centroids.tolist(), removed.counts.tolist()
-    ([[0.0], [1.0]], [5, 3])
-    """
-    kept = concepts.centroids[: as_count(n, "n")]
-    counts = concepts.counts[:n].copy()
-    for centroid, count in zip(concepts.centroids[n:], concepts.counts[n:], strict=True):
-        counts[_numpy_kernel.distances_between(centroid, kept).argmin()] += count
-    return Concepts(read_only(kept.copy()), read_only(counts))
 
 
 def reduce(

@@ -145,22 +145,6 @@ class Search:
                 raise not_finite("vectors")
         return Voters(found.indices, found.distances)
 
-    def farthest(self, block: Float32s) -> Float64s:
-        """The distance of each vector to the farthest centroid of all: (b,)."""
-        lengths = _numpy_kernel.norms_squared(block)
-        farthest = np.zeros(len(block))
-        for first, products, bounds in self._tiles(block):
-            scores, doubt = _numpy_kernel.scores(products, lengths, self.d, *bounds)
-            with np.errstate(invalid="ignore"):
-                limits = np.fmax.reduce(scores - doubt, axis=1)
-                may_be_far = ~(scores + doubt < limits[:, np.newaxis])
-            for k, far in enumerate(may_be_far):
-                centroids = self.index.centroids[first + np.flatnonzero(far)]
-                farthest[k] = max(
-                    farthest[k], _numpy_kernel.distances_between(block[k], centroids).max()
-                )
-        return farthest
-
     def _tiles(self, block: Float32s) -> Iterator[tuple[int, Float32s, Bounds]]:
         """Tile after tile: the number of its first centroid, the products (b, tile) and their bounds."""
         b = len(block)

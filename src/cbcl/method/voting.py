@@ -5,7 +5,7 @@ q vectors, t classes, n voters, b vectors of a block.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,31 +31,6 @@ def vote(vectors: ArrayLike, concepts: Sequence[Concepts], n_voters: int) -> Flo
     >>> vote([[1.0, 0.0], [5.0, 1.0]], [cups, keys], n_voters=1).tolist()
     [[0.5, 0.0], [0.0, 1.0]]
     """
-    return _all_votes(vectors, concepts, n_voters, block_votes)
-
-
-def rank_vote(vectors: ArrayLike, concepts: Sequence[Concepts], n_voters: int) -> Float64s:
-    """The vote of the authors' published code, which is not the paper's: for comparison only.
-
-    The voter of rank r at distance d votes (1 / r) (d_max - d) / (d_max - d_min), d_max being the distance to the
-    farthest centroid of all; one at distance 0 votes 1. Where all distances are equal, which their code divides by
-    zero, the fraction is taken as 1.
-
-    >>> from cbcl import agg_var
-    >>> cups = agg_var([[0.0], [3.0]], radius=1.0)
-    >>> keys = agg_var([[6.0]], radius=1.0)
-    >>> rank_vote([[5.0]], [cups, keys], n_voters=2).tolist()
-    [[0.1875, 1.0]]
-    """
-    return _all_votes(vectors, concepts, n_voters, block_rank_votes)
-
-
-def _all_votes(
-    vectors: ArrayLike,
-    concepts: Sequence[Concepts],
-    n_voters: int,
-    block_vote: Callable[[Search, Float32s], Float64s],
-) -> Float64s:
     matrix, index = as_matrix(vectors), Index([checked(known) for known in concepts])
     n = as_count(n_voters, "n_voters")
     if matrix.shape[1] != index.centroids.shape[1]:
@@ -63,7 +38,7 @@ def _all_votes(
             f"vectors have {matrix.shape[1]} features, but the concepts have {index.centroids.shape[1]}."
         )
     votes = np.empty((len(matrix), len(concepts)))
-    for rows, found in in_blocks(matrix, index, n, block_vote):
+    for rows, found in in_blocks(matrix, index, n, block_votes):
         votes[rows] = found
     return votes
 
@@ -75,7 +50,7 @@ def block_votes(search: Search, block: Float32s) -> Float64s:
 
 def tally(voters: Voters, owners: Int64s, sizes: Int64s) -> Float64s:
     """Equations 2 and 3, for given voters, the class of each centroid and the N_y of each class: (b, t)."""
-    votes = _add_up(voters, inverse(voters.distances), owners, sizes)
+    votes = sum_votes(voters, inverse(voters.distances), owners, sizes)
     rows, columns = np.nonzero(voters.distances == 0.0)
     coincident = owners[voters.indices[rows, columns]]
     votes[rows, coincident] = COINCIDENT * (
@@ -89,18 +64,7 @@ def inverse(distances: Float64s) -> Float64s:
     return np.divide(1.0, distances, out=np.full_like(distances, COINCIDENT), where=distances > 0.0)
 
 
-def block_rank_votes(search: Search, block: Float32s) -> Float64s:
-    """`rank_vote` on one block: (b, t)."""
-    voters = search.nearest(block, search.n)
-    near, far = voters.distances[:, :1], search.farthest(block)[:, np.newaxis]
-    ranks = np.arange(1, search.n + 1)
-    spread = np.where(far > near, far - near, 1.0)
-    closeness = np.where(far > near, (far - voters.distances) / spread, 1.0)
-    weights = np.where(voters.distances == 0.0, 1.0, 1.0 / ranks * closeness)
-    return _add_up(voters, weights, search.index.owners, search.index.sizes)
-
-
-def _add_up(voters: Voters, weights: Float64s, owners: Int64s, sizes: Int64s) -> Float64s:
+def sum_votes(voters: Voters, weights: Float64s, owners: Int64s, sizes: Int64s) -> Float64s:
     """The weights of each class's voters, from the nearest to the farthest, times 1 / N_y."""
     b, t = len(weights), len(sizes)
     cells = np.arange(b)[:, np.newaxis] * t + owners[voters.indices]
