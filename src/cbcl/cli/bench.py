@@ -15,7 +15,7 @@ from cbcl.errors import DataError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cbcl.study.records import Record, Run
+    from cbcl.study.records import Run, RunRecord
     from cbcl.study.runs import Failure
 
 DATA = click.option(
@@ -280,7 +280,7 @@ def report(results: Path, html: Path | None, markdown: Path | None, quiet: bool)
 
 def _executed(
     screen: Output, wanted: Sequence[Run], results: Path, workers: int | None
-) -> tuple[list[Record], list[Failure]]:
+) -> tuple[list[RunRecord], list[Failure]]:
     from cbcl.study.runs import execute
 
     with screen.progress("running") as progress:
@@ -308,7 +308,7 @@ def _told(failure: Failure) -> DataError:
     return DataError(f"{run.learner} on {Path(run.data).name}, seed {run.seed}: {failure.reason}")
 
 
-def _show(screen: Output, records: Sequence[Record]) -> None:
+def _show(screen: Output, records: Sequence[RunRecord]) -> None:
     from cbcl.study.report.scores import average, class_means, last, summary
 
     rows = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from cbcl.study.learners import RADII, kind
+from cbcl.study.learners import RADIUS_SCALES, learner_kind
 from cbcl.study.records import Run
 from cbcl.study.report.paper import BUDGETS
 
@@ -14,7 +14,7 @@ CLASSES = 100
 MEMORIES = (3000, 5000, 7000, 9000)  # K of figure 5
 SHOTS = (None, 5, 10)
 USUAL = "radius-1.25"
-FIXED = tuple(f"radius-{scale:g}" for scale in RADII)
+FIXED = tuple(f"radius-{scale:g}" for scale in RADIUS_SCALES)
 
 RESNET, LITE, VGG, WORDS = "resnet50-keras", "efficientnet-lite0", "vgg16", "visual-words"
 ABLATION = ("trad-agg", "k-means", "remove-centroids", "single-centroid", "merge-evenly")
@@ -50,7 +50,7 @@ def runs(
 ) -> Iterator[Run]:
     """One run a learner; the limit on centroids is for those to which it means something."""
     for name in learners:
-        limit = max_centroids if kind(name).budgeted else None
+        limit = max_centroids if learner_kind(name).budgeted else None
         yield Run(data, backbone, name, limit, increment, base, shots, classes, seed)
 
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from cbcl.study.learners import LEARNERS
+from cbcl.study.records import RunRecord
 from cbcl.study.report.paper import STATISTICS, Claim, Measure
 from cbcl.study.report.scores import (
-    Record,
     Summary,
     average,
     class_means,
@@ -22,8 +22,8 @@ from cbcl.study.report.scores import (
     summary,
 )
 
-Records: TypeAlias = Sequence[Record]
-Score: TypeAlias = Callable[[Record], float]
+Records: TypeAlias = Sequence[RunRecord]
+Score: TypeAlias = Callable[[RunRecord], float]
 
 DASH, MINUS = "—", "\N{MINUS SIGN}"
 DATA = {"cifar100": "CIFAR-100", "caltech101": "Caltech-101", "cub200": "CUB-200-2011"}
@@ -101,7 +101,7 @@ def described(learner: str) -> str:
     return LEARNERS[learner].words if learner in LEARNERS else learner
 
 
-def select(records: Iterable[Record], **fields: Any) -> list[Record]:
+def select(records: Iterable[RunRecord], **fields: Any) -> list[RunRecord]:
     """The records whose run has these fields.
 
     >>> [found["n"] for found in select([{"n": 1, "run": {"seed": 0}}, {"n": 2, "run": {"seed": 1}}], seed=1)]
@@ -114,7 +114,7 @@ def select(records: Iterable[Record], **fields: Any) -> list[Record]:
     ]
 
 
-def behind(records: Iterable[Record], cell: Cell) -> list[Record]:
+def behind(records: Iterable[RunRecord], cell: Cell) -> list[RunRecord]:
     """The runs of a cell: one for each order, with as many classes as the paper has."""
     fields = cell._asdict()
     if not is_budgeted(cell.learner):
@@ -129,7 +129,7 @@ def behind(records: Iterable[Record], cell: Cell) -> list[Record]:
     return found
 
 
-def common(records: Iterable[Record], cells: Iterable[Cell]) -> list[Record]:
+def common(records: Iterable[RunRecord], cells: Iterable[Cell]) -> list[RunRecord]:
     """The records of those orders in which all of the cells were run, but for cells that were not run at all."""
     kept = list(records)
     seeds = [{record["run"]["seed"] for record in behind(kept, cell)} for cell in cells]
@@ -150,42 +150,42 @@ def of_claim(claim: Claim, backbone: str) -> Cell:
     )
 
 
-def settled(records: Iterable[Record]) -> list[Record]:
+def settled(records: Iterable[RunRecord]) -> list[RunRecord]:
     """Each run once, as it was recorded last, in an order that does not depend on theirs."""
     found = {json.dumps(record["run"], sort_keys=True): record for record in records}
     return [found[run] for run in sorted(found)]
 
 
-def mean(records: Iterable[Record], cell: Cell, score: Score) -> Summary:
+def mean(records: Iterable[RunRecord], cell: Cell, score: Score) -> Summary:
     """The mean of a score over the orders of a cell, and its deviation."""
     return summary([score(record) for record in behind(records, cell)])
 
 
-def averages(record: Record) -> float:
+def averages(record: RunRecord) -> float:
     return 100.0 * average(record)
 
 
-def lasts(record: Record) -> float:
+def lasts(record: RunRecord) -> float:
     return 100.0 * last(record)
 
 
-def last_class_means(record: Record) -> float:
+def last_class_means(record: RunRecord) -> float:
     return 100.0 * float(class_means(record)[-1])
 
 
-def forgettings(record: Record) -> float:
+def forgettings(record: RunRecord) -> float:
     return 100.0 * forgetting(record)
 
 
-def megabytes(record: Record) -> float:
+def megabytes(record: RunRecord) -> float:
     return float(record["bytes"] / 1e6)
 
 
-def seconds(record: Record) -> float:
+def seconds(record: RunRecord) -> float:
     return float(record["seconds"]["learning"])
 
 
-def centroids(record: Record) -> float:
+def centroids(record: RunRecord) -> float:
     return float(record["centroids"][-1]) if record["centroids"] else math.nan
 
 

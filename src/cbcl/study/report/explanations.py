@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from cbcl.study.records import RunRecord
 from cbcl.study.report.paper import LIMITED, NETWORKS, RADII, STATISTICS, TUNED, Claim, Measure
-from cbcl.study.report.scores import Record, accuracies, average, drop, last, omega
+from cbcl.study.report.scores import accuracies, average, drop, last, omega
 from cbcl.vision.backbones.catalogue import RECIPES
 
 # What the paper leaves open about a learner of ours.
@@ -25,7 +26,7 @@ OPEN = {
 }
 
 
-def measured(claim: Claim, record: Record, measure: Measure | None = None) -> float:
+def measured(claim: Claim, record: RunRecord, measure: Measure | None = None) -> float:
     """What our run says to a claim, in the claim's unit; or another measure of it, such as the claim's `rather`.
 
     >>> from cbcl.study.report.paper import only

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from cbcl.method.arrays import Int64s
-from cbcl.study.learners import RADII
+from cbcl.study.learners import RADIUS_SCALES
+from cbcl.study.records import RunRecord
 from cbcl.study.report import aggregate
 from cbcl.study.report.aggregate import DASH, DATA, Cell, Group, Records, Strong, Table
 from cbcl.study.report.paper import BUDGETS, STAND_INS, STATISTICS
-from cbcl.study.report.scores import Record, confusion
+from cbcl.study.report.scores import confusion
 
 CHOICES = ("cbcl", "cbcl-rank", "ncm", "knn", "slda", "ranpac", "ranpac-10000", "flb", "probe")
 VARIANTS = ("cbcl-rank", "ranpac-10000")  # of others: shown only where they were run
@@ -94,7 +95,7 @@ def _asked(records: Records) -> list[str]:
 
 def tuner(records: Records) -> Table:
     """The radius that CBCL chose by itself, held against every fixed one."""
-    fixed = ["ncm", *(f"radius-{scale:g}" for scale in RADII)]
+    fixed = ["ncm", *(f"radius-{scale:g}" for scale in RADIUS_SCALES)]
     rows: list[list[str]] = []
     wanted: list[Cell] = []
     for data, backbone in pairs(records):
@@ -125,7 +126,7 @@ def tuner(records: Records) -> Table:
                 ]
             )
             wanted += here
-    names = ["∞ (NCM)", *(f"{scale:g}" for scale in RADII)]
+    names = ["∞ (NCM)", *(f"{scale:g}" for scale in RADIUS_SCALES)]
     columns = ("data", "backbone", "shots", "orders", "tuned", *names, "best", "tuned less best")
     caption = "Average incremental accuracy (%) with D tuned, and with D fixed at so many times the vectors' spread"
     said = tuple(aggregate.not_run(records, wanted))
@@ -150,7 +151,7 @@ def others(records: Records) -> Table | None:
     )
 
 
-def _cell(record: Record) -> Cell:
+def _cell(record: RunRecord) -> Cell:
     return Cell(**{name: record["run"][name] for name in Cell._fields})
 
 
@@ -182,7 +183,7 @@ def bias(matrix: Int64s) -> str:
 
 def origins(records: Records) -> Table:
     """Data and backbones: what they were, in short fingerprints."""
-    found: dict[tuple[str, ...], list[Record]] = defaultdict(list)
+    found: dict[tuple[str, ...], list[RunRecord]] = defaultdict(list)
     for record in records:
         inputs, run = record["inputs"], record["run"]
         digests = (str(inputs[name])[:DIGITS] for name in ("pictures", "weights", "vectors"))
@@ -207,7 +208,7 @@ def origins(records: Records) -> Table:
 
 def surroundings(records: Records) -> Table:
     """Commits, machines and versions."""
-    found: dict[tuple[str, ...], list[Record]] = defaultdict(list)
+    found: dict[tuple[str, ...], list[RunRecord]] = defaultdict(list)
     for record in records:
         versions = ", ".join(
             f"{name} {number}" for name, number in sorted(record["versions"].items())

@@ -11,13 +11,14 @@ from functools import partial
 
 import numpy as np
 
+from cbcl.study.records import RunRecord
 from cbcl.study.report import aggregate, extras, figures, tables
 from cbcl.study.report import comparison as heading
 from cbcl.study.report.aggregate import Cell, Records
 from cbcl.study.report.figures import Budgets, Line, Mark, Tone
 from cbcl.study.report.paper import STATISTICS
 from cbcl.study.report.rendering import Drawing, Section, markdown_table, to_html, to_markdown
-from cbcl.study.report.scores import Record, curve
+from cbcl.study.report.scores import curve
 from cbcl.study.report.tables import CIFAR, LIMIT, MAIN
 
 TITLE = "CBCL: the paper's experiments, run again"
@@ -39,7 +40,7 @@ REDUCTIONS: dict[str, Tone] = {
 }
 
 
-def markdown(records: Iterable[Record]) -> str:
+def markdown(records: Iterable[RunRecord]) -> str:
     """The tables, with a sentence or two on each."""
     found = aggregate.settled(records)
     return to_markdown(TITLE, _lead(found), sections(found)).replace(
@@ -47,13 +48,13 @@ def markdown(records: Iterable[Record]) -> str:
     )
 
 
-def html(records: Iterable[Record]) -> str:
+def html(records: Iterable[RunRecord]) -> str:
     """The tables and the figures, as one page."""
     found = aggregate.settled(records)
     return to_html(TITLE, _lead(found), sections(found))
 
 
-def headline(records: Iterable[Record]) -> str:
+def headline(records: Iterable[RunRecord]) -> str:
     """The most telling rows, as a Markdown table."""
     return markdown_table(heading.short(aggregate.settled(records))) + "\n"
 
