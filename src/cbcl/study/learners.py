@@ -22,6 +22,7 @@ from cbcl.study.ablations import (
     single,
 )
 from cbcl.study.hybrid import Hybrid
+from cbcl.study.report.paper import FLB
 
 NEIGHBOURS = 10
 # Of fixed radii, to compare the tuned one with; infinity is nearest class mean.
@@ -89,7 +90,7 @@ LEARNERS = {
     },
     "flb": _unbudgeted(
         "the paper's few-shot baseline: a linear layer, trained on all data so far",
-        lambda seed: FewShotBaseline(seed=seed),
+        lambda seed: FewShotBaseline(**FLB, seed=seed),
     ),
     "probe": _unbudgeted(
         "a well-tuned linear layer, trained on all data so far", lambda seed: LinearProbe(seed=seed)
