@@ -37,8 +37,8 @@ LEARNERS: dict[str, Callable[[int], Learner]] = {  # by their seed
     "nearest class mean": lambda seed: Hybrid(choose=fixed(math.inf, 1), seed=seed),
     "few-shot baseline": lambda seed: FewShotBaseline(seed=seed),
     "probe": lambda seed: LinearProbe(seed=seed),
-    "discriminant": lambda seed: StreamingLDA(),
-    "discriminant of roots": lambda seed: StreamingLDA(power=0.5),
+    "discriminant": lambda seed: StreamingLDA(),  # noqa: ARG005 (nothing is drawn)
+    "discriminant of roots": lambda seed: StreamingLDA(power=0.5),  # noqa: ARG005
     "ridge": lambda seed: RandomProjectionRidge(300, seed=seed),
 }
 DRAWING = ["k-means", "few-shot baseline", "probe", "ridge"]

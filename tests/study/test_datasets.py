@@ -360,17 +360,17 @@ class Serving(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data[start:][: self.cut])
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         pass
 
 
 @pytest.fixture
 def server() -> Iterator[tuple[str, type[Serving]]]:
     class Fresh(Serving):
-        files = {}
+        files = {}  # noqa: RUF012
         cut = None
         ranges = True
-        asked = []
+        asked = []  # noqa: RUF012
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Fresh) as serving:
         threading.Thread(target=serving.serve_forever).start()

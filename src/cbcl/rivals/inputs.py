@@ -42,7 +42,7 @@ def check_width(vectors: Matrix, d: int | None) -> None:
 
 
 def number_labels(classes: NDArray[Any], labels: NDArray[Any]) -> tuple[NDArray[Any], Int64s]:
-    """Return the classes followed by the new labels in order of appearance, and each label's number.
+    """Return the classes, then the new labels in order of appearance; and each label's number.
 
     >>> number_labels(np.array(["cup"]), np.array(["key", "cup", "key"]))
     (array(['cup', 'key'], dtype='<U3'), array([1, 0, 1]))

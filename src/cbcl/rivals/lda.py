@@ -117,7 +117,7 @@ def _update(vectors: Float32s, numbers: Int64s, counts: Int64s, means: Float64s)
 
 
 def _discriminant(covariance: Float64s, means: Float64s, shrinkage: float) -> LinearLayer:
-    # In float64: the shrinkage may be a millionth of the largest variance, and float32 is lost there.
+    # In float64: the shrinkage may be a millionth of the largest variance, too small for float32.
     # Large features need more of it: their sums are off by a share of their size.
     least = MIN_SHRINKAGE * float(np.trace(covariance)) / len(covariance)
     covariance[np.diag_indices(len(covariance))] += max(shrinkage, least)

@@ -48,7 +48,10 @@ def fixed(scale: float, n_voters: int) -> Choose:
     as_count(n_voters, "n_voters")
 
     def choose(
-        matrix: Matrix, lessons: Sequence[ClassRows], before: Tuning | None, seed: int
+        matrix: Matrix,
+        lessons: Sequence[ClassRows],
+        before: Tuning | None,
+        seed: int,  # noqa: ARG001
     ) -> Tuning:
         if before is not None and before.radius < math.inf:
             return before
@@ -144,7 +147,7 @@ def merge_evenly(known: Concepts, n: int, seed: int) -> Concepts:
     return merge_weighted(known, n, seed, np.ones_like(known.counts))
 
 
-def remove(known: Concepts, n: int, seed: int) -> Concepts:
+def remove(known: Concepts, n: int, seed: int) -> Concepts:  # noqa: ARG001
     """Keep the first n concepts only: the paper's "Remove-Centroids".
 
     The vectors behind a removed centroid are counted with the nearest that stays, so that N_y of

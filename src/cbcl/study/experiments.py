@@ -22,7 +22,7 @@ PEERS = ("knn", "slda", "ranpac", "probe")
 
 
 def paper(orders: int = ORDERS) -> list[Run]:
-    """Return every experiment of the paper, then what goes beyond it in fewer orders; none twice."""
+    """Return the paper's experiments, then what goes beyond it in fewer orders; no run twice."""
     runs: dict[Run, None] = {}
     for experiments, seeds in ((EXPERIMENTS, orders), (BEYOND, min(orders, EXTRA_ORDERS))):
         for seed in range(seeds):
@@ -95,7 +95,7 @@ def words(seed: int) -> Iterator[Run]:
 
 
 def radii(seed: int) -> Iterator[Run]:
-    """Fixed radii, to compare the tuned one with."""
+    """CBCL with fixed radii, to compare the tuned one with."""
     yield from _everywhere(FIXED_RADII, seed)
     yield from _cifar(("radius-1.25",), seed, increment=1, base=2)
 

@@ -22,9 +22,8 @@ RunRecord: TypeAlias = Mapping[str, Any]
 
 PREFIX = "study-"
 UNFINISHED = b"\x00"  # ends a line that was left unfinished; no JSON has it
-FIELDS = set(
-    ["run", "inputs", "classes", "increments", "tested", "right", "confusion", "bytes", "seconds"]
-)
+RESULTS = {"classes", "increments", "tested", "right", "confusion", "bytes", "seconds"}
+FIELDS = {"run", "inputs", *RESULTS}
 
 
 class Run(NamedTuple):

@@ -31,7 +31,7 @@ COLOURS: dict[Colour, str] = {
 WIDTH = 4.7  # inches, so that text of 8 points can be read on a phone
 STYLE: dict[str, Any] = {
     "svg.fonttype": "none",
-    "font.family": "DejaVu Sans",  # to measure with: it comes with matplotlib, so it is the same everywhere
+    "font.family": "DejaVu Sans",  # to measure text with: matplotlib brings it along
     "font.size": 8.0,
     "axes.titlesize": 8.5,
     "legend.fontsize": 7.5,

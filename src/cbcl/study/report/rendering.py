@@ -25,13 +25,16 @@ class Section(NamedTuple):
 
 
 STYLE = """
-:root{color-scheme:light dark;--paper:#fff;--ink:#1b1b1b;--quiet:#5e5e5e;--rule:#dcdcdc;--shade:#f5f5f3;
+:root{color-scheme:light dark;
+--paper:#fff;--ink:#1b1b1b;--quiet:#5e5e5e;--rule:#dcdcdc;--shade:#f5f5f3;
 --blue:#0072b2;--orange:#c14f00;--green:#00795a;--purple:#a2457f;--bad:#b3261e}
-@media(prefers-color-scheme:dark){:root{--paper:#16181b;--ink:#e8e6e3;--quiet:#a3a3a3;--rule:#3a3d42;--shade:#1f2226;
+@media(prefers-color-scheme:dark){:root{
+--paper:#16181b;--ink:#e8e6e3;--quiet:#a3a3a3;--rule:#3a3d42;--shade:#1f2226;
 --blue:#5db7ee;--orange:#f2994a;--green:#3ecfa3;--purple:#e59ac8;--bad:#ff8a80}}
 *{box-sizing:border-box}
 html{-webkit-text-size-adjust:100%;text-size-adjust:100%}
-body{margin:0 auto;padding:1.5rem 1rem 4rem;max-width:72rem;background:var(--paper);color:var(--ink);
+body{margin:0 auto;padding:1.5rem 1rem 4rem;max-width:72rem;
+background:var(--paper);color:var(--ink);
 font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Liberation Sans",sans-serif}
 h1{font-size:1.7rem;line-height:1.2}
 h2{font-size:1.3rem;margin:3rem 0 .5rem;padding-top:1rem;border-top:1px solid var(--rule)}
@@ -61,7 +64,8 @@ tbody th[scope=rowgroup]{font-weight:600;background:var(--shade)}
 tbody tr:hover>*{background:var(--shade)}
 strong.bad{color:var(--bad)}
 .notes{margin:.25rem 0 1rem;padding:0;list-style:none}
-@media(max-width:40rem){body{padding:1rem .75rem 3rem}table{font-size:.8rem}th,td{padding:.2rem .4rem}}
+@media(max-width:40rem){
+body{padding:1rem .75rem 3rem}table{font-size:.8rem}th,td{padding:.2rem .4rem}}
 @media print{:root{--paper:#fff;--ink:#000}.wide{overflow:visible}figure,tr{break-inside:avoid}}
 """
 

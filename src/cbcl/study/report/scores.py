@@ -1,4 +1,4 @@
-"""Scores of a run, from its record: accuracy, forgetting and confusion; the spread over several runs.
+"""Scores of a run, from its record: accuracy, forgetting, confusion; and the spread over runs.
 
 T increments, t classes. All accuracies are shares, from 0 to 1; what there is no data for is NaN,
 never 0 or 1. Of a record, "increments", "tested", "right" and "confusion" are read.
@@ -24,7 +24,7 @@ MAX_CONFUSION = np.iinfo(np.uint16).max  # of a cell of an encoded matrix
 
 
 class Omega(NamedTuple):
-    """FearNet's three measures, as shares of the accuracy of a network that saw all the data at once."""
+    """FearNet's measures, as shares of the accuracy of a network trained on all the data at once."""
 
     base: float
     new: float
@@ -142,9 +142,9 @@ def omega(record: RunRecord, offline: float = OFFLINE_ACCURACY) -> Omega:
     """Return FearNet's measures: means over all increments but the first, divided by `offline`.
 
     base: accuracy on the classes of the first increment; new: on those of the increment just
-    learned; all: on all seen so far. The paper's formula for new lacks the division; but the caption
-    of its table says that all three are normalised, and a value above 1 in it could not be an
-    accuracy. So it is divided here.
+    learned; all: on all seen so far. The paper's formula for new lacks the division; but the
+    caption of its table says that all three are normalised, and a value above 1 in it could not be
+    an accuracy. So it is divided here.
 
     >>> omega({"increments": [1, 1], "tested": [8, 8], "right": [[7], [4, 2]]}, offline=0.5)
     Omega(base=1.0, new=0.5, all=0.75)
@@ -229,7 +229,7 @@ def _share(right: int, tested: int) -> float:
 
 
 def _mean(values: ArrayLike) -> float:
-    """Return the mean of the numbers that are not NaN; NaN if there are none (nanmean would warn)."""
+    """Return the mean of those that are not NaN; NaN if there are none (nanmean would warn)."""
     array = np.asarray(values, dtype=np.float64)
     numbers = array[~np.isnan(array)]
     return float(numbers.mean()) if len(numbers) else math.nan

@@ -171,7 +171,7 @@ def few_shots(records: Records, kinds: Sequence[FewShotColumn], caption: str) ->
 
 
 def increments(records: Records, where: str, text: str, caption: str) -> Table:
-    """A table by increments, and the averages and decreases that the section `text` states."""
+    """Return a table by increments, with the averages and decreases that section `text` states."""
     theirs = claims_at(where)
     example = theirs[-1]
     data, backbones = example.protocol.data, example.protocol.ours
