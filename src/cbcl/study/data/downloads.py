@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 from urllib.error import HTTPError
 
-from cbcl.errors import DataError, first_line
+from cbcl.errors import DataError, first_line, reason
 from cbcl.study.data.datasets import CIFAR10, CIFAR100
 from cbcl.vision.extraction import Progress
 
@@ -91,9 +91,10 @@ def download(
     *,
     free: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free,
 ) -> Path:
-    """Fetch a data set into a directory, check it and unpack it there; what is there already is not fetched again."""
+    """Download a data set into a directory, check and unpack it, unless it is there already."""
     if name not in ARCHIVES:
-        raise DataError(f"{name} cannot be downloaded: those that can are {', '.join(ARCHIVES)}.")
+        advice = f"those that can are {', '.join(ARCHIVES)}"
+        raise DataError(name, "cannot be downloaded", advice)
     archive = ARCHIVES[name]
     place, path = folder / archive.folder, folder / archive.file
     if place.is_dir():
@@ -103,9 +104,8 @@ def download(
         part = _part(path)
         there = next((one.stat().st_size for one in (path, part) if one.exists()), 0)
         if (room := free(folder)) < (needed := archive.size - there + archive.unpacked):
-            raise DataError(
-                f"{folder} has {_mb(room)} free, but {name} needs {_mb(needed)}: make room."
-            )
+            problem = f"has {_mb(room)} free, but {name} needs {_mb(needed)}"
+            raise DataError(folder, problem, "make room")
         if path.exists():
             _check(path, archive, "Delete it, or get it again.")
         else:
@@ -114,9 +114,7 @@ def download(
             part.replace(path)
         _unpack(path, archive, place)
     except OSError as error:
-        raise DataError(
-            f"{name} cannot be put into {folder}: {error.strerror or error}."
-        ) from error
+        raise DataError(folder, f"cannot hold {name}: {reason(error)}") from error
     return place
 
 
@@ -198,22 +196,24 @@ def _check(path: Path, archive: Archive, way_out: str, *, delete: bool = False) 
 
 
 def _unpack(path: Path, archive: Archive, place: Path) -> None:
-    """What is in an archive, there whole or not at all."""
+    """Unpack an archive, whole or not at all."""
     if not hasattr(tarfile, "data_filter"):
-        raise DataError(
-            f"{path} is here, but this Python cannot unpack it safely: unpack it, or take Python 3.11.4."
-        )
+        advice = "unpack it, or take Python 3.11.4"
+        raise DataError(path, "is here, but this Python cannot unpack it safely", advice)
     try:
         with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=place.parent) as folder:
-            with _opened(path, archive) as stream, tarfile.open(fileobj=stream, mode="r|gz") as tar:
+            with (
+                _open_tar(path, archive) as stream,
+                tarfile.open(fileobj=stream, mode="r|gz") as tar,
+            ):
                 tar.extractall(folder, filter="data")
             Path(folder, archive.folder).replace(place)
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, KeyError) as error:
-        raise DataError(f"{path} cannot be unpacked: {first_line(error)}.") from error
+        raise DataError(path, f"cannot be unpacked: {first_line(error)}") from error
 
 
 @contextmanager
-def _opened(path: Path, archive: Archive) -> Iterator[IO[bytes]]:
+def _open_tar(path: Path, archive: Archive) -> Iterator[IO[bytes]]:
     if archive.inner is None:
         with path.open("rb") as stream:
             yield stream
