@@ -305,7 +305,7 @@ def test_what_is_not_there_is_told_with_the_way_out(tmp_path: Path) -> None:
         load("mnist")
     with pytest.raises(
         DataError,
-        match=r"cifar100 needs the directory .*`cbcl bench download cifar100 DIR` fetches",
+        match=r"cifar100 needs the directory .*`cbcl bench download cifar100 DIR` downloads",
     ):
         load("cifar100")
     with pytest.raises(DataError, match="is no directory, so cub200 cannot be in it"):

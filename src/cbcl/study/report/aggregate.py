@@ -143,9 +143,14 @@ def deduplicate(records: Iterable[RunRecord]) -> list[RunRecord]:
     return [runs[run] for run in sorted(runs)]
 
 
+def summarise(records: Iterable[RunRecord], score: Score) -> Summary:
+    """Return mean and deviation of a score over some runs."""
+    return summary([score(record) for record in records])
+
+
 def mean_of(records: Iterable[RunRecord], group: RunGroup, score: Score) -> Summary:
     """Return mean and deviation of a score over the orders of a group."""
-    return summary([score(record) for record in runs_of(records, group)])
+    return summarise(runs_of(records, group), score)
 
 
 def average(record: RunRecord) -> float:
