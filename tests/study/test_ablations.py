@@ -27,7 +27,7 @@ from cbcl.study.ablations import (
     fixed,
     k_means,
     merge_evenly,
-    rank_votes,
+    rank_vote,
     remove,
     single,
 )
@@ -145,7 +145,7 @@ def test_a_swapped_part_is_used() -> None:
     for other in others:
         other.partial_fit(x, y)
         assert not np.array_equal(other.state()["centroids"], plain.state()["centroids"])
-    ranks = Hybrid(choose=fixed(1.1, 5), vote=rank_votes, **rest).partial_fit(x, y)
+    ranks = Hybrid(choose=fixed(1.1, 5), vote=rank_vote, **rest).partial_fit(x, y)
     np.testing.assert_array_equal(ranks.state()["centroids"], plain.state()["centroids"])
     assert (ranks.predict(queries) != plain.predict(queries)).any()
 
@@ -193,9 +193,9 @@ def test_the_budget_holds_and_counts_are_conserved(shrink: Shrink, data: st.Data
 # The vote of the published code
 
 
-def rank_vote(queries: Any, classes: list[Concepts], n: int) -> Float64s:
+def votes_by_rank(queries: Any, classes: list[Concepts], n: int) -> Float64s:
     matrix = np.array(queries, dtype=np.float32)
-    blocks = in_blocks(matrix, Index(classes), n, rank_votes)
+    blocks = in_blocks(matrix, Index(classes), n, rank_vote)
     return np.concatenate([votes for _, votes in blocks])
 
 
@@ -203,7 +203,7 @@ def test_the_rank_vote_is_that_of_the_published_code() -> None:
     rng = np.random.default_rng(3)
     classes = [agg_var(rng.normal(size=(6, 5)) + label, 1.5) for label in range(4)]
     queries = rng.normal(size=(30, 5)).astype(np.float32) + 1
-    got = rank_vote(queries, classes, 4)
+    got = votes_by_rank(queries, classes, 4)
     for query, row in zip(queries, got, strict=True):
         pairs = sorted(
             (reference.distance(query, centroid), y)
@@ -220,8 +220,8 @@ def test_the_rank_vote_is_that_of_the_published_code() -> None:
 def test_the_rank_vote_knows_zero_and_equal_distances() -> None:
     pair = Concepts(np.array([[0.0], [2.0]], dtype=np.float32), np.array([1, 1]))
     one = Concepts(np.array([[9.0]], dtype=np.float32), np.array([2]))
-    assert rank_vote([[0.0]], [pair, one], 1).tolist() == [[0.5, 0.0]]
-    assert rank_vote([[1.0]], [pair], 2).tolist() == [[0.75]]
+    assert votes_by_rank([[0.0]], [pair, one], 1).tolist() == [[0.5, 0.0]]
+    assert votes_by_rank([[1.0]], [pair], 2).tolist() == [[0.75]]
 
 
 @settings(max_examples=100, deadline=None)

@@ -165,7 +165,7 @@ def remove(known: Concepts, n: int, seed: int) -> Concepts:  # noqa: ARG001
     return Concepts(read_only(kept.copy()), read_only(counts))
 
 
-def rank_votes(search: Search, block: Float32s) -> Float64s:
+def rank_vote(search: Search, block: Float32s) -> Float64s:
     """Vote as the authors' published code does, which is not the paper's vote: (b, t).
 
     The voter of rank r at distance d votes (1 / r) (d_max - d) / (d_max - d_min), d_max being the
@@ -175,7 +175,7 @@ def rank_votes(search: Search, block: Float32s) -> Float64s:
     >>> from cbcl import agg_var
     >>> from cbcl.method.search import Index
     >>> cups, keys = agg_var([[0.0], [3.0]], radius=1.0), agg_var([[6.0]], radius=1.0)
-    >>> rank_votes(Search(Index([cups, keys]), 2), np.float32([[5.0]])).tolist()
+    >>> rank_vote(Search(Index([cups, keys]), 2), np.float32([[5.0]])).tolist()
     [[0.1875, 1.0]]
     """
     voters = search.nearest(block, search.n)

@@ -17,7 +17,7 @@ from cbcl.study.ablations import (
     fixed,
     k_means,
     merge_evenly,
-    rank_votes,
+    rank_vote,
     remove,
     single,
 )
@@ -58,7 +58,7 @@ def _unbudgeted(words: str, make: Callable[[int], Learner]) -> LearnerKind:
 
 LEARNERS = {
     "cbcl": _hybrid("CBCL as it comes: D and n chosen by itself"),
-    "cbcl-rank": _hybrid("CBCL with the vote of the authors' published code", vote=rank_votes),
+    "cbcl-rank": _hybrid("CBCL with the vote of the authors' published code", vote=rank_vote),
     "single-centroid": _hybrid(
         "CBCL with one voter; with a budget, that is CBCL itself", choose=single
     ),
