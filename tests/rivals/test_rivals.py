@@ -1,4 +1,4 @@
-"""The other learners: laws that all of them keep, what each must equal, and floors on the digits."""
+"""Other learners: laws that all of them keep, what each must equal, and floors on the digits."""
 
 from __future__ import annotations
 

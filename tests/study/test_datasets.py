@@ -1,4 +1,4 @@
-"""Data sets: the same pictures in the same order, whatever layout they are kept in; and fetched, where asked."""
+"""Data sets: the same pictures in the same order, whatever their layout; and downloads."""
 
 from __future__ import annotations
 
@@ -494,7 +494,7 @@ def test_without_internet_the_way_round_is_told(
     monkeypatch.setitem(ARCHIVES, "cifar100", gone)
     with pytest.raises(
         DataError,
-        match=r"cannot be fetched: .*get cifar-100-python\.tar\.gz from .* by other means and put it into",
+        match=r"cannot be fetched: .*get cifar-100-python\.tar\.gz from .* by other means",
     ):
         download("cifar100", tmp_path)
     with pytest.raises(DataError, match="digits cannot be downloaded: those that can are cifar100"):

@@ -1,6 +1,6 @@
-"""The paper's numbers: their own arithmetic, where they contradict each other, and differences to ours.
+"""The paper's numbers: their arithmetic, their contradictions, and differences to ours.
 
-The paper itself is not here, so nothing is compared with it; but most of its numbers follow from others.
+The paper itself is not here; but most of its numbers follow from others.
 """
 
 from __future__ import annotations
@@ -241,9 +241,7 @@ def test_omega_new_and_omega_all_are_the_same_with_few_shots() -> None:
     }
 
 
-def test_the_rows_that_may_be_of_the_last_increment_are_below_ten_shots_and_like_the_last_of_all() -> (
-    None
-):
+def test_rows_that_may_be_of_the_last_increment_are_below_ten_shots_and_like_the_last() -> None:
     odd = [claim for claim in CLAIMS if claim.rather]
     assert [claim.method for claim in odd] == ["Trad-Agg", "K-means", "NCM"]
     ten_shots = few_shots("CBCL", 10)[2]

@@ -1,4 +1,4 @@
-"""Records: read as they were written, whole after a kill and beside other writers, and each run counted once."""
+"""Records: read as written, whole after a kill and beside other writers, each run once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs: what a learner is shown and asked, how it is judged, and that records depend on nothing but the seed."""
+"""Runs: what a learner is given, how it is judged, and that only the seed decides a record."""
 
 from __future__ import annotations
 
@@ -353,7 +353,7 @@ def told_apart(*, split: bool = False, per_class: int = 12, classes: int = 7) ->
 
 
 class Probe:
-    """A learner that writes down what it is shown and asked; it answers with the first label it saw."""
+    """A learner that notes what it is given; it answers with the first label it saw."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, list[int], list[str] | None]] = []
@@ -590,8 +590,8 @@ def test_the_tuner_sees_the_increment_and_nothing_else() -> None:
         assert seed == made[0].seed
 
 
-# How well they do on the digits, two at a time: the mean of the average incremental accuracy over three orders, which
-# was measured, and may not change by more than rounding and other libraries would explain.
+# The average incremental accuracy on the digits, two at a time, over three orders: measured, and it
+# may not change by more than rounding and other libraries would explain.
 ACCURACIES = {
     ("cbcl", None): 0.9903,
     ("cbcl", 5): 0.9032,

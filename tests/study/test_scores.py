@@ -21,7 +21,7 @@ def run(increments: list[int], tested: list[int], right: list[list[int]]) -> dic
 
 @st.composite
 def runs(draw: st.DrawFn, fewest: int = 0) -> dict[str, Any]:
-    """Any run of up to five increments, in which a class may have no test vectors if `fewest` is 0."""
+    """Any run of up to five increments; a class may have no test vectors if `fewest` is 0."""
     increments = draw(st.lists(st.integers(1, 4), min_size=1, max_size=5))
     tested = draw(
         st.lists(st.integers(fewest, 20), min_size=sum(increments), max_size=sum(increments))

@@ -1,4 +1,4 @@
-"""Streams: which classes come when, which rows are learned and which tested, and that only the seed decides it."""
+"""Streams: the order of classes, the rows learned and tested, and that only the seed decides."""
 
 from __future__ import annotations
 

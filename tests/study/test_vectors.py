@@ -1,4 +1,4 @@
-"""Vectors of a data set: computed once, kept with their record, found again, and gone on with after a stop."""
+"""Vectors of a data set: computed once, stored with their record, resumed after a stop."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from cbcl.vision.backbones.base import Function
 
 
 class Colours:
-    """A backbone: the mean colour of each picture. It counts those it sees, and can stop on the way."""
+    """A backbone: the mean colour of each picture. It counts pictures, and can stop on the way."""
 
     def __init__(self, stop_after: int | None = None, name: str = "colours") -> None:
         self.seen = 0
