@@ -37,7 +37,7 @@ class Stream(NamedTuple):
     tested: tuple[Int64s, ...]  # rows to test on, class by class
 
     def increments(self) -> Iterator[tuple[int, Int64s]]:
-        """Yield the number of classes known after each increment, and the rows that are new in it."""
+        """Yield the number of classes known after each increment, and its new rows."""
         known = 0
         for size in self.sizes:
             rows = np.concatenate(self.learned[known : known + size])

@@ -180,7 +180,8 @@ def describe_bias(matrix: Int64s) -> str:
     return (
         f"{new:.1f} % of the answers name one of the {half} classes learned last, which "
         f"{due:.1f} % of the questions are about; {old:.1f} % name one of the {half} learned "
-        f"first. Of the first, {old_right:.1f} % are labelled rightly, of the last, {new_right:.1f} %."
+        f"first. Of the first, {old_right:.1f} % are labelled rightly, "
+        f"of the last, {new_right:.1f} %."
     )
 
 

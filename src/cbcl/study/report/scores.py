@@ -24,7 +24,7 @@ MAX_CONFUSION = np.iinfo(np.uint16).max  # of a cell of an encoded matrix
 
 
 class Omega(NamedTuple):
-    """FearNet's measures, as shares of the accuracy of a network trained on all the data at once."""
+    """FearNet's measures, relative to a network trained on all the data at once."""
 
     base: float
     new: float
