@@ -19,7 +19,7 @@ from cbcl.method import concepts
 from cbcl.method.arrays import Float32s, Float64s
 from cbcl.method.budget import Shrink
 from cbcl.method.knowledge import Cluster, as_given
-from cbcl.method.search import Index, in_blocks
+from cbcl.method.search import Index, Search
 from cbcl.method.tuning import ClassRows, Tuning
 from cbcl.study.ablations import (
     _farthest,
@@ -194,9 +194,7 @@ def test_the_budget_holds_and_counts_are_conserved(shrink: Shrink, data: st.Data
 
 
 def votes_by_rank(queries: Any, classes: list[Concepts], n: int) -> Float64s:
-    matrix = np.array(queries, dtype=np.float32)
-    blocks = in_blocks(matrix, Index(classes), n, rank_vote)
-    return np.concatenate([votes for _, votes in blocks])
+    return rank_vote(Search(Index(classes), n), np.array(queries, dtype=np.float32))
 
 
 def test_the_rank_vote_is_that_of_the_published_code() -> None:
