@@ -84,15 +84,6 @@ class Claim(NamedTuple):
     rather: Measure | None = None  # what it may be instead
 
 
-class Margin(NamedTuple):
-    """A difference that the text states between two of the claims."""
-
-    where: str
-    value: float
-    better: Claim
-    worse: Claim
-
-
 def _claim(
     where: str,
     data: str,
@@ -156,39 +147,43 @@ SUSPECTS: dict[str, str] = _DATA["suspects"]
 CLAIMS = tuple(claim for part in _DATA["part"] for claim in _claims_of(part))
 
 
+def claims_at(*places: str) -> list[Claim]:
+    return [claim for claim in CLAIMS if claim.where in places]
+
+
+def find_claims(
+    method: str,
+    measure: Measure,
+    data: str,
+    *,
+    increment: int | None = None,
+    shots: int | None = None,
+    where: str = "",
+) -> list[Claim]:
+    """Return the claims on these, at places that begin so; increment None: any."""
+    claims = []
+    for claim in CLAIMS:
+        setting = claim.protocol
+        about = (claim.method, claim.measure, setting.data, setting.shots)
+        if about != (method, measure, data, shots) or not claim.where.startswith(where):
+            continue
+        if increment in (None, setting.increment):
+            claims.append(claim)
+    return claims
+
+
 def only(
     method: str, measure: Measure, data: str, *, shots: int | None = None, where: str = ""
 ) -> Claim:
-    """Return the one claim on these, among those whose place begins so.
+    """Return the one claim on these.
 
     >>> only("CBCL", "average", "caltech101", shots=5).value
     87.7
     """
-    wanted = (method, measure, data, shots)
-    claims = []
-    for claim in CLAIMS:
-        about = (claim.method, claim.measure, claim.protocol.data, claim.protocol.shots)
-        if about == wanted and claim.where.startswith(where):
-            claims.append(claim)
+    claims = find_claims(method, measure, data, shots=shots, where=where)
     if len(claims) != 1:
         raise ValueError(
             f"{len(claims)} claims are {measure} of {method} on {data} with shots={shots}: "
             "name one."
         )
     return claims[0]
-
-
-def _margin(
-    where: str,
-    data: str,
-    less: str,
-    value: float,
-    shots: int | None = None,
-    less_shots: int | None = None,
-) -> Margin:
-    table = "Table 5" if data == "cifar100" else ""
-    better = only("CBCL", "average", data, shots=shots, where=table)
-    return Margin(where, value, better, only(less, "average", data, shots=less_shots, where=table))
-
-
-MARGINS = tuple(_margin(**margin) for margin in _DATA["margins"]["claims"])

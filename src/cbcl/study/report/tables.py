@@ -7,7 +7,7 @@ below the table says which it is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cbcl.study.report import aggregate
 from cbcl.study.report.aggregate import (
@@ -36,6 +36,8 @@ from cbcl.study.report.paper import (
     UNREDUCED,
     Claim,
     Measure,
+    claims_at,
+    find_claims,
 )
 from cbcl.study.report.scores import Summary, summary
 
@@ -71,27 +73,9 @@ FEW_OTHERS = [
 ]
 
 
-def claims_at(*places: str) -> list[Claim]:
-    return [claim for claim in CLAIMS if claim.where in places]
-
-
-def find_claim(
-    method: str,
-    measure: Measure,
-    data: str,
-    *,
-    increment: int = 10,
-    shots: int | None = None,
-    where: str = "",
-) -> Claim | None:
-    """Return the first claim on these, if there is one."""
-    wanted = (method, measure, data, increment, shots)
-    for claim in CLAIMS:
-        setting = claim.protocol
-        about = (claim.method, claim.measure, setting.data, setting.increment, setting.shots)
-        if about == wanted and claim.where.startswith(where):
-            return claim
-    return None
+def find_claim(method: str, measure: Measure, data: str, **where: Any) -> Claim | None:
+    """Return the first claim on these, at ten classes at a time unless said, if there is one."""
+    return next(iter(find_claims(method, measure, data, **{"increment": 10, **where})), None)
 
 
 def unrun_notes(claims: Iterable[Claim]) -> Iterator[str]:
