@@ -15,6 +15,7 @@ from support.streams import digits, stream
 
 from cbcl.machine import one_thread
 from cbcl.method.arrays import Float32s
+from cbcl.rivals import linear
 from cbcl.rivals.inputs import number_labels
 from cbcl.rivals.lda import StreamingLDA
 from cbcl.rivals.linear import FewShotBaseline, LinearProbe, split
@@ -238,6 +239,27 @@ def test_the_probe_is_as_good_as_logistic_regression(shots: int) -> None:
             ]
         theirs.append([judge.score(queries / scale, truth) for judge in judges])
     assert np.mean(ours) > np.mean(theirs, axis=0).max() - 0.01
+
+
+@pytest.mark.parametrize("penalty", [0.3, 0.01])
+def test_the_loss_of_the_probe_is_that_of_logistic_regression_in_the_end(
+    penalty: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(linear, "MAX_ITERATIONS", 300)
+    x, y, _, _ = digits(0)
+    points = x[:300] / np.float32(30.0)
+    numbers = y[:300].astype(np.int64)
+    start = np.zeros((points.shape[1], 10), dtype=np.float32)
+    ours = linear.minimise_loss(points, numbers, penalty, start)
+    with one_thread():
+        judge = LogisticRegression(C=1.0 / penalty, fit_intercept=False, tol=1e-8, max_iter=5000)
+        theirs = judge.fit(points.astype(np.float64), numbers).coef_.T
+
+    def loss(weights: Any) -> float:
+        losses = linear.softmax_errors((points @ weights).astype(np.float32), numbers)
+        return float(losses.sum(dtype=np.float64) + 0.5 * penalty * np.sum(weights**2))
+
+    assert loss(ours) == pytest.approx(loss(theirs), rel=1e-3)
 
 
 @every

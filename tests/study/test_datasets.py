@@ -316,7 +316,7 @@ def test_what_is_not_there_is_told_with_the_way_out(tmp_path: Path) -> None:
         ("cub200", "CUB_200"),
     ):
         with pytest.raises(
-            DataError, match=f"does not hold {name}, nor does a folder in it. Wanted is {wanted}"
+            DataError, match=f"does not hold {name}, nor does a folder in it: it needs {wanted}"
         ):
             load(name, tmp_path)
     with pytest.raises(DataError, match="is an empty folder"):
