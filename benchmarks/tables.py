@@ -12,37 +12,36 @@ CHOSEN = "worth_asking, at once"
 
 
 def speed() -> str:
-    return ratios("speed.jsonl")
+    return compare_ratios("speed.jsonl")
 
 
 def seeing() -> str:
-    return ratios("seeing.jsonl")
+    return compare_ratios("seeing.jsonl")
 
 
-def ratios(name: str) -> str:
+def compare_ratios(name: str) -> str:
     runs = [json.loads(line)["results"] for line in (RESULTS / name).read_text().splitlines()]
     rows = [f"| work | median of {len(runs)} runs | least to most | wanted |", "|---|---|---|---|"]
     for same in zip(*runs, strict=True):
         if "ratio" in same[0]:
-            found = [result["ratio"] for result in same]
-            spread = f"{min(found):.2f} to {max(found):.2f}"
-            rows.append(
-                f"| {same[0]['work']} | {np.median(found):.2f} | {spread} | {same[0]['target']} |"
-            )
+            work, target = same[0]["work"], same[0]["target"]
+            ratios = [result["ratio"] for result in same]
+            spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
+            rows.append(f"| {work} | {np.median(ratios):.2f} | {spread} | {target} |")
     return "\n".join(rows)
 
 
 def unknown() -> str:
     rows = [
-        "| data | backbone | known | photos each | first guess right | known refused | unknown found | area |"
-        " calibration error |",
+        "| data | backbone | known | photos each | first guess right | known refused |"
+        " unknown found | area | calibration error |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for line in (RESULTS / "unknown.jsonl").read_text().splitlines():
         record = json.loads(line)
-        found, how = record["results"][0], record["protocol"]
-        shares = " | ".join(f"{100 * found[name]:.1f}" for name in ("right", "refused", "found"))
-        last = f"{found['area']:.3f} | {found['calibration_error']:.3f}"
+        result, how = record["results"][0], record["protocol"]
+        shares = " | ".join(f"{100 * result[name]:.1f}" for name in ("right", "refused", "found"))
+        last = f"{result['area']:.3f} | {result['calibration_error']:.3f}"
         about = f"{record['about']} | {record['backbone'].split()[0]}"
         rows.append(f"| {about} | {how['known']} | {how['shots']} | {shares} | {last} |")
     return "\n".join(rows)
@@ -50,23 +49,24 @@ def unknown() -> str:
 
 def asking() -> str:
     rows = [
-        "| data | known + new | photos each | strangers | right at first | with ten at random | with ten chosen |"
-        " worth at random |",
+        "| data | known + new | photos each | strangers | right at first |"
+        " with ten at random | with ten chosen | worth at random |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for line in (RESULTS / "asking.jsonl").read_text().splitlines():
         record = json.loads(line)
-        how, found = record["protocol"], {result["order"]: result for result in record["results"]}
-        right = " | ".join(
-            f"{100 * found[name]['right']:.1f}" for name in ("nothing", "random 10", CHOSEN)
-        )
-        about = f"{record['about']} | {how['known']} + {how['new']} | {how['shots']} | {how['strangers']}"
-        rows.append(f"| {about} | {right} | {found[CHOSEN]['worth']:.0f} labels |")
+        how = record["protocol"]
+        results = {result["order"]: result for result in record["results"]}
+        orders = ("nothing", "random 10", CHOSEN)
+        right = " | ".join(f"{100 * results[order]['right']:.1f}" for order in orders)
+        classes = f"{how['known']} + {how['new']} | {how['shots']} | {how['strangers']}"
+        worth = f"{results[CHOSEN]['worth']:.0f} labels"
+        rows.append(f"| {record['about']} | {classes} | {right} | {worth} |")
     return "\n".join(rows)
 
 
 def serving() -> str:
-    """Of the latest run."""
+    """Return the table of the latest run."""
     record = json.loads((RESULTS / "serving.jsonl").read_text().splitlines()[-1])
     taught = [result for result in record["results"] if result.get("target") == "< 500"]
     loaded = next(result for result in record["results"] if "statuses" in result)

@@ -1,12 +1,13 @@
-"""How often "unknown" is right, and how true the confidence is, on real photos: `python benchmarks/unknown.py FOLDER`.
+"""Open-set recognition and calibration on real photos.
 
-    python benchmarks/unknown.py 101_ObjectCategories --leave-out BACKGROUND_Google --known 10 --shots 5
+    python benchmarks/unknown.py FOLDER --about Caltech-101 --leave-out BACKGROUND_Google --shots 5
 
-FOLDER holds one folder a class. Some classes, drawn at random, are learned from a few photos each; then up to 30 other
-photos of each are asked about, and as many of classes that were not learned. Means over draws of: the share whose first
-guess is right; the share of known photos refused (called unknown); the share of unknown photos found (called so); how
-well the two are told apart at any limit (area under the curve, 0.5 is chance); and the calibration error (ten bins) of
-the confidence in the answer, "unknown" being right for a class that was not learned. Each run is appended to
+FOLDER holds one folder a class. Some classes, drawn at random, are learned from a few photos each;
+then up to 30 other photos of each are recognized, and as many of classes that were not learned.
+Means over draws of: the share whose first guess is right; the share of known photos refused (called
+unknown); the share of unknown photos found (called so); the area under the ROC curve of known
+against unknown (0.5 is chance); and the calibration error (ten bins) of the confidence in the
+answer, "unknown" being right for a class that was not learned. Each run is appended to
 results/unknown.jsonl with its record.
 """
 
@@ -35,7 +36,7 @@ from cbcl.recognition.embedder import limit_at_first
 from cbcl.vision.finding import find_labelled
 
 RECORDS = Path(__file__).parent.parent / "results" / "unknown.jsonl"
-ASKED = 30  # photos of a class, at most
+MAX_ASKED = 30  # photos of a class
 
 
 def calibration_error(confidences: NDArray[Any], right: NDArray[Any]) -> float:
@@ -59,7 +60,7 @@ def draw(
     classes = rng.permutation(np.unique(labels))
     rows = {label: rng.permutation(np.flatnonzero(labels == label)) for label in classes}
     learned = np.concatenate([rows[label][:shots] for label in classes[:known]])
-    asked = np.concatenate([rows[label][shots : shots + ASKED] for label in classes[:known]])
+    asked = np.concatenate([rows[label][shots : shots + MAX_ASKED] for label in classes[:known]])
     strange = rng.permutation(np.concatenate([rows[label] for label in classes[known:]]))[
         : len(asked)
     ]
@@ -150,7 +151,7 @@ def main() -> None:
             "known": args.known,
             "shots": args.shots,
             "seeds": args.draws,
-            "asked": ASKED,
+            "asked": MAX_ASKED,
             "photos": len(files),
         },
         draws=draws,

@@ -14,12 +14,12 @@ from cbcl.errors import (
 )
 
 if TYPE_CHECKING:
-    from cbcl.method.budget import merge, reduce, remove
+    from cbcl.method.budget import merge, reduce
     from cbcl.method.classifier import CBCLClassifier
     from cbcl.method.concepts import Concepts, agg_var
     from cbcl.method.knowledge import Evidence
     from cbcl.method.tuning import Tuning, tune
-    from cbcl.method.voting import rank_vote, vote
+    from cbcl.method.voting import vote
     from cbcl.recognition.answer import Answer
     from cbcl.recognition.recognizer import Recognizer
     from cbcl.vision.backbones import load_backbone
@@ -43,10 +43,7 @@ __all__ = [
     "agg_var",
     "load_backbone",
     "merge",
-    "merge_evenly",
-    "rank_vote",
     "reduce",
-    "remove",
     "tune",
     "vote",
 ]
@@ -62,10 +59,7 @@ _HOMES = {
     "agg_var": "cbcl.method.concepts",
     "load_backbone": "cbcl.vision.backbones",
     "merge": "cbcl.method.budget",
-    "merge_evenly": "cbcl.method.budget",
-    "rank_vote": "cbcl.method.voting",
     "reduce": "cbcl.method.budget",
-    "remove": "cbcl.method.budget",
     "tune": "cbcl.method.tuning",
     "vote": "cbcl.method.voting",
 }

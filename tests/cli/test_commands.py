@@ -198,7 +198,10 @@ def bad(memory: Path, photos: Path, tmp_path: Path) -> dict[str, tuple[list[Any]
         "truncated": (["learn", memory, "--label", "x", cut], "cut.jpg is broken"),
         "empty folder": (["learn", memory, tmp_path / "empty"], "empty folder"),
         "no such photo": (["recognize", memory, tmp_path / "none.jpg"], "does not exist"),
-        "no such memory": (["recognize", tmp_path / "none.cbcl", text], "does not exist: learn something first"),
+        "no such memory": (
+            ["recognize", tmp_path / "none.cbcl", text],
+            "does not exist: learn something first",
+        ),
         "no such label": (["forget", memory, "cofee"], "'cofee' is not known; there are 'coffee'"),
         "label of two lines": (["learn", memory, "--label", "a\nb", photos], "cannot be a label"),
         "newer": (["show", newer], "newer cbcl"),
@@ -216,7 +219,10 @@ def bad(memory: Path, photos: Path, tmp_path: Path) -> dict[str, tuple[list[Any]
             ["learn", memory, "--backbone", "lite", photos],
             "backbone 'lite' is unknown",
         ),
-        "nothing to undo": (["undo", tmp_path / "none.cbcl"], "does not exist: learn something first"),
+        "nothing to undo": (
+            ["undo", tmp_path / "none.cbcl"],
+            "does not exist: learn something first",
+        ),
         "too small a limit": (
             ["learn", memory, photos, "--max-centroids", "1"],
             "max_centroids=1 cannot hold",

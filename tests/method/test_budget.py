@@ -12,10 +12,10 @@ from sklearn.cluster import KMeans
 from support import reference
 from support.strategies import vectors
 
-from cbcl import Concepts, agg_var, merge, merge_evenly, reduce, remove
+from cbcl import Concepts, agg_var, merge, reduce
 from cbcl.errors import BudgetError
 from cbcl.method.arrays import Float32s, Int64s
-from cbcl.method.budget import ShrinkFunction, shares
+from cbcl.method.budget import shares
 from cbcl.method.kmeans import MAX_POINTS, k_means
 
 sizes = st.lists(st.integers(1, 60), min_size=1, max_size=12)
@@ -38,16 +38,15 @@ def test_shares_are_whole_proportional_and_add_up(parts: list[int], data: st.Dat
         assert all(abs(share - part) < 1 for share, part in zip(got, exact, strict=True))
 
 
-@pytest.mark.parametrize("shrink", [merge, remove])
 @settings(max_examples=60, deadline=None)
 @given(classes(), st.data())
 def test_the_budget_holds_and_counts_are_conserved(
-    shrink: ShrinkFunction, known: list[Concepts], data: st.DataObject
+    known: list[Concepts], data: st.DataObject
 ) -> None:
     total = sum(len(concepts.counts) for concepts in known)
     limit = data.draw(st.integers(len(known), total + 1))
     new = data.draw(st.sets(st.integers(0, len(known) - 1)))
-    got = reduce(known, limit, new=new, shrink=shrink)
+    got = reduce(known, limit, new=new)
     assert sum(len(concepts.counts) for concepts in got) <= limit
     for before, after in zip(known, got, strict=True):
         assert after.size == before.size
@@ -121,16 +120,6 @@ def test_making_room_leaves_the_mean_of_a_class_where_it_is() -> None:
     assert concepts.size == 500
 
 
-def test_counting_each_centroid_once_draws_a_class_towards_its_outliers() -> None:
-    concepts = Concepts(np.array([[0.0], [0.2], [9.0]], dtype=np.float32), np.array([99, 99, 1]))
-    assert (
-        merge(concepts, 1, seed=0).centroids[0, 0]
-        < 0.2
-        < 3.0
-        < merge_evenly(concepts, 1, seed=0).centroids[0, 0]
-    )
-
-
 def test_the_seed_reaches_the_k_means() -> None:
     before = points(200)
     first, again, other = (merge(before, 20, seed=seed).centroids for seed in (1, 1, 2))
@@ -143,15 +132,6 @@ def test_duplicates_may_leave_fewer_than_asked_for() -> None:
     got = merge(twins, 4, seed=0)
     assert got.centroids.tolist() == [[1.0, 1.0]]
     assert got.counts.tolist() == [9]
-
-
-def test_removing_keeps_the_first_and_counts_the_others_with_the_nearest() -> None:
-    before = Concepts(
-        np.array([[0.0], [10.0], [9.0], [1.0]], dtype=np.float32), np.array([1, 2, 3, 4])
-    )
-    after = remove(before, 2, seed=0)
-    assert after.centroids.tolist() == [[0.0], [10.0]]
-    assert after.counts.tolist() == [5, 5]
 
 
 def test_huge_and_tiny_numbers_are_merged_as_well() -> None:

@@ -13,7 +13,7 @@ from support import reference
 from support.strategies import radii, vectors
 from threadpoolctl import threadpool_limits
 
-from cbcl import Concepts, agg_var, rank_vote, vote
+from cbcl import Concepts, agg_var, vote
 from cbcl.method.kernel import KERNEL, NUMPY, Kernel
 from cbcl.method.search import BLOCK_ROWS, MAX_COMPILED_VOTERS, TILE_CENTROIDS, Index, Search
 from cbcl.method.voting import tally, votes_by_class
@@ -163,32 +163,7 @@ def test_neither_batch_nor_threads_nor_order_change_a_vote() -> None:
             )
 
 
-def test_the_rank_vote_is_that_of_the_published_code() -> None:
-    rng = np.random.default_rng(3)
-    classes = [agg_var(rng.normal(size=(6, 5)) + label, 1.5) for label in range(4)]
-    queries = rng.normal(size=(30, 5)).astype(np.float32) + 1
-    got = rank_vote(queries, classes, 4)
-    for query, row in zip(queries, got, strict=True):
-        pairs = sorted(
-            (reference.distance(query, c), y)
-            for y, known in enumerate(classes)
-            for c in known.centroids
-        )
-        far, near = pairs[-1][0], pairs[0][0]
-        votes = [0.0] * 4
-        for rank, (distance, y) in enumerate(pairs[:4], start=1):
-            votes[y] += (1 / rank) * (far - distance) / (far - near) / classes[y].size
-        np.testing.assert_allclose(row, votes, rtol=1e-12)
-
-
-def test_the_rank_vote_knows_zero_and_equal_distances() -> None:
-    classes = [concepts_of([[0.0], [2.0]], [1, 1]), concepts_of([[9.0]], [2])]
-    assert rank_vote([[0.0]], classes, 1).tolist() == [[0.5, 0.0]]
-    assert rank_vote([[1.0]], classes[:1], 2).tolist() == [[0.75]]
-
-
-@pytest.mark.parametrize("how", [vote, rank_vote])
-def test_bad_input_is_refused_in_so_many_words(how: object) -> None:
+def test_bad_input_is_refused_in_so_many_words() -> None:
     classes = [agg_var([[1.0, 2.0]], 1.0)]
     for arguments, message in (
         (([[1.0]], classes, 1), "vectors have 1 features, but the concepts have 2"),
@@ -198,7 +173,7 @@ def test_bad_input_is_refused_in_so_many_words(how: object) -> None:
         (([[1.0, 2.0]], [*classes, agg_var([[1.0]], 1.0)], 1), r"centroids of \[1, 2\] features"),
     ):
         with pytest.raises(ValueError, match=message):
-            how(*arguments)  # type: ignore[operator]
+            vote(*arguments)
 
 
 def three_blobs(d: int = 6) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

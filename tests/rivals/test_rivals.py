@@ -1,34 +1,27 @@
-"""The other learners: laws that all of them keep, what each must equal, and floors on the digits."""
+"""Other learners: laws that all of them keep, what each must equal, and floors on the digits."""
 
 from __future__ import annotations
 
 import io
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Protocol, Self
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.typing import NDArray
-from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression, Ridge
-from support.strategies import vectors
+from support.streams import digits, stream
 
-from cbcl import CBCLClassifier, agg_var
 from cbcl.machine import one_thread
-from cbcl.method import concepts
 from cbcl.method.arrays import Float32s
-from cbcl.method.budget import remove
-from cbcl.method.knowledge import ClusterFunction, keep_radius
-from cbcl.method.tuning import ClassRows, Tuning
-from cbcl.method.voting import block_rank_votes
+from cbcl.rivals import linear
+from cbcl.rivals.inputs import number_labels
 from cbcl.rivals.lda import StreamingLDA
-from cbcl.rivals.linear import FewShotBaseline, LinearProbe, numbered, split
+from cbcl.rivals.linear import FewShotBaseline, LinearProbe, split
 from cbcl.rivals.ranpac import RIDGES, RandomProjectionRidge, best_ridge, one_hot
-from cbcl.study.hybrid import Hybrid, agglomerative, fixed, k_means, single
+from cbcl.study.ablations import fixed, k_means
+from cbcl.study.hybrid import Hybrid
 
 Labels = NDArray[Any]
 
@@ -45,38 +38,12 @@ LEARNERS: dict[str, Callable[[int], Learner]] = {  # by their seed
     "nearest class mean": lambda seed: Hybrid(choose=fixed(math.inf, 1), seed=seed),
     "few-shot baseline": lambda seed: FewShotBaseline(seed=seed),
     "probe": lambda seed: LinearProbe(seed=seed),
-    "discriminant": lambda seed: StreamingLDA(),
-    "discriminant of roots": lambda seed: StreamingLDA(power=0.5),
+    "discriminant": lambda seed: StreamingLDA(),  # noqa: ARG005 (nothing is drawn)
+    "discriminant of roots": lambda seed: StreamingLDA(power=0.5),  # noqa: ARG005
     "ridge": lambda seed: RandomProjectionRidge(300, seed=seed),
 }
 DRAWING = ["k-means", "few-shot baseline", "probe", "ridge"]
 every = pytest.mark.parametrize("make", LEARNERS.values(), ids=LEARNERS)
-
-
-def digits(seed: int) -> tuple[Float32s, Labels, Float32s, Labels]:
-    pixels, targets = load_digits(return_X_y=True)
-    order = np.random.default_rng(seed).permutation(len(targets))
-    x, y = pixels[order].astype(np.float32), targets[order].astype(str)
-    return x[:1200], y[:1200], x[1200:], y[1200:]
-
-
-def stream(seed: int) -> list[tuple[Float32s, Labels]]:
-    """Increments of new classes, more of known ones, and both."""
-    rng = np.random.default_rng(seed)
-    means = 2.0 * rng.normal(size=(6, 16))
-    plan = [(["a", "b"], 40), (["c", "a"], 30), (["d"], 1), (["b", "e", "f"], 25)]
-    made = []
-    for labels, count in plan:
-        y = rng.permutation(np.repeat(labels, count))
-        made.append(
-            (
-                (means[[ord(one) - 97 for one in y]] + rng.normal(size=(len(y), 16))).astype(
-                    np.float32
-                ),
-                y,
-            )
-        )
-    return made
 
 
 def same(these: dict[str, NDArray[Any]], those: dict[str, NDArray[Any]]) -> bool:
@@ -274,6 +241,27 @@ def test_the_probe_is_as_good_as_logistic_regression(shots: int) -> None:
     assert np.mean(ours) > np.mean(theirs, axis=0).max() - 0.01
 
 
+@pytest.mark.parametrize("penalty", [0.3, 0.01])
+def test_the_loss_of_the_probe_is_that_of_logistic_regression_in_the_end(
+    penalty: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(linear, "MAX_ITERATIONS", 300)
+    x, y, _, _ = digits(0)
+    points = x[:300] / np.float32(30.0)
+    numbers = y[:300].astype(np.int64)
+    start = np.zeros((points.shape[1], 10), dtype=np.float32)
+    ours = linear.minimise_loss(points, numbers, penalty, start)
+    with one_thread():
+        judge = LogisticRegression(C=1.0 / penalty, fit_intercept=False, tol=1e-8, max_iter=5000)
+        theirs = judge.fit(points.astype(np.float64), numbers).coef_.T
+
+    def loss(weights: Any) -> float:
+        losses = linear.softmax_errors((points @ weights).astype(np.float32), numbers)
+        return float(losses.sum(dtype=np.float64) + 0.5 * penalty * np.sum(weights**2))
+
+    assert loss(ours) == pytest.approx(loss(theirs), rel=1e-3)
+
+
 @every
 def test_equal_vectors_and_features_that_say_nothing_do_no_harm(
     make: Callable[[int], Learner],
@@ -297,7 +285,7 @@ def test_the_probe_validates_on_some_of_each_class_that_has_two() -> None:
 def test_the_few_shot_baseline_is_gradient_descent_step_by_step() -> None:
     rng = np.random.default_rng(5)
     x, numbers = rng.normal(size=(19, 4)).astype(np.float32), rng.integers(0, 3, size=19)
-    classes, numbers = numbered(np.empty(0, dtype=str), numbers.astype(str))
+    classes, numbers = number_labels(np.empty(0, dtype=str), numbers.astype(str))
     learner = FewShotBaseline(epochs=3, rate=0.1, seed=7).partial_fit(x, classes[numbers])
     draws = np.random.default_rng(7)
     w, b = draws.uniform(-math.sqrt(6 / 7), math.sqrt(6 / 7), size=(4, 3)), np.zeros(3)
@@ -343,7 +331,7 @@ def test_the_ridge_regression_is_scikit_learns() -> None:
     features = np.maximum(
         x @ np.random.default_rng(1).standard_normal((16, 50), dtype=np.float32), 0.0
     )
-    truth = one_hot(numbered(np.empty(0, dtype=str), y)[1])
+    truth = one_hot(number_labels(np.empty(0, dtype=str), y)[1])
     judge = Ridge(alpha=learner.ridge, fit_intercept=False).fit(features.astype(np.float64), truth)
     learner.predict(x)
     assert learner.layer is not None
@@ -367,128 +355,3 @@ def test_the_ridge_chosen_is_the_best_for_the_vectors_held_out(n: int) -> None:
         for ridge in RIDGES
     ]
     assert best_ridge(features, truth, held, held_truth) == RIDGES[np.argmin(errors)]
-
-
-def assert_equal(hybrid: Hybrid, judge: CBCLClassifier, queries: Float32s) -> None:
-    assert hybrid.knowledge is not None
-    np.testing.assert_array_equal(hybrid.predict(queries), judge.predict(queries))
-    assert (hybrid.knowledge.radius, hybrid.knowledge.n_voters) == (judge.radius_, judge.n_voters_)
-    assert [*hybrid.knowledge.concepts] == [*judge.concepts_]
-    np.testing.assert_array_equal(hybrid.knowledge.index.centroids, judge.centroids_)
-    np.testing.assert_array_equal(hybrid.knowledge.index.counts, judge.counts_)
-
-
-@pytest.mark.parametrize("most", [None, 30, 6])
-@pytest.mark.parametrize("seed", range(5))
-def test_with_no_part_swapped_it_is_cbcl_bit_for_bit(most: int | None, seed: int) -> None:
-    hybrid, judge = (
-        Hybrid(max_centroids=most, seed=seed),
-        CBCLClassifier(max_centroids=most, random_state=seed),
-    )
-    for x, y in stream(seed):
-        assert_equal(
-            hybrid.partial_fit(x, y), judge.partial_fit(x, y), np.concatenate([x, x[::-1] + 0.5])
-        )
-
-
-@pytest.mark.parametrize("most", [None, 120])
-def test_with_no_part_swapped_it_is_cbcl_on_the_digits(most: int | None) -> None:
-    x, y, queries, _ = digits(0)
-    hybrid, judge = (
-        Hybrid(max_centroids=most, seed=3),
-        CBCLClassifier(max_centroids=most, random_state=3),
-    )
-    for some in ("01", "234", "56789"):
-        rows = np.isin(y, [*some])
-        assert_equal(
-            hybrid.partial_fit(x[rows], y[rows]), judge.partial_fit(x[rows], y[rows]), queries
-        )
-
-
-@pytest.mark.parametrize(("scale", "n"), [(math.inf, 1), (0.0, 3)])
-def test_nearest_class_mean_and_nearest_neighbours_are_hybrids(scale: float, n: int) -> None:
-    hybrid, judge = Hybrid(choose=fixed(scale, n)), CBCLClassifier(radius=scale, n_voters=n)
-    for x, y in stream(1):
-        assert_equal(hybrid.partial_fit(x, y), judge.partial_fit(x, y), x + 0.5)
-
-
-def test_a_fixed_radius_is_measured_on_the_first_increment_that_has_two_vectors_of_a_class() -> (
-    None
-):
-    x = np.array([[0.0], [9.0], [0.0], [2.0], [50.0]])
-    choose = fixed(1.5, 4)
-    unknown = choose(x, [ClassRows(np.array([0])), ClassRows(np.array([1]))], None, 0)
-    assert unknown == Tuning(math.inf, 4)
-    known = choose(x, [ClassRows(np.array([2, 3]))], unknown, 0)
-    assert known.radius == pytest.approx(1.5 * math.sqrt(2))
-    assert known.n_voters == 4
-    assert choose(x, [ClassRows(np.array([0, 4]))], known, 0) is known
-
-
-@pytest.mark.parametrize("scale", [-1.0, math.nan])
-def test_a_scale_that_is_none_is_refused(scale: float) -> None:
-    with pytest.raises(ValueError, match="is no distance"):
-        fixed(scale, 1)
-
-
-def test_a_single_voter_is_what_cbcl_chooses_with_a_budget() -> None:
-    x, y, queries, _ = digits(1)
-    one = Hybrid(choose=single, max_centroids=100).partial_fit(x, y)
-    assert_equal(one, CBCLClassifier(max_centroids=100).fit(x, y), queries)
-    assert one.knowledge is not None
-    assert one.knowledge.n_voters == 1
-
-
-CLUSTERS: dict[str, ClusterFunction] = {
-    "k-means": k_means(0),
-    "average": agglomerative,
-    "ward": partial(agglomerative, linkage="ward"),
-}
-
-
-@pytest.mark.parametrize("cluster", CLUSTERS.values(), ids=CLUSTERS)
-@settings(max_examples=40, deadline=None)
-@given(st.data())
-def test_other_clusterings_make_as_many_centroids_and_count_every_vector(
-    cluster: ClusterFunction, data: st.DataObject
-) -> None:
-    x = data.draw(vectors(least=2, most=25, d=3))
-    x = x / (np.abs(x).max() or 1.0)
-    rows = np.random.default_rng(0).permutation(len(x))
-    cut = data.draw(st.integers(1, len(x) - 1))
-    radius = data.draw(st.sampled_from([0.0, 0.1, 0.3, 1.0, math.inf]))
-    before = cluster(x, rows[:cut], radius, None)
-    after = cluster(x, rows[cut:], radius, before)
-    distinct = len(np.unique(x[rows[:cut]], axis=0))
-    assert min(distinct, len(agg_var(x[rows[:cut]], radius).counts)) <= len(before.counts) <= cut
-    assert (before.size, after.size) == (cut, len(x))
-    assert len(after.counts) <= len(agg_var(x[rows[cut:]], radius, before).counts)
-    total = np.average(after.centroids, axis=0, weights=after.counts)
-    np.testing.assert_allclose(total, x.mean(axis=0, dtype=np.float64), atol=1e-5)
-
-
-def test_a_swapped_part_is_used() -> None:
-    x, y, queries, _ = digits(2)
-    rest: dict[str, Any] = {"widen": keep_radius, "max_centroids": 100, "seed": 1}
-    plain = Hybrid(choose=fixed(1.1, 5), **rest).partial_fit(x, y)
-    others = [
-        Hybrid(choose=fixed(1.0, 5), **rest),
-        Hybrid(choose=fixed(1.1, 5), cluster=k_means(1), **rest),
-        Hybrid(choose=fixed(1.1, 5), cluster=agglomerative, **rest),
-        Hybrid(choose=fixed(1.1, 5), shrink=remove, **rest),
-    ]
-    for other in others:
-        other.partial_fit(x, y)
-        assert not np.array_equal(other.state()["centroids"], plain.state()["centroids"])
-    ranks = Hybrid(choose=fixed(1.1, 5), vote=block_rank_votes, **rest).partial_fit(x, y)
-    np.testing.assert_array_equal(ranks.state()["centroids"], plain.state()["centroids"])
-    assert (ranks.predict(queries) != plain.predict(queries)).any()
-
-
-def test_at_one_centroid_a_class_all_clusterings_are_the_mean() -> None:
-    x, rows = digits(0)[0], np.arange(200)
-    mean = concepts.cluster(x, rows, math.inf).centroids
-    for cluster in CLUSTERS.values():
-        np.testing.assert_allclose(
-            cluster(x, rows, math.inf, None).centroids, mean, rtol=1e-4, atol=1e-4
-        )

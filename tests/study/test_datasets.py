@@ -1,4 +1,4 @@
-"""Data sets: the same pictures in the same order, whatever layout they are kept in; and fetched, where asked."""
+"""Data sets: the same pictures in the same order, whatever their layout; and downloads."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ import pytest
 from PIL import Image
 
 from cbcl.errors import DataError
-from cbcl.study.data.cifar import Cifar
-from cbcl.study.data.datasets import CIFAR10, CIFAR100, KNOWN, fingerprint, load
+from cbcl.study.data.cifar import CifarArchive
+from cbcl.study.data.datasets import CIFAR10, CIFAR100, DATA_SOURCES, fingerprint, load
 from cbcl.study.data.downloads import ARCHIVES, Archive, download
 from cbcl.vision.decoding import Pixels
 from cbcl.vision.decoding import load as load_picture
@@ -64,7 +64,7 @@ def as_folders(folder: Path, pictures: list[tuple[str, bool, Pixels]]) -> Path:
     return folder
 
 
-def as_pickles(folder: Path, cifar: Cifar, pictures: list[tuple[str, bool, Pixels]]) -> Path:
+def as_pickles(folder: Path, cifar: CifarArchive, pictures: list[tuple[str, bool, Pixels]]) -> Path:
     place = folder / cifar.folder
     place.mkdir(parents=True)
     (place / cifar.meta).write_bytes(pickled({cifar.names: list(CLASSES)}))
@@ -82,7 +82,7 @@ def as_pickles(folder: Path, cifar: Cifar, pictures: list[tuple[str, bool, Pixel
     return folder
 
 
-def as_archive(folder: Path, cifar: Cifar, pictures: list[tuple[str, bool, Pixels]]) -> Path:
+def as_archive(folder: Path, cifar: CifarArchive, pictures: list[tuple[str, bool, Pixels]]) -> Path:
     as_pickles(folder / "unpacked", cifar, pictures)
     with tarfile.open(folder / cifar.archive, "w:gz") as archive:
         archive.add(folder / "unpacked" / cifar.folder, cifar.folder)
@@ -91,7 +91,7 @@ def as_archive(folder: Path, cifar: Cifar, pictures: list[tuple[str, bool, Pixel
 
 @pytest.mark.parametrize(("name", "cifar"), [("cifar100", CIFAR100), ("cifar10", CIFAR10)])
 def test_every_layout_of_cifar_gives_the_same_pictures_in_the_same_order(
-    name: str, cifar: Cifar, tmp_path: Path
+    name: str, cifar: CifarArchive, tmp_path: Path
 ) -> None:
     pictures = drawn()
     folders = as_folders(tmp_path / "a", pictures)
@@ -154,17 +154,17 @@ def test_a_pickle_that_would_do_harm_is_refused(tmp_path: Path) -> None:
         (
             "train",
             pickled({"data": np.zeros((2, 12), np.uint8), "fine_labels": [0, 1]}),
-            "does not hold 32 x 32",
+            "holds no 32 x 32",
         ),
         (
             "train",
             pickled({"data": np.zeros((1, 3072), np.uint8), "fine_labels": [3]}),
-            "does not hold 32 x 32",
+            "holds no 32 x 32",
         ),
         (
             "train",
             pickled({"data": np.zeros((1, 3072)), "fine_labels": [1]}),
-            "does not hold 32 x 32",
+            "holds no 32 x 32",
         ),
         ("train", pickled([1, 2]), "is no batch of pictures"),
         ("meta", pickled({}), "names no classes"),
@@ -300,12 +300,12 @@ def test_progress_is_told(tmp_path: Path) -> None:
 def test_what_is_not_there_is_told_with_the_way_out(tmp_path: Path) -> None:
     with pytest.raises(
         DataError,
-        match=r"there is no data set 'mnist': there are cifar100, .* digits, and any folder",
+        match=r"'mnist' is no data set: there are cifar100, .* digits, and any folder",
     ):
         load("mnist")
     with pytest.raises(
         DataError,
-        match=r"cifar100 needs the directory .*`cbcl bench download cifar100 DIR` fetches",
+        match=r"cifar100 needs the directory .*`cbcl bench download cifar100 DIR` downloads",
     ):
         load("cifar100")
     with pytest.raises(DataError, match="is no directory, so cub200 cannot be in it"):
@@ -316,7 +316,7 @@ def test_what_is_not_there_is_told_with_the_way_out(tmp_path: Path) -> None:
         ("cub200", "CUB_200"),
     ):
         with pytest.raises(
-            DataError, match=f"does not hold {name}, nor does a folder in it. Wanted is {wanted}"
+            DataError, match=f"does not hold {name}, nor does a folder in it: it needs {wanted}"
         ):
             load(name, tmp_path)
     with pytest.raises(DataError, match="is an empty folder"):
@@ -360,17 +360,17 @@ class Serving(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data[start:][: self.cut])
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         pass
 
 
 @pytest.fixture
 def server() -> Iterator[tuple[str, type[Serving]]]:
     class Fresh(Serving):
-        files = {}
+        files = {}  # noqa: RUF012
         cut = None
         ranges = True
-        asked = []
+        asked = []  # noqa: RUF012
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Fresh) as serving:
         threading.Thread(target=serving.serve_forever).start()
@@ -541,6 +541,6 @@ def test_the_archive_inside_caltechs_archive_is_unpacked(
 
 def test_every_set_that_can_be_downloaded_has_addresses_and_a_checksum() -> None:
     for name, one in ARCHIVES.items():
-        assert name in KNOWN
+        assert name in DATA_SOURCES
         assert all(url.startswith("https://") for url in one.urls)
         assert len(bytes.fromhex(one.md5)) == 16

@@ -1,4 +1,4 @@
-"""Records: read as they were written, whole after a kill and beside other writers, and each run counted once."""
+"""Records: read as written, whole after a kill and beside other writers, each run once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,17 @@ import pytest
 
 import cbcl
 from cbcl.errors import DataError
-from cbcl.study.records import FIELDS, TORN, Run, _commit, append, key, read, safe, surroundings
+from cbcl.study.records import (
+    FIELDS,
+    UNFINISHED,
+    Run,
+    _commit,
+    append,
+    key,
+    read,
+    safe,
+    surroundings,
+)
 from cbcl.study.streams import Protocol
 
 RUN = Run("digits", "identity", "cbcl", None, 2, None, 5, 100, 0)
@@ -130,7 +140,7 @@ def test_what_is_appended_after_a_kill_has_a_line_of_its_own(left: int, tmp_path
     append(tmp_path, record(2))
     first, torn, last, end = path.read_bytes().split(b"\n")
     assert (json.loads(first), json.loads(last), end) == (record(0), record(2), b"")
-    assert torn.endswith(TORN)
+    assert torn.endswith(UNFINISHED)
     assert seeds(tmp_path) == [0, 2]
     append(tmp_path, record(1))  # which can be done over
     assert seeds(tmp_path) == [0, 2, 1]
@@ -147,7 +157,7 @@ def test_a_broken_line_among_others_is_told_with_its_file_and_number(
     path.write_bytes(path.read_bytes() + line + b"\n")
     append(tmp_path, record(1))
     with pytest.raises(
-        DataError, match=r"study-digits\.jsonl, line 2, is no record: repair or remove that line"
+        DataError, match=r"study-digits\.jsonl is broken in line 2: repair or remove that line"
     ):
         read(tmp_path)
 
@@ -156,7 +166,7 @@ def test_a_broken_line_among_others_is_told_with_its_file_and_number(
 def test_a_record_without_one_of_its_parts_is_none(part: str, tmp_path: Path) -> None:
     lacking = {name: value for name, value in record(0).items() if name != part}
     (tmp_path / "study-digits.jsonl").write_text(json.dumps(lacking) + "\n")
-    with pytest.raises(DataError, match=r"study-digits\.jsonl, line 1, is no record"):
+    with pytest.raises(DataError, match=r"study-digits\.jsonl is broken in line 1"):
         read(tmp_path)
 
 
@@ -170,14 +180,14 @@ def test_a_record_that_does_not_say_all_of_what_was_run_is_none(
     del lacking[part][name]
     append(tmp_path, record(1, "others"))
     (tmp_path / "study-digits.jsonl").write_text(json.dumps(lacking) + "\n")
-    with pytest.raises(DataError, match=r"study-digits\.jsonl, line 1, is no record"):
+    with pytest.raises(DataError, match=r"study-digits\.jsonl is broken in line 1"):
         read(tmp_path)
 
 
 def test_nothing_but_a_kill_makes_a_line_pass_for_unfinished(tmp_path: Path) -> None:
     for seed in range(2):
         append(tmp_path, record(seed, classes=["\0", "ends with \0"]))
-    assert TORN not in (tmp_path / "study-digits.jsonl").read_bytes()
+    assert UNFINISHED not in (tmp_path / "study-digits.jsonl").read_bytes()
     assert seeds(tmp_path) == [0, 1]
 
 

@@ -1,4 +1,4 @@
-"""The report: what stands in it is what the records and the paper say, and what was not run is a dash."""
+"""The report: its numbers are those of the records and the paper, or a dash."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 
 from cbcl.errors import DataError
 from cbcl.study.report import aggregate, comparison, explanations, extras, report, tables
-from cbcl.study.report.aggregate import DASH, Cell, Table
+from cbcl.study.report.aggregate import DASH, RunGroup, Table
 from cbcl.study.report.paper import CLAIMS
 from cbcl.study.report.rendering import markdown_table
 from cbcl.study.report.scores import encode_confusion
@@ -31,7 +31,9 @@ RERUN = [
 ]
 
 
-def recorded(cell: Cell, seed: int = 0, *, level: float = 0.6, **changes: Any) -> dict[str, Any]:
+def recorded(
+    cell: RunGroup, seed: int = 0, *, level: float = 0.6, **changes: Any
+) -> dict[str, Any]:
     """A record that might be: accuracy falls as classes come, to about the level."""
     rng = np.random.default_rng(
         [seed, int(hashlib.sha256(repr(cell).encode()).hexdigest()[:8], 16)]
@@ -77,20 +79,26 @@ def recorded(cell: Cell, seed: int = 0, *, level: float = 0.6, **changes: Any) -
 DIGESTS = ("vectors", "pictures", "weights")
 SOME = [
     *(
-        Cell("cifar100", MAIN, "cbcl", size, None, shots, 7500)
+        RunGroup("cifar100", MAIN, "cbcl", size, None, shots, 7500)
         for size in (2, 10)
         for shots in (None, 5, 10)
     ),
     *(
-        Cell("cifar100", MAIN, name, 10, None, None, 7500)
+        RunGroup("cifar100", MAIN, name, 10, None, None, 7500)
         for name in ("ncm", "slda", "k-means", "remove-centroids")
     ),
-    *(Cell("cifar100", MAIN, name, 10, None, 5) for name in ("flb", "probe", "ncm", "knn")),
-    *(Cell("cifar100", MAIN, name, 10, None, None, 3000) for name in ("cbcl", "remove-centroids")),
-    *(Cell("cifar100", MAIN, f"radius-{scale}", 10, None, None, 7500) for scale in ("1.25", "0")),
-    Cell("cifar100", MAIN, "cbcl", 1, 2, None, 7500),
-    *(Cell("caltech101", backbone, "cbcl", max_centroids=1100) for backbone in (MAIN, LITE)),
-    Cell("cub200", MAIN, "cbcl", shots=10, max_centroids=800),
+    *(RunGroup("cifar100", MAIN, name, 10, None, 5) for name in ("flb", "probe", "ncm", "knn")),
+    *(
+        RunGroup("cifar100", MAIN, name, 10, None, None, 3000)
+        for name in ("cbcl", "remove-centroids")
+    ),
+    *(
+        RunGroup("cifar100", MAIN, f"radius-{scale}", 10, None, None, 7500)
+        for scale in ("1.25", "0")
+    ),
+    RunGroup("cifar100", MAIN, "cbcl", 1, 2, None, 7500),
+    *(RunGroup("caltech101", backbone, "cbcl", max_centroids=1100) for backbone in (MAIN, LITE)),
+    RunGroup("cub200", MAIN, "cbcl", shots=10, max_centroids=800),
 ]
 
 
@@ -106,9 +114,9 @@ def page(records: list[dict[str, Any]]) -> str:
 
 
 def every_table(records: list[dict[str, Any]]) -> list[Table]:
-    found = aggregate.settled(records)
+    found = aggregate.deduplicate(records)
     parts = [part for section in report.sections(found) for part in section.parts]
-    return [comparison.short(found), *(part for part in parts if isinstance(part, Table))]
+    return [comparison.short_table(found), *(part for part in parts if isinstance(part, Table))]
 
 
 def rows_of(table: Table) -> list[dict[str, str]]:
@@ -143,17 +151,17 @@ def test_every_claim_that_is_run_has_one_row_for_each_backbone(
 ) -> None:
     found = comparison.comparisons(records[: count * len(records)])
     assert [(one.claim, one.backbone) for one in found] == RERUN
-    rows = rows_of(comparison.headline(records[: count * len(records)]))
+    rows = rows_of(comparison.full_table(records[: count * len(records)]))
     shown = Counter((row["our backbone"], row["paper"]) for row in rows)
-    assert shown == Counter((backbone, aggregate.stated(claim)) for claim, backbone in RERUN)
+    assert shown == Counter((backbone, aggregate.format_claim(claim)) for claim, backbone in RERUN)
 
 
 def test_the_headline_in_short_is_some_of_its_rows(records: list[dict[str, Any]]) -> None:
     rows = [
         (row["our backbone"], row["paper"], row["ours"], row["difference"])
-        for row in rows_of(comparison.short(records))
+        for row in rows_of(comparison.short_table(records))
     ]
-    everything = rows_of(comparison.headline(records))
+    everything = rows_of(comparison.full_table(records))
     assert 8 <= len(rows) <= 10
     assert set(rows) <= {
         (row["our backbone"], row["paper"], row["ours"], row["difference"]) for row in everything
@@ -163,7 +171,9 @@ def test_the_headline_in_short_is_some_of_its_rows(records: list[dict[str, Any]]
 def test_every_number_of_the_paper_is_somewhere(records: list[dict[str, Any]]) -> None:
     text = report.markdown(records)
     for claim in CLAIMS:
-        assert re.search(rf"(?<![\d.]){re.escape(aggregate.stated(claim))}(?!\d)", text), claim
+        assert re.search(rf"(?<![\d.]){re.escape(aggregate.format_claim(claim))}(?!\d)", text), (
+            claim
+        )
 
 
 def test_without_any_run_there_is_no_number_of_ours() -> None:
@@ -175,7 +185,7 @@ def test_without_any_run_there_is_no_number_of_ours() -> None:
                 if name != "why" and "paper" not in name
             ]
             assert set(ours) <= {DASH}, (table.caption, row)
-    assert all(row["why"] == "not run here" for row in rows_of(comparison.headline([])))
+    assert all(row["why"] == "not run here" for row in rows_of(comparison.full_table([])))
 
 
 def test_a_cell_that_was_not_run_is_a_dash_and_named_below(records: list[dict[str, Any]]) -> None:
@@ -190,7 +200,7 @@ def test_a_cell_that_was_not_run_is_a_dash_and_named_below(records: list[dict[st
 
 
 def test_runs_of_other_budgets_shots_or_classes_are_not_taken() -> None:
-    cell = Cell("cifar100", MAIN, "cbcl", max_centroids=7500)
+    cell = RunGroup("cifar100", MAIN, "cbcl", max_centroids=7500)
     near = [
         cell._replace(max_centroids=3000),
         cell._replace(shots=5),
@@ -198,30 +208,32 @@ def test_runs_of_other_budgets_shots_or_classes_are_not_taken() -> None:
         cell._replace(increment=5),
     ]
     few = recorded(cell, classes=recorded(cell)["classes"][:20])
-    assert aggregate.behind([*map(recorded, near), few], cell) == []
-    assert aggregate.behind([recorded(cell)], cell) == [recorded(cell)]
+    assert aggregate.runs_of([*map(recorded, near), few], cell) == []
+    assert aggregate.runs_of([recorded(cell)], cell) == [recorded(cell)]
 
 
 def test_runs_of_fewer_classes_than_the_paper_has_stand_behind_no_number() -> None:
-    cell = Cell("cifar100", MAIN, "cbcl", max_centroids=7500)
+    cell = RunGroup("cifar100", MAIN, "cbcl", max_centroids=7500)
     whole = recorded(cell)
     part = recorded(cell, 1, classes=whole["classes"][:40])
-    assert aggregate.behind([whole, part], cell) == [whole]
-    assert aggregate.mean([whole, part], cell, aggregate.averages).n == 1
-    own = Cell("folder things", LITE, "cbcl")
+    assert aggregate.runs_of([whole, part], cell) == [whole]
+    assert aggregate.mean_of([whole, part], cell, aggregate.average).n == 1
+    own = RunGroup("folder things", LITE, "cbcl")
     few = recorded(own, classes=["cup", "key"])
-    assert aggregate.behind([few], own) == [few]  # the paper knows nothing of it
+    assert aggregate.runs_of([few], own) == [few]  # the paper knows nothing of it
 
 
 def test_a_budget_means_nothing_to_a_learner_without_one() -> None:
-    record = recorded(Cell("cifar100", MAIN, "ncm"))
+    record = recorded(RunGroup("cifar100", MAIN, "ncm"))
     assert record["run"]["max_centroids"] is None
-    assert aggregate.behind([record], Cell("cifar100", MAIN, "ncm", max_centroids=7500)) == [record]
+    assert aggregate.runs_of([record], RunGroup("cifar100", MAIN, "ncm", max_centroids=7500)) == [
+        record
+    ]
 
 
 def two_runs() -> list[dict[str, Any]]:
-    """Ten classes at a time, four test vectors of each: accuracies fall by the same step from 3/4 and from 4/4."""
-    cell = Cell("cifar100", MAIN, "cbcl", max_centroids=7500)
+    """Ten classes at a time, four test vectors of each: accuracies fall from 3/4 and from 4/4."""
+    cell = RunGroup("cifar100", MAIN, "cbcl", max_centroids=7500)
     made = []
     for seed, first in enumerate((3, 4)):
         right = [[first] * 10, *([2] * seen for seen in range(20, 101, 10))]
@@ -233,7 +245,7 @@ def test_numbers_are_those_that_one_computes_by_hand() -> None:
     averages = [(75.0 + 9 * 50.0) / 10, (100.0 + 9 * 50.0) / 10]
     mean, deviation = statistics.mean(averages), statistics.stdev(averages)
     row = find(
-        comparison.headline(two_runs()),
+        comparison.full_table(two_runs()),
         what="CBCL, 10 an increment",
         measure="average",
         paper="69.85",
@@ -245,7 +257,7 @@ def test_numbers_are_those_that_one_computes_by_hand() -> None:
     assert find(table, classes_at_a_time="10")["CBCL, average"] == "53.75 ± 1.77"
     assert find(table, classes_at_a_time="10")["CBCL, last"] == "50.00 ± 0.00"
     assert find(table, classes_at_a_time="10")["NCM, last"] == DASH
-    [all_data, *_] = extras.learners(two_runs(), "cifar100", MAIN).groups
+    [all_data, *_] = extras.compare_learners(two_runs(), "cifar100", MAIN).groups
     # Forgetting: ten classes fell from 75 or 100 to 50, eighty did not.
     assert list(all_data.rows[0]) == [
         "cbcl",
@@ -259,14 +271,16 @@ def test_numbers_are_those_that_one_computes_by_hand() -> None:
 
 
 def test_what_a_number_may_be_instead_stands_beside_the_reasons() -> None:
-    runs = [recorded(Cell("cifar100", MAIN, "ncm"), seed) for seed in range(3)]
-    row = find(comparison.headline(runs), what="NCM, 10 an increment")
-    last = aggregate.spread(aggregate.mean(runs, Cell("cifar100", MAIN, "ncm"), aggregate.lasts))
+    runs = [recorded(RunGroup("cifar100", MAIN, "ncm"), seed) for seed in range(3)]
+    row = find(comparison.full_table(runs), what="NCM, 10 an increment")
+    last = aggregate.format_spread(
+        aggregate.mean_of(runs, RunGroup("cifar100", MAIN, "ncm"), aggregate.last)
+    )
     assert row["why"].endswith(f"; ours after the last: {last}")
 
 
 def test_reasons_are_letters_and_every_letter_is_explained(records: list[dict[str, Any]]) -> None:
-    for table in (comparison.headline(records), comparison.short(records)):
+    for table in (comparison.full_table(records), comparison.short_table(records)):
         given = {
             letter for row in rows_of(table) for letter in re.findall(r"\b[a-z]\b", row["why"])
         }
@@ -278,8 +292,8 @@ def test_reasons_are_letters_and_every_letter_is_explained(records: list[dict[st
 
 def test_the_reasons_of_a_claim_can_be_taken_apart() -> None:
     for claim, backbone in RERUN:
-        named = explanations.why(claim, backbone, 1e6, 0.0).partition(": ")[2].split("; ")
-        assert named == list(explanations._candidates(claim, backbone))
+        named = explanations.explain(claim, backbone, 1e6, 0.0).candidates
+        assert named == tuple(explanations._candidates(claim, backbone))
 
 
 @pytest.mark.parametrize("orders", [0, 1, 3])
@@ -305,7 +319,7 @@ def test_rows_of_a_markdown_table_have_as_many_cells_as_its_head(
 
 
 def test_what_markdown_would_take_for_a_sign_is_escaped() -> None:
-    table = Table("a_b", ["x|y"], [aggregate.Group(None, [["2 * 3 < 7"]])])
+    table = Table("a_b", ["x|y"], [aggregate.RowGroup(None, [["2 * 3 < 7"]])])
     assert markdown_table(table) == "**a\\_b**\n\n| x\\|y |\n|---|\n| 2 \\* 3 \\< 7 |"
 
 
@@ -415,14 +429,14 @@ def test_without_matplotlib_there_are_tables_and_a_word_on_what_to_install(
 
 
 def test_a_run_that_was_made_again_counts_once_and_as_made_last() -> None:
-    cell = Cell("cifar100", MAIN, "cbcl", max_centroids=7500)
+    cell = RunGroup("cifar100", MAIN, "cbcl", max_centroids=7500)
     old, new = recorded(cell, level=0.2), recorded(cell, level=0.7)
-    assert aggregate.settled([old, new]) == [new]
-    assert aggregate.settled([new, old]) == [old]
+    assert aggregate.deduplicate([old, new]) == [new]
+    assert aggregate.deduplicate([new, old]) == [old]
 
 
 def test_the_tuner_is_marked_where_it_is_behind_by_more_than_half_a_point() -> None:
-    cell = Cell("cifar100", MAIN, "cbcl", max_centroids=7500)
+    cell = RunGroup("cifar100", MAIN, "cbcl", max_centroids=7500)
     right = [[2] * seen for seen in range(10, 101, 10)]
     better = [[3] * 10, *right[1:]]  # by 0.25 in one increment of ten: 2.5 points
 
@@ -435,32 +449,31 @@ def test_the_tuner_is_marked_where_it_is_behind_by_more_than_half_a_point() -> N
         return find(extras.tuner(runs), data="CIFAR-100", shots="all")["tuned less best"]
 
     assert gap(right, better) == "\N{MINUS SIGN}2.50 (!)"
-    assert isinstance(gap(right, better), aggregate.Strong)
+    assert isinstance(gap(right, better), aggregate.BoldText)
     assert gap(better, right) == "+2.50"
     assert gap(right, right) == "+0.00"
 
 
 def test_the_best_of_the_fixed_radii_is_named() -> None:
-    cell = Cell("cifar100", MAIN, "cbcl", max_centroids=7500)
+    cell = RunGroup("cifar100", MAIN, "cbcl", max_centroids=7500)
     runs = [recorded(cell), recorded(cell._replace(learner="ncm"), level=0.4)]
     runs.append(recorded(cell._replace(learner="radius-0"), level=0.7))
     row = find(extras.tuner(runs), data="CIFAR-100", shots="all")
     assert row["best"] == "radius-0"
-    assert isinstance(row["0"], aggregate.Strong)
+    assert isinstance(row["0"], aggregate.BoldText)
 
 
 def test_confusions_are_added_up_by_when_a_class_was_learned() -> None:
     runs = [
         {"confusion": encode_confusion(matrix)} for matrix in ([[3, 1], [0, 4]], [[2, 2], [1, 3]])
     ]
-    counts = extras.by_position(runs)
+    counts = extras.confusion_by_position(runs)
     assert counts is not None
     assert counts.tolist() == [[5, 3], [1, 7]]
-    assert extras.by_position([]) is None
-    said = extras.bias(counts)
-    assert said.startswith(
-        "62.5 % of the answers name one of the 1 classes learned last, which 50.0 % of the questions"
-    )
+    assert extras.confusion_by_position([]) is None
+    said = extras.describe_bias(counts)
+    assert said.startswith("62.5 % of the answers name one of the 1 classes learned last, which")
+    assert "which 50.0 % of the questions" in said
     assert "37.5 % name" in said
     assert "Of the first, 62.5 % are labelled rightly, of the last, 87.5 %." in said
 

@@ -1,4 +1,4 @@
-"""Runs: what a learner is shown and asked, how it is judged, and that records depend on nothing but the seed."""
+"""Runs: what a learner is given, how it is judged, and that only the seed decides a record."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ from cbcl.errors import DataError
 from cbcl.method.arrays import Float32s, Matrix
 from cbcl.method.tuning import ClassRows, Tuning
 from cbcl.study import runs as module
+from cbcl.study.ablations import fixed
 from cbcl.study.data.vectors import Features, features
 from cbcl.study.experiments import runs
-from cbcl.study.hybrid import Hybrid, fixed
-from cbcl.study.learners import LEARNERS, Learner, kind
+from cbcl.study.hybrid import Hybrid
+from cbcl.study.learners import LEARNERS, Learner, learner_kind
 from cbcl.study.records import Run, read
 from cbcl.study.report.scores import average, confusion, last
 from cbcl.study.runs import execute, footprint, perform
@@ -292,14 +293,14 @@ def test_a_run_that_fails_keeps_nothing_else_from_being_run(workers: int, tmp_pa
 
 def test_an_interrupt_has_to_wait_while_processes_are_begun() -> None:
     before = signal.getsignal(signal.SIGINT)
-    with module._deaf():
+    with module._interrupts_ignored():
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(0.05)
     assert signal.getsignal(signal.SIGINT) is before
     seen: list[Any] = []
 
     def elsewhere() -> None:
-        with module._deaf():
+        with module._interrupts_ignored():
             seen.append(signal.getsignal(signal.SIGINT))
 
     thread = Thread(target=elsewhere)
@@ -352,7 +353,7 @@ def told_apart(*, split: bool = False, per_class: int = 12, classes: int = 7) ->
 
 
 class Probe:
-    """A learner that writes down what it is shown and asked; it answers with the first label it saw."""
+    """A learner that notes what it is given; it answers with the first label it saw."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, list[int], list[str] | None]] = []
@@ -539,7 +540,7 @@ def test_the_seed_and_the_limit_reach_the_learner() -> None:
 @pytest.mark.parametrize("name", sorted({*LEARNERS} - {"slda", "ranpac-10000"}))  # nothing, a GB
 def test_every_learner_that_draws_draws_by_the_seed(name: str) -> None:
     seen = told_apart()
-    learners = [kind(name).make(seed, None) for seed in (1, 1, 2)]
+    learners = [learner_kind(name).make(seed, None) for seed in (1, 1, 2)]
     if all(isinstance(learner, Hybrid) for learner in learners):
         found: list[Any] = [learner.seed for learner in learners if isinstance(learner, Hybrid)]
     else:
@@ -560,45 +561,6 @@ def test_the_limit_on_centroids_is_kept_after_every_increment(name: str, digits:
         perform(run._replace(max_centroids=None, learner="radius-0"), digits)["centroids"][-1]
         == 200
     )
-
-
-class Plain:
-    """A learner in a coat, so that it is asked itself and nobody watches."""
-
-    def __init__(self, inner: Learner) -> None:
-        self.inner = inner
-
-    def partial_fit(self, X: Any, y: Any) -> None:
-        self.inner.partial_fit(X, y)
-
-    def predict(self, X: Any) -> Labels:
-        return self.inner.predict(X)
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        return self.inner.state()
-
-
-@pytest.mark.parametrize(
-    ("name", "most", "shots"),
-    [
-        ("cbcl", None, None),
-        ("cbcl", 60, None),
-        ("cbcl", None, 5),
-        ("ncm", None, None),
-        ("knn", None, 10),
-        ("remove-centroids", 60, None),
-        ("k-means", None, 10),
-    ],
-)
-def test_to_be_watched_changes_no_answer(
-    name: str, most: int | None, shots: int | None, digits: Features
-) -> None:
-    run = RUN._replace(learner=name, max_centroids=most, shots=shots)
-    watched = perform(run, digits)
-    asked = perform(run, digits, lambda *given: Plain(kind(name).make(*given)))
-    for part in ("classes", "right", "confusion", "bytes"):
-        assert watched[part] == asked[part]
-    assert asked["centroids"] is None
 
 
 def test_the_tuner_sees_the_increment_and_nothing_else() -> None:
@@ -628,8 +590,8 @@ def test_the_tuner_sees_the_increment_and_nothing_else() -> None:
         assert seed == made[0].seed
 
 
-# How well they do on the digits, two at a time: the mean of the average incremental accuracy over three orders, which
-# was measured, and may not change by more than rounding and other libraries would explain.
+# The average incremental accuracy on the digits, two at a time, over three orders: measured, and it
+# may not change by more than rounding and other libraries would explain.
 ACCURACIES = {
     ("cbcl", None): 0.9903,
     ("cbcl", 5): 0.9032,

@@ -21,7 +21,7 @@ def run(increments: list[int], tested: list[int], right: list[list[int]]) -> dic
 
 @st.composite
 def runs(draw: st.DrawFn, fewest: int = 0) -> dict[str, Any]:
-    """Any run of up to five increments, in which a class may have no test vectors if `fewest` is 0."""
+    """Any run of up to five increments; a class may have no test vectors if `fewest` is 0."""
     increments = draw(st.lists(st.integers(1, 4), min_size=1, max_size=5))
     tested = draw(
         st.lists(st.integers(fewest, 20), min_size=sum(increments), max_size=sum(increments))
@@ -146,7 +146,7 @@ def test_one_increment_has_no_omega_and_nothing_is_divided_by_zero() -> None:
 
 @given(st.integers(1, 12), st.integers(0, 2**32 - 1))
 def test_confusion_comes_back_as_it_went_in(side: int, seed: int) -> None:
-    matrix = np.random.default_rng(seed).integers(0, scores.MOST + 1, size=(side, side))
+    matrix = np.random.default_rng(seed).integers(0, scores.MAX_CONFUSION + 1, size=(side, side))
     text = scores.encode_confusion(matrix)
     assert text.isascii()
     np.testing.assert_array_equal(scores.confusion({"confusion": text}), matrix)

@@ -1,4 +1,4 @@
-"""Streams: which classes come when, which rows are learned and which tested, and that only the seed decides it."""
+"""Streams: the order of classes, the rows learned and tested, and that only the seed decides."""
 
 from __future__ import annotations
 
@@ -254,11 +254,11 @@ def test_every_class_comes_first_and_every_row_is_a_shot_about_equally_often() -
 
 def test_neither_the_global_generator_nor_the_arrays_given_are_touched() -> None:
     given_labels, test = labels(), own_split(labels())
-    before = np.random.get_state(legacy=False)
+    before = np.random.get_state(legacy=False)  # noqa: NPY002 (that is what is watched)
     given_labels.setflags(write=False)
     test.setflags(write=False)
     stream(given_labels, test, Protocol(), 0)
-    after = np.random.get_state(legacy=False)
+    after = np.random.get_state(legacy=False)  # noqa: NPY002
     assert str(before) == str(after)
 
 

@@ -1,4 +1,4 @@
-"""Vectors of a data set: computed once, kept with their record, found again, and gone on with after a stop."""
+"""Vectors of a data set: computed once, stored with their record, resumed after a stop."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from cbcl.vision.backbones.base import Function
 
 
 class Colours:
-    """A backbone: the mean colour of each picture. It counts those it sees, and can stop on the way."""
+    """A backbone: the mean colour of each picture. It counts pictures, and can stop on the way."""
 
     def __init__(self, stop_after: int | None = None, name: str = "colours") -> None:
         self.seen = 0
@@ -187,7 +187,7 @@ def test_the_record_is_the_last_to_be_written(
     with monkeypatch.context() as patch:
         patch.setattr(vectors, "write_atomically", torn)
         with pytest.raises(
-            DataError, match=r"cannot be kept in .*: no space left for labels\.json"
+            DataError, match=r"cannot hold the vectors: no space left for labels\.json"
         ):
             features(str(things), Colours().backbone, home=home)
     again = Colours()
@@ -200,7 +200,7 @@ def test_vectors_are_made_in_pieces_as_well(
 ) -> None:
     told: list[tuple[int, int]] = []
     at_once = features(str(things), Colours().backbone, home=home / "a")
-    monkeypatch.setattr(vectors, "AT_ONCE", 2)
+    monkeypatch.setattr(vectors, "BATCH_PICTURES", 2)
     in_pieces = features(
         str(things), Colours().backbone, home=home / "b", progress=lambda *now: told.append(now)
     )
@@ -255,7 +255,7 @@ def test_what_is_not_kept_is_told_with_the_command_that_makes_it(home: Path) -> 
     message = "`cbcl bench vectors cub200 --data DIR --backbone efficientnet-lite0` makes them"
     with pytest.raises(DataError, match=f"through efficientnet-lite0 are not here: {message}"):
         features("cub200", "efficientnet-lite0", home=home)
-    with pytest.raises(DataError, match="there is no data set 'mnist'"):
+    with pytest.raises(DataError, match="'mnist' is no data set"):
         features("mnist", "efficientnet-lite0", home=home)
 
 

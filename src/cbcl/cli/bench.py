@@ -15,41 +15,39 @@ from cbcl.errors import DataError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cbcl.study.records import Record, Run
+    from cbcl.study.records import Run, RunRecord
     from cbcl.study.runs import Failure
 
+PATH, COUNT = click.Path(path_type=Path), click.IntRange(1)
 DATA = click.option(
     "--data",
     "folder",
-    type=click.Path(path_type=Path),
+    type=PATH,
     envvar="CBCL_DATA",
     metavar="DIR",
-    help="Where the pictures are (or $CBCL_DATA), if their vectors are not kept yet.",
+    help="Folder of the pictures (or $CBCL_DATA), if their vectors are not stored yet.",
 )
 BACKBONE = click.option(
     "--backbone",
     metavar="NAME",
-    help="What sees the pictures; else efficientnet-lite0 (of digits: identity).",
+    help="Backbone: a name from `cbcl backbones list`, or an .onnx file; "
+    "else efficientnet-lite0 (for digits: identity).",
 )
 RESULTS = click.option(
-    "--results",
-    type=click.Path(path_type=Path),
-    default=Path("results"),
-    show_default=True,
-    help="Where records are.",
+    "--results", type=PATH, default=Path("results"), show_default=True, help="Folder of records."
 )
 ORDERS = click.option(
     "--orders",
-    type=click.IntRange(1),
+    type=COUNT,
     default=10,
     show_default=True,
     help="Random orders of the classes: seeds 0, 1, …",
 )
-WORKERS = click.option("--workers", type=click.IntRange(1), help="Runs at a time; else one a core.")
+WORKERS = click.option("--workers", type=COUNT, help="Runs at a time; else one a core.")
 
 
 class Bench(click.Group):
-    """The commands; what is stopped can go on."""
+    """The commands; Ctrl-C loses no finished work."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -62,7 +60,7 @@ class Bench(click.Group):
 
 @click.group(cls=Bench)
 def bench() -> None:
-    """Rerun the paper's experiments, or your own, on real data, and report what comes out.
+    """Rerun the paper's experiments, or your own, on real data, and report the results.
 
     \b
     cbcl bench run digits --increment 2 --shots 5 --learner cbcl,ncm
@@ -73,7 +71,7 @@ def bench() -> None:
 
 @bench.command("list")
 def list_() -> None:
-    """The data sets with the vectors that are kept, and the learners.
+    """List data sets, stored vectors and learners.
 
     \b
     cbcl bench list
@@ -82,32 +80,29 @@ def list_() -> None:
     from cbcl.study.data.vectors import kept
     from cbcl.study.learners import LEARNERS
 
-    screen = Output()
-    here = kept()
-    rows = [
-        (name, ", ".join(here.get(name, ())) or "no vectors yet")
-        for name in dict.fromkeys([*NAMES, *here])
-    ]
-    screen.table(["data", "vectors kept, through"], rows)
+    screen, stored = Output(), kept()
+    names = dict.fromkeys([*NAMES, *stored])
+    rows = [(name, ", ".join(stored.get(name, ())) or "no vectors yet") for name in names]
+    screen.table(["data", "vectors stored, through"], rows)
     screen.say("")
     screen.table(["learner", "what it is"], [(name, kind.words) for name, kind in LEARNERS.items()])
 
 
 @bench.command()
 @click.argument("data")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=PATH)
 @QUIET
 def download(data: str, folder: Path, quiet: bool) -> None:
-    """Fetch a data set from its makers, check it, and unpack it into FOLDER.
+    """Download a data set from its makers, check it, and unpack it into FOLDER.
 
     \b
     cbcl bench download cifar100 ~/data
     """
-    from cbcl.study.data.downloads import download as fetched
+    from cbcl.study.data import downloads
 
     screen = Output(quiet=quiet)
-    with screen.progress("fetching") as progress:
-        place = fetched(data, folder, progress)
+    with screen.progress("downloading") as progress:
+        place = downloads.download(data, folder, progress)
     screen.say(f"{data} is in {place}.")
 
 
@@ -115,12 +110,13 @@ def download(data: str, folder: Path, quiet: bool) -> None:
 @click.argument("data")
 @DATA
 @BACKBONE
-@click.option("--anew", is_flag=True, help="Compute them again, also if they are kept.")
+@click.option("--anew", is_flag=True, help="Compute them again, even if they are stored.")
 @QUIET
 def vectors(data: str, folder: Path | None, backbone: str, anew: bool, quiet: bool) -> None:
-    """Compute the vectors of a data set through a backbone, and keep them; stopped, it goes on where it was.
+    """Compute and store the vectors of a data set through a backbone; a stopped run is resumed.
 
-    DATA is cifar100, cifar10, caltech101, cub200, digits, or a folder with one folder of pictures a class.
+    DATA is cifar100, cifar10, caltech101, cub200, digits, or a folder with one folder of pictures a
+    class.
 
     \b
     cbcl bench vectors caltech101 --data ~/data --backbone efficientnet-lite0
@@ -128,12 +124,12 @@ def vectors(data: str, folder: Path | None, backbone: str, anew: bool, quiet: bo
     from cbcl.study.data.vectors import features
 
     screen = Output(quiet=quiet)
-    with screen.progress("looking") as progress:
-        about = features(
-            _named(data), _seen(data, backbone), folder=folder, anew=anew, progress=progress
-        ).about
+    data, backbone = _data_name(data), _backbone_name(data, backbone)
+    with screen.progress("embedding") as progress:
+        about = features(data, backbone, folder=folder, anew=anew, progress=progress).about
     screen.say(
-        f"{about['data']} through {about['backbone']}: {about['pictures']} pictures of {about['classes']} classes, "
+        f"{about['data']} through {about['backbone']}: "
+        f"{about['pictures']} pictures of {about['classes']} classes, "
         f"{about['dimension']} numbers each ({about['vectors'][:8]})."
     )
 
@@ -149,23 +145,13 @@ def vectors(data: str, folder: Path | None, backbone: str, anew: bool, quiet: bo
     show_default=True,
     help="Names from `cbcl bench list`.",
 )
+@click.option("--increment", type=COUNT, default=10, show_default=True, help="Classes at a time.")
+@click.option("--base", type=COUNT, help="Classes of the first increment, where it differs.")
+@click.option("--shots", type=COUNT, help="Pictures of each class to learn from; else all.")
 @click.option(
-    "--increment", type=click.IntRange(1), default=10, show_default=True, help="Classes at a time."
+    "--classes", type=COUNT, default=100, show_default=True, help="Largest number of classes."
 )
-@click.option(
-    "--base", type=click.IntRange(1), help="Classes of the first increment, where it differs."
-)
-@click.option(
-    "--shots", type=click.IntRange(1), help="Pictures of each class to learn from; else all."
-)
-@click.option(
-    "--classes",
-    type=click.IntRange(1),
-    default=100,
-    show_default=True,
-    help="At most so many take part.",
-)
-@click.option("--max-centroids", type=click.IntRange(1), metavar="K", help="A limit on centroids.")
+@click.option("--max-centroids", type=COUNT, metavar="K", help="Limit on centroids.")
 @ORDERS
 @RESULTS
 @WORKERS
@@ -181,9 +167,9 @@ def run(
     quiet: bool,
     **protocol: Any,
 ) -> None:
-    """Run learners on streams of a data set, a few classes at a time, and show how well they do.
+    """Run learners on streams of a data set, a few classes at a time, and show their accuracy.
 
-    What has a record in the results is not run again; a run that was stopped goes on where it was.
+    Runs that have a record in the results are not run again; a stopped command is resumed.
 
     \b
     cbcl bench run digits --increment 2 --shots 5 --learner cbcl,ncm,slda
@@ -195,16 +181,16 @@ def run(
     screen = Output(quiet=quiet)
     names = [name.strip() for name in learners.split(",") if name.strip()]
     if not names:
-        raise click.UsageError("name a learner: `cbcl bench list` tells them.")
-    data, seen = _named(data), _seen(data, backbone)
-    wanted = [
-        one for seed in range(orders) for one in runs(data, seen, names, seed=seed, **protocol)
-    ]
-    with screen.progress("looking") as progress:
-        features(data, seen, folder=folder, progress=progress)
-    records, failures = _executed(screen, wanted, results, workers)
-    _show(screen, records)
-    screen.problems([_told(failure) for failure in failures])
+        raise click.UsageError("name a learner: `cbcl bench list` lists them.")
+    data, backbone = _data_name(data), _backbone_name(data, backbone)
+    wanted: list[Run] = []
+    for seed in range(orders):
+        wanted += runs(data, backbone, names, seed=seed, **protocol)
+    with screen.progress("embedding") as progress:
+        features(data, backbone, folder=folder, progress=progress)
+    records, failures = _execute(screen, wanted, results, workers)
+    _show_scores(screen, records)
+    screen.problems([_as_error(failure) for failure in failures])
 
 
 @bench.command()
@@ -213,82 +199,65 @@ def run(
 @WORKERS
 @QUIET
 def paper(orders: int, results: Path, workers: int | None, quiet: bool) -> None:
-    """Run every experiment of the paper that the vectors kept here allow, and say which vectors are missing.
+    """Run every experiment of the paper whose vectors are stored, and list the missing vectors.
 
     \b
     cbcl bench paper
     """
-    from cbcl.study.data.vectors import kept
-    from cbcl.study.experiments import paper as planned
+    from cbcl.study import experiments
+    from cbcl.study.data.vectors import kept, missing_vectors
 
     screen = Output(quiet=quiet)
-    here = {(data, backbone) for data, backbones in kept().items() for backbone in backbones}
-    wanted = planned(orders)
+    stored = {(data, backbone) for data, backbones in kept().items() for backbone in backbones}
+    wanted = experiments.paper(orders)
     begun = perf_counter()
-    possible = [one for one in wanted if (one.data, one.backbone) in here]
-    records, failures = _executed(screen, possible, results, workers)
-    screen.say(
-        f"{len(records)} of {len(wanted)} runs are recorded in {results} ({perf_counter() - begun:.0f} s)."
-    )
-    missing = sorted({(one.data, one.backbone) for one in wanted} - here)
-    screen.problems(
-        [
-            *(_told(failure) for failure in failures),
-            *(
-                DataError(
-                    f"{data} through {name}: `cbcl bench vectors {data} --data DIR --backbone {name}` makes them."
-                )
-                for data, name in missing
-            ),
-        ]
-    )
+    possible = [one for one in wanted if (one.data, one.backbone) in stored]
+    records, failures = _execute(screen, possible, results, workers)
+    seconds = perf_counter() - begun
+    screen.say(f"{len(records)} of {len(wanted)} runs are recorded in {results} ({seconds:.0f} s).")
+    missing = sorted({(one.data, one.backbone) for one in wanted} - stored)
+    errors = [_as_error(failure) for failure in failures]
+    screen.problems([*errors, *(missing_vectors(data, backbone) for data, backbone in missing)])
 
 
 @bench.command()
 @RESULTS
-@click.option(
-    "--html",
-    type=click.Path(path_type=Path),
-    help="The page to write; else report.html beside the records.",
-)
-@click.option(
-    "--markdown", type=click.Path(path_type=Path), help="Also write the tables as Markdown."
-)
+@click.option("--html", type=PATH, help="Page to write; else report.html beside the records.")
+@click.option("--markdown", type=PATH, help="Also write the tables as Markdown to this file.")
 @QUIET
 def report(results: Path, html: Path | None, markdown: Path | None, quiet: bool) -> None:
-    """Put the paper's numbers and those of the records side by side, with figures, in one page.
+    """Write the paper's numbers and those of the records side by side, with figures, to one page.
 
     \b
     cbcl bench report --markdown study.md
     """
     from cbcl.files import write_atomically
     from cbcl.study.records import read
-    from cbcl.study.report import report as made
+    from cbcl.study.report import report as texts
 
     records = read(results)
     if not records:
-        raise DataError(
-            f"there are no records in {results}: `cbcl bench run` and `cbcl bench paper` make some."
-        )
+        advice = "`cbcl bench run` and `cbcl bench paper` make some"
+        raise DataError(results, "has no records", advice)
     screen = Output(quiet=quiet)
     page = html or results / "report.html"
-    write_atomically(page, made.html(records).encode())
+    write_atomically(page, texts.html(records).encode())
     if markdown is not None:
-        write_atomically(markdown, made.markdown(records).encode())
+        write_atomically(markdown, texts.markdown(records).encode())
     screen.say(f"wrote {page}{f' and {markdown}' if markdown else ''}, from {len(records)} runs.")
 
 
-def _executed(
+def _execute(
     screen: Output, wanted: Sequence[Run], results: Path, workers: int | None
-) -> tuple[list[Record], list[Failure]]:
+) -> tuple[list[RunRecord], list[Failure]]:
     from cbcl.study.runs import execute
 
     with screen.progress("running") as progress:
         return execute(wanted, results, workers=workers, progress=progress)
 
 
-def _named(data: str) -> str:
-    """A data set by name, or a folder by its whole path, so that it is the same however it is written."""
+def _data_name(data: str) -> str:
+    """Return a data set's name, or a folder's whole path, the same however it is written."""
     from cbcl.study.data.datasets import NAMES
 
     if not data.strip():
@@ -296,34 +265,30 @@ def _named(data: str) -> str:
     return data if data in NAMES or not Path(data).is_dir() else str(Path(data).resolve())
 
 
-def _seen(data: str, backbone: str | None) -> str:
+def _backbone_name(data: str, backbone: str | None) -> str:
     from cbcl.study.data.datasets import DIGITS
     from cbcl.vision.backbones import DEFAULT
 
     return backbone or ("identity" if data == DIGITS else DEFAULT)
 
 
-def _told(failure: Failure) -> DataError:
+def _as_error(failure: Failure) -> DataError:
     run = failure.run
-    return DataError(f"{run.learner} on {Path(run.data).name}, seed {run.seed}: {failure.reason}")
+    subject = f"{run.learner} on {Path(run.data).name}, seed {run.seed},"
+    return DataError(subject, "failed", failure.reason.rstrip("."))
 
 
-def _show(screen: Output, records: Sequence[Record]) -> None:
-    from cbcl.study.report.scores import average, class_means, last, summary
+def _show_scores(screen: Output, records: Sequence[RunRecord]) -> None:
+    from cbcl.study.report import aggregate
 
+    scores = (aggregate.average, aggregate.last, aggregate.last_class_mean)
     rows = []
     for name in dict.fromkeys(record["run"]["learner"] for record in records):
-        some = [record for record in records if record["run"]["learner"] == name]
-        scores = [
-            summary([100.0 * score(record) for record in some])
-            for score in (average, last, lambda record: float(class_means(record)[-1]))
-        ]
-        size = summary([record["bytes"] / 1e6 for record in some]).mean
-        seconds = summary([record["seconds"]["learning"] for record in some]).mean
-        means = (
-            f"{one.mean:.2f} ± {one.std:.2f}" if one.n > 1 else f"{one.mean:.2f}" for one in scores
-        )
-        rows.append((name, *means, f"{size:.3g}", f"{seconds:.3g}", len(some)))
-    screen.table(
-        ["learner", "average", "last", "last, mean of classes", "MB", "s learning", "orders"], rows
-    )
+        runs = aggregate.select(records, learner=name)
+        accuracies = [aggregate.summarise(runs, score) for score in scores]
+        size = aggregate.summarise(runs, aggregate.megabytes).mean
+        seconds = aggregate.summarise(runs, aggregate.seconds).mean
+        spreads = map(aggregate.format_spread, accuracies)
+        rows.append((name, *spreads, f"{size:.3g}", f"{seconds:.3g}", len(runs)))
+    columns = ["learner", "average", "last", "last, mean of classes", "MB", "s learning", "orders"]
+    screen.table(columns, rows)

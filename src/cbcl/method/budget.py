@@ -14,7 +14,6 @@ from cbcl.errors import BudgetError
 from cbcl.machine import one_thread
 from cbcl.method.arrays import Int64s, as_count, read_only
 from cbcl.method.concepts import Concepts, check_concepts
-from cbcl.method.distances import distances_between
 from cbcl.method.kmeans import k_means
 
 ShrinkFunction: TypeAlias = Callable[[Concepts, int, int], Concepts]  # concepts, max number, seed
@@ -35,19 +34,6 @@ def merge(concepts: Concepts, n: int, seed: int) -> Concepts:
     return merge_weighted(concepts, n, seed, concepts.counts)
 
 
-def merge_evenly(concepts: Concepts, n: int, seed: int) -> Concepts:
-    """Merge with each centroid counting once, whatever its count: for comparison only.
-
-    The paper's Algorithm 3 can be read so, and its published code does it. A vector far from all
-    others, which is a centroid by itself, then counts as much as one that stands for a hundred.
-
-    >>> concepts = Concepts(np.float32([[0.0], [1.0], [9.0]]), np.array([3, 1, 2]))
-    >>> merge_evenly(concepts, 2, seed=0).centroids.tolist()
-    [[0.5], [9.0]]
-    """
-    return merge_weighted(concepts, n, seed, np.ones_like(concepts.counts))
-
-
 def merge_weighted(concepts: Concepts, n: int, seed: int, weights: Int64s) -> Concepts:
     """Merge as `merge` does, with these weights of the centroids in place of their counts."""
     if as_count(n, "n") >= len(concepts.counts):
@@ -61,24 +47,6 @@ def merge_weighted(concepts: Concepts, n: int, seed: int, weights: Int64s) -> Co
     centroids = [np.average(points[rows], axis=0, weights=weights[rows]) for rows in members]
     counts = np.array([concepts.counts[rows].sum() for rows in members])
     return Concepts(read_only(np.array(centroids, dtype=np.float32)), read_only(counts))
-
-
-def remove(concepts: Concepts, n: int, seed: int) -> Concepts:  # noqa: ARG001
-    """Keep the first n concepts: the paper's ablation "Remove-Centroids", for comparison only.
-
-    The vectors behind a removed centroid are counted with the nearest that stays, so that N_y of
-    equation 3 remains.
-
-    >>> concepts = Concepts(np.float32([[0.0], [1.0], [9.0]]), np.array([5, 1, 2]))
-    >>> removed = remove(concepts, 2, seed=0)
-    >>> removed.centroids.tolist(), removed.counts.tolist()
-    ([[0.0], [1.0]], [5, 3])
-    """
-    kept = concepts.centroids[: as_count(n, "n")]
-    counts = concepts.counts[:n].copy()
-    for centroid, count in zip(concepts.centroids[n:], concepts.counts[n:], strict=True):
-        counts[distances_between(centroid, kept).argmin()] += count
-    return Concepts(read_only(kept.copy()), read_only(counts))
 
 
 def reduce(

@@ -17,10 +17,9 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from cbcl.machine import blas_threads, one_thread
-from cbcl.method import _numpy_kernel
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix, as_float32, not_finite, read_only
 from cbcl.method.concepts import Concepts
-from cbcl.method.distances import Bounds, distances_between, norms_squared
+from cbcl.method.distances import Bounds, norms_squared
 from cbcl.method.kernel import KERNEL, NUMPY, Kernel, SearchState
 
 BLOCK_ROWS = 1024
@@ -139,20 +138,6 @@ class Search:
             if not kernel.search(*arrays, *sizes, first + m == self.m):
                 raise not_finite("vectors")
         return Voters(state.indices, state.distances)
-
-    def farthest(self, block: Float32s) -> Float64s:
-        """Return the distance of each vector to the farthest centroid of all: (b,)."""
-        lengths = norms_squared(block)
-        farthest = np.zeros(len(block))
-        for first, products, bounds in self._tiles(block):
-            scores, doubt = _numpy_kernel.scores(products, lengths, self.d, *bounds)
-            with np.errstate(invalid="ignore"):
-                limits = np.fmax.reduce(scores - doubt, axis=1)
-                may_be_far = ~(scores + doubt < limits[:, np.newaxis])
-            for k, far in enumerate(may_be_far):
-                centroids = self.index.centroids[first + np.flatnonzero(far)]
-                farthest[k] = max(farthest[k], distances_between(block[k], centroids).max())
-        return farthest
 
     def _tiles(self, block: Float32s) -> Iterator[tuple[int, Float32s, Bounds]]:
         """Yield the first centroid of each tile, the products (b, tile), and their bounds."""

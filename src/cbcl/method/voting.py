@@ -5,7 +5,7 @@ q vectors, t classes, n voters, b vectors of a block.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,37 +32,12 @@ def vote(vectors: ArrayLike, concepts: Sequence[Concepts], n_voters: int) -> Flo
     >>> vote([[1.0, 0.0], [5.0, 1.0]], [cups, keys], n_voters=1).tolist()
     [[0.5, 0.0], [0.0, 1.0]]
     """
-    return _all_votes(vectors, concepts, n_voters, block_votes)
-
-
-def rank_vote(vectors: ArrayLike, concepts: Sequence[Concepts], n_voters: int) -> Float64s:
-    """Vote as the authors' published code does, which is not the paper's way: for comparison only.
-
-    The voter of rank r at distance d votes (1 / r) (d_max - d) / (d_max - d_min), d_max being the
-    distance to the farthest centroid of all; one at distance 0 votes 1. Where all distances are
-    equal, which their code divides by zero, the fraction is taken as 1.
-
-    >>> from cbcl import agg_var
-    >>> cups = agg_var([[0.0], [3.0]], radius=1.0)
-    >>> keys = agg_var([[6.0]], radius=1.0)
-    >>> rank_vote([[5.0]], [cups, keys], n_voters=2).tolist()
-    [[0.1875, 1.0]]
-    """
-    return _all_votes(vectors, concepts, n_voters, block_rank_votes)
-
-
-def _all_votes(
-    vectors: ArrayLike,
-    concepts: Sequence[Concepts],
-    n_voters: int,
-    block_vote: Callable[[Search, Float32s], Float64s],
-) -> Float64s:
     matrix, index = as_matrix(vectors), Index([*map(check_concepts, concepts)])
     n = as_count(n_voters, "n_voters")
     d, known_d = matrix.shape[1], index.centroids.shape[1]
     if d != known_d:
         raise ValueError(f"vectors have {d} features, but the concepts have {known_d}.")
-    return search_rows(matrix, index, n, block_vote)
+    return search_rows(matrix, index, n, block_votes)
 
 
 def block_votes(search: Search, block: Float32s) -> Float64s:
@@ -101,17 +76,6 @@ def inverse(distances: Float64s) -> Float64s:
 def vote_weights(distances: Float64s, sizes: Int64s) -> Float64s:
     """Return the weight of each voter, 1 / distance times 1 / N_y of its class."""
     return inverse(distances) * (1.0 / sizes)
-
-
-def block_rank_votes(search: Search, block: Float32s) -> Float64s:
-    """Return the votes on one block, as `rank_vote` does: (b, t)."""
-    voters = search.nearest(block, search.n)
-    near, far = voters.distances[:, :1], search.farthest(block)[:, np.newaxis]
-    ranks = np.arange(1, search.n + 1)
-    spread = np.where(far > near, far - near, 1.0)
-    closeness = np.where(far > near, (far - voters.distances) / spread, 1.0)
-    weights = np.where(voters.distances == 0.0, 1.0, 1.0 / ranks * closeness)
-    return sum_votes(voters, weights, search.index.owners, search.index.sizes)
 
 
 def sum_votes(voters: Voters, weights: Float64s, owners: Int64s, sizes: Int64s) -> Float64s:

@@ -1,4 +1,4 @@
-"""Streaming linear discriminant analysis (SLDA; Hayes and Kanan, 2020): class means and one covariance for all.
+"""Streaming linear discriminant analysis (Hayes and Kanan, 2020): class means, one covariance.
 
 n vectors, d features, t classes. No vector is kept.
 """
@@ -13,28 +13,23 @@ from scipy.linalg import cho_factor, cho_solve
 
 from cbcl.machine import one_thread
 from cbcl.method.arrays import Float32s, Float64s, Int64s
-from cbcl.rivals.linear import (
-    LinearLayer,
-    as_vectors,
-    check_width,
-    examples,
-    nothing_learned,
-    numbered,
-)
+from cbcl.rivals.inputs import as_examples, as_vectors, check_width, nothing_learned, number_labels
+from cbcl.rivals.linear import LinearLayer
 
-LEAST = 1e-6  # of the mean variance, to shrink by
+MIN_SHRINKAGE = 1e-6  # of the mean variance
 
 
 class StreamingLDA:
-    """Scores of Gaussians that share a covariance: x' P m - m' P m / 2, with P = ((1 - s) C + s I)^-1.
+    """Scores of Gaussians with one covariance: x' P m - m' P m / 2, P = ((1 - s) C + s I)^-1.
 
-    C is the mean square deviation of the vectors from their class's mean, as if all had been there at once; the
-    original updates it vector by vector, and counts the first of each class as if its mean had been 0. The shrinkage s
-    is the original's, and tied to the scale of the features: to bring any to one scale, `power` takes each feature to
-    that power, and then each vector to unit length.
+    C is the mean square deviation of the vectors from their class's mean, as if all had been there
+    at once; the original updates it vector by vector, and counts the first of each class as if its
+    mean had been 0. The shrinkage s is the original's, and tied to the scale of the features: to
+    bring any to one scale, `power` takes each feature to that power, and then each vector to unit
+    length.
 
-    >>> learner = StreamingLDA().partial_fit([[0.0, 1.0], [0.0, 2.0], [5.0, 5.0]], ["cup", "cup", "key"])
-    >>> learner.predict([[1.0, 1.0], [5.0, 6.0]]).tolist()
+    >>> vectors, labels = [[0.0, 1.0], [0.0, 2.0], [5.0, 5.0]], ["cup", "cup", "key"]
+    >>> StreamingLDA().partial_fit(vectors, labels).predict([[1.0, 1.0], [5.0, 6.0]]).tolist()
     ['cup', 'key']
     """
 
@@ -48,14 +43,12 @@ class StreamingLDA:
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn more: new labels, more vectors of known ones, or both."""
-        vectors, labels = examples(X, y)
+        vectors, labels = as_examples(X, y)
         check_width(vectors, len(self.scatter) or None)
-        vectors = powered(vectors, self.power)
-        classes, numbers = numbered(self.classes, labels)
-        counts, means = (
-            np.zeros(len(classes), dtype=np.int64),
-            np.zeros((len(classes), vectors.shape[1])),
-        )
+        vectors = raise_to_power(vectors, self.power)
+        classes, numbers = number_labels(self.classes, labels)
+        counts = np.zeros(len(classes), dtype=np.int64)
+        means = np.zeros((len(classes), vectors.shape[1]))
         if t := len(self.classes):
             counts[:t], means[:t] = self.counts, self.means
         deviations = _update(vectors, numbers, counts, means)
@@ -66,12 +59,13 @@ class StreamingLDA:
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The label of each vector."""
-        return self.classes[self._solved().answers(powered(as_vectors(X), self.power))]
+        """Return the label of each vector."""
+        vectors = raise_to_power(as_vectors(X), self.power)
+        return self.classes[self._solved_layer().answers(vectors)]
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """All that is needed to go on."""
-        self._solved()
+        """Return the arrays that are needed to go on."""
+        self._solved_layer()
         return {
             "classes": self.classes,
             "counts": self.counts,
@@ -79,7 +73,7 @@ class StreamingLDA:
             "scatter": self.scatter,
         }
 
-    def _solved(self) -> LinearLayer:
+    def _solved_layer(self) -> LinearLayer:
         if not len(self.classes):
             raise nothing_learned()
         if self.layer is None:
@@ -88,8 +82,8 @@ class StreamingLDA:
         return self.layer
 
 
-def powered(vectors: Float32s, power: float | None) -> Float32s:
-    """Each feature to that power, its sign kept, and each vector to unit length; None: as they come."""
+def raise_to_power(vectors: Float32s, power: float | None) -> Float32s:
+    """Raise each feature to a power, its sign kept, and scale to unit length; None: as they are."""
     if power is None:
         return vectors
     raised: Float32s = np.copysign(np.abs(vectors) ** np.float32(power), vectors)
@@ -99,32 +93,34 @@ def powered(vectors: Float32s, power: float | None) -> Float32s:
 
 
 def _update(vectors: Float32s, numbers: Int64s, counts: Int64s, means: Float64s) -> Float32s:
-    """Counts and means with these vectors, in place, and rows whose outer products are what they add to the scatter.
+    """Update counts and means in place; return rows whose outer products add to the scatter.
 
-    Those are the deviations from the mean of the class's new vectors, and for a class that was known, the shift between
-    the old mean and that one, times the root of a b / (a + b), where a old and b new vectors come together.
+    Those are the deviations from the mean of the class's new vectors, and for a class that was
+    known, the shift between the old mean and that one, times the root of a b / (a + b), where a old
+    and b new vectors come together.
     """
-    rows = np.empty_like(vectors)
+    deviations = np.empty_like(vectors)
     shifts = []
     for number in np.unique(numbers):
-        some = np.flatnonzero(numbers == number)
-        old, new = int(counts[number]), len(some)
-        mean = vectors[some].mean(axis=0, dtype=np.float64)
-        rows[some] = vectors[some] - mean
+        rows = np.flatnonzero(numbers == number)
+        old, new = int(counts[number]), len(rows)
+        mean = vectors[rows].mean(axis=0, dtype=np.float64)
+        deviations[rows] = vectors[rows] - mean
         shift = mean - means[number]
         if old:
             shifts.append(shift * np.sqrt(old * new / (old + new)))
         counts[number] += new
         means[number] += shift * (new / (old + new))
-    return np.concatenate([rows, np.array(shifts, dtype=np.float32)]) if shifts else rows
+    return (
+        np.concatenate([deviations, np.array(shifts, dtype=np.float32)]) if shifts else deviations
+    )
 
 
 def _discriminant(covariance: Float64s, means: Float64s, shrinkage: float) -> LinearLayer:
-    # In float64: the shrinkage may be a millionth of the largest variance, and float32 is lost there.
+    # In float64: the shrinkage may be a millionth of the largest variance, too small for float32.
     # Large features need more of it: their sums are off by a share of their size.
-    covariance[np.diag_indices(len(covariance))] += max(
-        shrinkage, LEAST * float(np.trace(covariance)) / len(covariance)
-    )
+    least = MIN_SHRINKAGE * float(np.trace(covariance)) / len(covariance)
+    covariance[np.diag_indices(len(covariance))] += max(shrinkage, least)
     with one_thread():
         factor = cho_factor(covariance, lower=True, overwrite_a=True, check_finite=False)
         weights = cho_solve(factor, means.T, check_finite=False)  # (d, t)

@@ -1,6 +1,7 @@
 """Ridge regression on random features (the head of RanPAC; McDonnell and others, 2023).
 
-n vectors, d features, m random features, t classes. No vector is kept: the Gram matrix and the sums say it all.
+n vectors, d features, m random features, t classes. No vector is kept: the Gram matrix and the sums
+are enough.
 """
 
 from __future__ import annotations
@@ -14,29 +15,24 @@ from scipy.linalg import cho_factor, cho_solve, eigh
 
 from cbcl.machine import one_thread
 from cbcl.method.arrays import Float32s, Float64s, Int64s, as_count
-from cbcl.rivals.linear import (
-    LinearLayer,
-    as_vectors,
-    check_width,
-    examples,
-    nothing_learned,
-    numbered,
-)
+from cbcl.rivals.inputs import as_examples, as_vectors, check_width, nothing_learned, number_labels
+from cbcl.rivals.linear import HELD_OUT_SHARE, LinearLayer
 
 RIDGES = 10.0 ** np.arange(-8, 9)
-MAX_TRIED = 1_000  # vectors of an increment to choose among them with, at most
-HELD = 0.2  # of those, to validate on
-ROUNDING = 1e-6  # of its trace: what float32 leaves undecided in a Gram matrix, and no smaller ridge can mend
-ROWS = 2_048  # vectors to be projected at a time
+MAX_VALIDATED = 1_000  # vectors of an increment to choose a ridge with
+GRAM_ROUNDING = 1e-6  # of its trace: what float32 leaves undecided, and no smaller ridge can mend
+BATCH_ROWS = 2_048  # vectors to be projected at a time
 
 
 class RandomProjectionRidge:
-    """Least squares from max(0, x R) to the classes, R being drawn once; the ridge is chosen anew in each increment.
+    """Least squares from max(0, x R) to the classes, R being drawn once.
 
-    It is chosen on the vectors of that increment alone, as RanPAC does, there being no others: the one of least squared
-    error on a fifth of them, learned from the rest.
+    The ridge is chosen anew in each increment, on the vectors of that increment alone, as RanPAC
+    does, there being no others: the one of least squared error on a fifth of them, learned from the
+    rest.
 
-    >>> learner = RandomProjectionRidge(200).partial_fit([[0.0, 1.0], [0.0, 2.0], [5.0, 0.0]], ["cup", "cup", "key"])
+    >>> vectors, labels = [[0.0, 1.0], [0.0, 2.0], [5.0, 0.0]], ["cup", "cup", "key"]
+    >>> learner = RandomProjectionRidge(200).partial_fit(vectors, labels)
     >>> learner.predict([[1.0, 3.0], [5.0, 1.0]]).tolist()
     ['cup', 'key']
     """
@@ -52,89 +48,86 @@ class RandomProjectionRidge:
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn more: new labels, more vectors of known ones, or both."""
-        vectors, labels = examples(X, y)
+        vectors, labels = as_examples(X, y)
         check_width(vectors, len(self.projection) or None)
-        classes, numbers = numbered(self.classes, labels)
+        classes, numbers = number_labels(self.classes, labels)
         m, t = self.n_features, len(self.classes)
         sums, gram = np.zeros((m, len(classes)), dtype=np.float32), self.gram
         if t:
             sums[:, :t] = self.sums
         else:
             gram = np.zeros((m, m), dtype=np.float32)
-            self.projection = np.random.default_rng(self.seed).standard_normal(
-                (vectors.shape[1], m), dtype=np.float32
-            )
+            rng = np.random.default_rng(self.seed)
+            self.projection = rng.standard_normal((vectors.shape[1], m), dtype=np.float32)
         with one_thread():
-            for rows, features in self._projected(vectors):
+            for rows, features in self._project(vectors):
                 product = features.T @ features
                 gram = np.add(product, gram, out=product)
                 sums += features.T @ one_hot(numbers[rows], len(classes))
-            self.ridge = self._chosen(vectors, numbers) or self.ridge
+            self.ridge = self._choose_ridge(vectors, numbers) or self.ridge
         self.classes, self.gram, self.sums, self.layer = classes, gram, sums, None
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The label of each vector."""
-        layer, vectors = self._solved(), as_vectors(X)
+        """Return the label of each vector."""
+        layer, vectors = self._solved_layer(), as_vectors(X)
         check_width(vectors, len(self.projection))
-        numbers = np.concatenate(
-            [layer.answers(features) for _, features in self._projected(vectors)]
-        )
-        return np.take(self.classes, numbers)
+        numbers = [layer.answers(features) for _, features in self._project(vectors)]
+        return np.take(self.classes, np.concatenate(numbers))
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """All that is needed to go on; the projection is drawn again from the seed."""
-        self._solved()
-        known = {
+        """Return the arrays that are needed to go on; the projection is drawn from the seed."""
+        self._solved_layer()
+        return {
             "classes": self.classes,
             "gram": self.gram,
             "sums": self.sums,
             "ridge": np.array(self.ridge),
+            "drawn": np.array([self.seed, *self.projection.shape]),
         }
-        return known | {"drawn": np.array([self.seed, *self.projection.shape])}
 
-    def _projected(self, vectors: Float32s) -> Iterator[tuple[slice, Float32s]]:
-        for start in range(0, len(vectors), ROWS):
-            rows = slice(start, start + ROWS)
+    def _project(self, vectors: Float32s) -> Iterator[tuple[slice, Float32s]]:
+        for start in range(0, len(vectors), BATCH_ROWS):
+            rows = slice(start, start + BATCH_ROWS)
             features = vectors[rows] @ self.projection
             yield rows, np.maximum(features, 0.0, out=features)
 
-    def _chosen(self, vectors: Float32s, numbers: Int64s) -> float | None:
-        """The ridge of least error on held-out vectors; None: there are too few to say."""
-        order = np.random.default_rng(self.seed).permutation(len(vectors))[:MAX_TRIED]
-        cut = round(HELD * len(order))
+    def _choose_ridge(self, vectors: Float32s, numbers: Int64s) -> float | None:
+        """Return the ridge of least error on held-out vectors; None: there are too few to say."""
+        order = np.random.default_rng(self.seed).permutation(len(vectors))[:MAX_VALIDATED]
+        cut = round(HELD_OUT_SHARE * len(order))
         if not cut:
             return None
-        features = np.concatenate([some for _, some in self._projected(vectors[order])]).astype(
-            np.float64
-        )
+        projected = [features for _, features in self._project(vectors[order])]
+        features = np.concatenate(projected).astype(np.float64)
         truth = one_hot(np.unique(numbers[order], return_inverse=True)[1]).astype(np.float64)
         return best_ridge(features[cut:], truth[cut:], features[:cut], truth[:cut])
 
-    def _solved(self) -> LinearLayer:
+    def _solved_layer(self) -> LinearLayer:
         if not len(self.classes):
             raise nothing_learned()
         if self.layer is None:
             matrix = self.gram.astype(np.float64)
-            matrix[np.diag_indices(len(matrix))] += max(
-                self.ridge, ROUNDING * float(matrix.trace())
-            )
+            ridge = max(self.ridge, GRAM_ROUNDING * float(matrix.trace()))
+            matrix[np.diag_indices(len(matrix))] += ridge
             with one_thread():
                 factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
                 weights = cho_solve(factor, self.sums.astype(np.float64), check_finite=False)
-            self.layer = LinearLayer(
-                weights.astype(np.float32), np.zeros(len(self.classes), dtype=np.float32)
-            )
+            biases = np.zeros(len(self.classes), dtype=np.float32)
+            self.layer = LinearLayer(weights.astype(np.float32), biases)
         return self.layer
 
 
 def one_hot(numbers: Int64s, t: int | None = None) -> Float32s:
-    """(n, t), 1 where a vector is of a class."""
+    """Return a matrix (n, t) with 1 where a vector is of a class."""
     return np.eye(t or int(numbers.max()) + 1, dtype=np.float32)[numbers]
 
 
 def best_ridge(features: Float64s, truth: Float64s, held: Float64s, held_truth: Float64s) -> float:
-    """All ridges by one eigendecomposition, of the products between the vectors: W = F' (F F' + ridge)^-1 Y."""
+    """Return the ridge of least held-out error; one eigendecomposition solves for all of them.
+
+    It is that of the products between the vectors: W = F' (F F' + ridge)^-1 Y.
+    """
     values, vectors = eigh(features @ features.T, check_finite=False)
     left, right = held @ features.T @ vectors, vectors.T @ truth
     values = np.maximum(values, 0.0)[:, np.newaxis]

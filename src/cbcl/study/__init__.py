@@ -1,1 +1,1 @@
-"""Data sets, vectors, streams of classes, scores and reports: how well it learns, and against what."""
+"""The study: data sets, vectors, streams of classes, runs, scores and the report."""

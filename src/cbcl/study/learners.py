@@ -1,4 +1,4 @@
-"""The learners of the study by name: each is made for a seed and a budget, and an ablation passes another function."""
+"""The learners of the study by name, each made for a seed and a budget."""
 
 from __future__ import annotations
 
@@ -8,38 +8,40 @@ from typing import Any, NamedTuple, Protocol
 
 from numpy.typing import ArrayLike, NDArray
 
-from cbcl.method.budget import merge_evenly, remove
 from cbcl.method.knowledge import keep_radius
-from cbcl.method.voting import block_rank_votes
 from cbcl.rivals.lda import StreamingLDA
 from cbcl.rivals.linear import FewShotBaseline, LinearProbe
 from cbcl.rivals.ranpac import RandomProjectionRidge
-from cbcl.study.hybrid import Hybrid, agglomerative, fixed, k_means, single
+from cbcl.study.ablations import (
+    agglomerative,
+    fixed,
+    k_means,
+    merge_evenly,
+    rank_vote,
+    remove,
+    single,
+)
+from cbcl.study.hybrid import Hybrid
+from cbcl.study.report.paper import FLB
 
 NEIGHBOURS = 10
-RADII = (
-    1.5,
-    1.25,
-    1.1,
-    1.0,
-    0.75,
-    0.0,
-)  # to hold the tuned one against; infinity is nearest class mean
+# Of fixed radii, to compare the tuned one with; infinity is nearest class mean.
+RADIUS_SCALES = (1.5, 1.25, 1.1, 1.0, 0.75, 0.0)
 
 
 class Learner(Protocol):
-    """Anything that learns vectors and labels, a few classes at a time, and labels vectors."""
+    """A learner of vectors and labels, a few classes at a time, that labels vectors."""
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> object: ...
 
     def predict(self, X: ArrayLike) -> NDArray[Any]: ...
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """The arrays that it would have to save to go on."""
+        """Return the arrays that it would have to save to go on."""
 
 
 class LearnerKind(NamedTuple):
-    """A learner in words, and how it is made from a seed and, where that means something to it, a budget."""
+    """A learner in words, and how to make it from a seed and a budget."""
 
     words: str
     make: Callable[[int, int | None], Learner]
@@ -50,32 +52,31 @@ def _hybrid(words: str, **parts: Any) -> LearnerKind:
     return LearnerKind(words, lambda seed, limit: Hybrid(seed=seed, max_centroids=limit, **parts))
 
 
-def _other(words: str, make: Callable[[int], Learner]) -> LearnerKind:
+def _unbudgeted(words: str, make: Callable[[int], Learner]) -> LearnerKind:
     return LearnerKind(words, lambda seed, _: make(seed), budgeted=False)
-
-
-def _means(seed: int, limit: int | None) -> Learner:
-    return Hybrid(cluster=k_means(seed), max_centroids=limit, seed=seed)
 
 
 LEARNERS = {
     "cbcl": _hybrid("CBCL as it comes: D and n chosen by itself"),
-    "cbcl-rank": _hybrid(
-        "CBCL with the vote of the authors' published code", vote=block_rank_votes
-    ),
+    "cbcl-rank": _hybrid("CBCL with the vote of the authors' published code", vote=rank_vote),
     "single-centroid": _hybrid(
         "CBCL with one voter; with a budget, that is CBCL itself", choose=single
     ),
     "trad-agg": _hybrid(
         "CBCL with traditional agglomerative clustering, as many centroids", cluster=agglomerative
     ),
-    "k-means": LearnerKind("CBCL with k-means, as many centroids", _means),
+    "k-means": LearnerKind(
+        "CBCL with k-means, as many centroids",
+        lambda seed, limit: Hybrid(cluster=k_means(seed), max_centroids=limit, seed=seed),
+    ),
     "remove-centroids": _hybrid("CBCL that removes centroids to make room", shrink=remove),
     "merge-evenly": _hybrid(
         "CBCL whose k-means counts each centroid once to make room", shrink=merge_evenly
     ),
-    "ncm": _other("nearest class mean", lambda seed: Hybrid(choose=fixed(math.inf, 1), seed=seed)),
-    "knn": _other(
+    "ncm": _unbudgeted(
+        "nearest class mean", lambda seed: Hybrid(choose=fixed(math.inf, 1), seed=seed)
+    ),
+    "knn": _unbudgeted(
         f"{NEIGHBOURS} nearest neighbours, by 1 / distance",
         lambda seed: Hybrid(choose=fixed(0.0, NEIGHBOURS), seed=seed),
     ),
@@ -85,31 +86,31 @@ LEARNERS = {
             choose=fixed(scale, 1),
             widen=keep_radius,
         )
-        for scale in RADII
+        for scale in RADIUS_SCALES
     },
-    "flb": _other(
+    "flb": _unbudgeted(
         "the paper's few-shot baseline: a linear layer, trained on all data so far",
-        lambda seed: FewShotBaseline(seed=seed),
+        lambda seed: FewShotBaseline(**FLB, seed=seed),
     ),
-    "probe": _other(
+    "probe": _unbudgeted(
         "a well-tuned linear layer, trained on all data so far", lambda seed: LinearProbe(seed=seed)
     ),
-    "slda": _other("streaming linear discriminant analysis", lambda _: StreamingLDA()),
-    "ranpac": _other(
+    "slda": _unbudgeted("streaming linear discriminant analysis", lambda _: StreamingLDA()),
+    "ranpac": _unbudgeted(
         "random projection to 2,000 and ridge regression",
         lambda seed: RandomProjectionRidge(seed=seed),
     ),
-    "ranpac-10000": _other(
+    "ranpac-10000": _unbudgeted(
         "random projection to 10,000 and ridge regression",
         lambda seed: RandomProjectionRidge(10_000, seed=seed),
     ),
 }
 
 
-def kind(name: str) -> LearnerKind:
-    """A learner by name.
+def learner_kind(name: str) -> LearnerKind:
+    """Return a learner by name.
 
-    >>> kind("nmc")
+    >>> learner_kind("nmc")
     Traceback (most recent call last):
     ValueError: there is no learner 'nmc': there are cbcl, cbcl-rank, ...
     """

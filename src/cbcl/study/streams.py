@@ -1,4 +1,4 @@
-"""Labels and a seed give a stream: classes in a random order, a few at a time, each with rows to learn and to test.
+"""Streams: classes in a random order, a few at a time, each with rows to learn and to test.
 
 n vectors, t classes.
 """
@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from cbcl.method.arrays import Int64s
 
-LEARNED = 0.8  # the share of each class to learn from, where a data set has no split of its own
+TRAINING_SHARE = 0.8  # of each class, where a data set has no split of its own
 
-# Each kind of draw has its own generator, so that the order of the classes, say, is the same for any number of shots.
+# Each kind of draw has its own generator: the order of the classes, say, is the same for any shots.
 SPLIT, ORDER, SHOTS = range(3)
 
 
 class Protocol(NamedTuple):
-    """How classes come: so many at a time, with so many vectors each."""
+    """The number of classes at a time, and of vectors of each."""
 
     increment: int = 10  # classes at a time
     base: int | None = None  # classes of the first increment, where it differs
@@ -37,7 +37,7 @@ class Stream(NamedTuple):
     tested: tuple[Int64s, ...]  # rows to test on, class by class
 
     def increments(self) -> Iterator[tuple[int, Int64s]]:
-        """How many classes are known after each increment, and the rows that are new in it."""
+        """Yield the number of classes known after each increment, and its new rows."""
         known = 0
         for size in self.sizes:
             rows = np.concatenate(self.learned[known : known + size])
@@ -48,26 +48,28 @@ class Stream(NamedTuple):
 def stream(
     labels: NDArray[Any], test: NDArray[np.bool_] | None, protocol: Protocol, seed: int
 ) -> Stream:
-    """A stream of the classes of a data set; without a split of its own, four fifths of each class are learned.
+    """Return a stream of the classes of a data set.
 
-    The rows of a class come in a random order, and the first of them are the shots: five are among the ten.
+    Without a split of its own, four fifths of each class are learned. The rows of a class come in a
+    random order, and the first of them are the shots: five are among the ten.
 
     >>> labels = np.repeat(["cup", "key", "pen", "toy"], 10)
-    >>> found = stream(labels, None, Protocol(increment=2, shots=3), seed=0)
-    >>> found.classes, found.sizes, [len(rows) for rows in found.learned], [len(rows) for rows in found.tested]
-    (('toy', 'cup', 'pen', 'key'), (2, 2), [3, 3, 3, 3], [2, 2, 2, 2])
+    >>> four = stream(labels, None, Protocol(increment=2, shots=3), seed=0)
+    >>> four.classes, four.sizes
+    (('toy', 'cup', 'pen', 'key'), (2, 2))
+    >>> [len(rows) for rows in four.learned], [len(rows) for rows in four.tested]
+    ([3, 3, 3, 3], [2, 2, 2, 2])
     """
     _check(protocol)
-    everything = np.unique(labels)
+    all_labels = np.unique(labels)
     split, shots = _generator(seed, SPLIT), _generator(seed, SHOTS)
     learned, tested = {}, {}
-    for label in everything.tolist():
+    for label in all_labels.tolist():
         rows = np.flatnonzero(labels == label)
         if test is None:
             rows = split.permutation(rows)
-            cut = max(
-                1, min(round(LEARNED * len(rows)), len(rows) - 1)
-            )  # one to test on, where there are two
+            # One to test on, where there are two.
+            cut = max(1, min(round(TRAINING_SHARE * len(rows)), len(rows) - 1))
             of_class, tested[label] = rows[:cut], np.sort(rows[cut:])
         else:
             of_class, tested[label] = rows[~test[rows]], rows[test[rows]]
@@ -77,22 +79,16 @@ def stream(
         raise ValueError(
             f"there is nothing to learn {empty[0]!r} from: all its pictures are for testing."
         )
-    order = tuple(
-        str(label) for label in _generator(seed, ORDER).permutation(everything)[: protocol.classes]
-    )
+    drawn = _generator(seed, ORDER).permutation(all_labels)[: protocol.classes]
+    order = tuple(map(str, drawn))
     if not any(len(tested[label]) for label in order):
         raise ValueError("there is nothing to test on: a class needs two pictures, at least.")
-    sizes = _sizes(len(order), protocol)
-    return Stream(
-        order,
-        sizes,
-        tuple(learned[label] for label in order),
-        tuple(tested[label] for label in order),
-    )
+    rows_of = (tuple(rows[label] for label in order) for rows in (learned, tested))
+    return Stream(order, _sizes(len(order), protocol), *rows_of)
 
 
 def _sizes(classes: int, protocol: Protocol) -> tuple[int, ...]:
-    """How many classes each increment has; the last may have fewer."""
+    """Return the number of classes of each increment; the last may have fewer."""
     first = min(protocol.base or protocol.increment, classes)
     starts = range(first, classes, protocol.increment)
     return (first, *(min(protocol.increment, classes - start) for start in starts))

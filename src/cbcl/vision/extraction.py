@@ -10,8 +10,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
-from threading import BoundedSemaphore
 from pathlib import Path
+from threading import BoundedSemaphore
 from typing import Any, NamedTuple
 
 from PIL import Image

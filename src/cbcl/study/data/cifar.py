@@ -1,4 +1,4 @@
-"""CIFAR's archives for Python, packed or unpacked, read into pictures with labels without running what they hold."""
+"""CIFAR's archives for Python, packed or unpacked, read without running the pickles in them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from cbcl.vision.weights.numpy_archive import Array, NumpyUnpickler, read_member
 from cbcl.vision.weights.safe_pickle import FileFormatError, convert_errors, read_pickle_bytes
 
 
-class ArchiveFiles(NamedTuple):
-    """A picture whose bytes were not looked at yet."""
+class PictureSource(NamedTuple):
+    """A labelled picture that was not read yet: a file, or its contents."""
 
     label: str
     test: bool | None
@@ -25,7 +25,7 @@ class ArchiveFiles(NamedTuple):
     name: str
 
 
-class Cifar(NamedTuple):
+class CifarArchive(NamedTuple):
     """The files of CIFAR's archive for Python."""
 
     folder: str
@@ -37,11 +37,11 @@ class Cifar(NamedTuple):
     names: str
 
 
-def find_cifar(cifar: Cifar, folder: Path) -> list[ArchiveFiles] | None:
-    """The pictures of the archive in a folder, packed or unpacked; None: it is not there."""
+def find_cifar(cifar: CifarArchive, folder: Path) -> list[PictureSource] | None:
+    """Return the pictures of the archive in a folder, packed or not; None: it is not there."""
     parts = (*cifar.train, *cifar.test, cifar.meta)
     if all((folder / part).is_file() for part in parts):
-        return _unpickled(cifar, folder, lambda part: (folder / part).read_bytes())
+        return _read_batches(cifar, folder, lambda part: (folder / part).read_bytes())
     if all((folder / cifar.folder / part).is_file() for part in parts):
         return find_cifar(cifar, folder / cifar.folder)
     archive = folder / cifar.archive
@@ -51,35 +51,33 @@ def find_cifar(cifar: Cifar, folder: Path) -> list[ArchiveFiles] | None:
         members = read_members(archive, rf"{cifar.folder}/({'|'.join(map(re.escape, parts))})")
         if lacking := [part for part in parts if f"{cifar.folder}/{part}" not in members]:
             raise FileFormatError(f"lacks {cifar.folder}/{lacking[0]}")
-    return _unpickled(cifar, archive, lambda part: members.pop(f"{cifar.folder}/{part}"))
+    return _read_batches(cifar, archive, lambda part: members.pop(f"{cifar.folder}/{part}"))
 
 
 def ppm(image: Image.Image) -> bytes:
-    """The simplest file that holds a picture's pixels."""
+    """Return a PPM file of a picture's pixels."""
     return b"P6 %d %d 255\n" % image.size + image.tobytes()
 
 
-def _unpickled(cifar: Cifar, place: Path, data: Callable[[str], bytes]) -> list[ArchiveFiles]:
+def _read_batches(
+    cifar: CifarArchive, place: Path, data: Callable[[str], bytes]
+) -> list[PictureSource]:
     names = _read_pickle(data(cifar.meta), f"{place}: {cifar.meta}").get(cifar.names)
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise DataError(f"{place}: {cifar.meta} names no classes: get it again.")
-    found = []
+        raise DataError(place, f"names no classes in {cifar.meta}", "get it again")
+    sources = []
     for part in (*cifar.train, *cifar.test):
         batch = _read_pickle(data(part), f"{place}: {part}")
         labels: Any = batch.get(cifar.labels)
         pixels: Any = getattr(batch.get("data"), "array", None)  # (n, 3 * 32 * 32)
         if not _are_pictures(labels, pixels, len(names)):
-            raise DataError(
-                f"{place}: {part} does not hold 32 x 32 pictures with labels: get it again."
-            )
+            problem = f"holds no 32 x 32 pictures with labels in {part}"
+            raise DataError(place, problem, "get it again")
         for number, (label, planes) in enumerate(zip(labels, pixels, strict=True)):
-            image = Image.fromarray(
-                np.ascontiguousarray(planes.reshape(3, 32, 32).transpose(1, 2, 0))
-            )
-            found.append(
-                ArchiveFiles(names[label], part in cifar.test, ppm(image), f"{part}/{number}")
-            )
-    return found
+            rows = np.ascontiguousarray(planes.reshape(3, 32, 32).transpose(1, 2, 0))
+            file, name = ppm(Image.fromarray(rows)), f"{part}/{number}"
+            sources.append(PictureSource(names[label], part in cifar.test, file, name))
+    return sources
 
 
 def _are_pictures(labels: Any, pixels: Any, classes: int) -> bool:
@@ -110,7 +108,7 @@ def _text(value: object) -> object:
 
 
 class Python2Array(Array):
-    """Stands in for a numpy array whose bytes were Python 2's text."""
+    """A stand-in for a numpy array whose bytes were Python 2's text."""
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         *described, data = state

@@ -1,6 +1,6 @@
-"""Data sets by name, from the layouts they come in: pictures with labels, always in the same order.
+"""Data sets by name, from the layouts they come in: labelled pictures in one order.
 
-The order is that of label, split and digest, so that it depends on the pictures and not on how they are kept.
+The order is that of label, split and digest: it depends on the pictures alone.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cbcl.errors import DataError, PictureError, WeightsError
+from cbcl.errors import DataError, PictureError, WeightsError, reason
 from cbcl.machine import cores
-from cbcl.study.data.cifar import ArchiveFiles, Cifar, find_cifar, ppm
+from cbcl.study.data.cifar import CifarArchive, PictureSource, find_cifar, ppm
 from cbcl.vision.decoding import load as load_picture
 from cbcl.vision.decoding import read
 from cbcl.vision.extraction import Progress
@@ -34,7 +34,7 @@ class LabelledPicture(NamedTuple):
 
     label: str
     test: bool | None  # None: the set has no split of its own
-    source: Path | bytes  # a file, or what would be in one
+    source: Path | bytes  # a file, or its contents
     name: str  # within the set, for messages
     digest: bytes  # SHA-256 of that file
 
@@ -51,44 +51,43 @@ class DataSet(NamedTuple):
 class DataSource(NamedTuple):
     """A data set that has a name, and the layouts it is found in."""
 
-    find: Callable[[Path], list[ArchiveFiles] | None]  # in one folder; None: it is not there
-    folders: tuple[
-        str, ...
-    ]  # by which it goes in a folder of several, in small letters and digits alone
+    find: Callable[[Path], list[PictureSource] | None]  # in one folder; None: it is not there
+    folders: tuple[str, ...]  # its names in a folder of several, in small letters and digits
     layouts: str  # in words
     own_split: bool = False
-    pixels: bool = (
-        False  # small pictures kept in several formats: their pixels count, not their files
-    )
+    pixels: bool = False  # identify pictures by their pixels, not their files: formats differ
 
 
 def load(name: str, folder: Path | None = None, *, progress: Progress | None = None) -> DataSet:
-    """A data set by name, from the directory that holds it; or any folder of class folders, by its path.
+    """Load a data set by name from the directory that holds it, or any folder of class folders.
 
-    Such a folder may hold `train` and `test`, each with class folders: it then has a split of its own. All pictures
-    are read once, to put them in order; small ones (CIFAR) stay in memory.
+    Such a folder may hold `train` and `test`, each with class folders: it then has a split of its
+    own. All pictures are read once, to put them in order; small ones (CIFAR) stay in memory.
 
     >>> load("digits").pictures[0].label
     '0'
     """
     if name == DIGITS:
-        return _settled(name, _digits(), progress=progress)
-    if name in KNOWN:
-        return _known(name, folder, progress)
+        return _build(name, _digits(), progress=progress)
+    if name in DATA_SOURCES:
+        return _load_known(name, folder, progress)
     with _as_data_errors():
         if not Path(name).is_dir():
             raise DataError(
-                f"there is no data set {name!r}: there are {', '.join([*KNOWN, DIGITS])}, and any folder of folders, "
-                "each of them named after what its pictures show."
+                repr(name),
+                "is no data set",
+                f"there are {', '.join(NAMES)}, and any folder of folders, each of them named "
+                "after what its pictures show",
             )
         split = _split_in(Path(name))
-        found = _classes_in(Path(name)) if split is None else split
-    own_name = f"folder {Path(name).resolve().name}"  # no path goes into a record, and it is none of those with a name
-    return _settled(own_name, found, own_split=split is not None, progress=progress)
+        sources = _classes_in(Path(name)) if split is None else split
+    # No path goes into a record, and no name is one of those above.
+    own_name = f"folder {Path(name).resolve().name}"
+    return _build(own_name, sources, own_split=split is not None, progress=progress)
 
 
 def fingerprint(pictures: Iterable[LabelledPicture]) -> str:
-    """64 hexadecimal digits that differ when a picture, a label or the split does.
+    """Return 64 hexadecimal digits that differ when a picture, a label or the split does.
 
     >>> pictures = load("digits").pictures
     >>> fingerprint(pictures) == fingerprint(reversed(pictures)) != fingerprint(pictures[1:])
@@ -100,26 +99,25 @@ def fingerprint(pictures: Iterable[LabelledPicture]) -> str:
     return sha256("\n".join(lines).encode()).hexdigest()
 
 
-def _known(name: str, folder: Path | None, progress: Progress | None) -> DataSet:
-    known = KNOWN[name]
-    way_out = f"Wanted is {known.layouts}; `cbcl bench download {name} DIR` fetches it where there is internet."
+def _load_known(name: str, folder: Path | None, progress: Progress | None) -> DataSet:
+    known = DATA_SOURCES[name]
+    advice = f"it needs {known.layouts}; `cbcl bench download {name} DIR` downloads it"
     if folder is None:
-        raise DataError(f"{name} needs the directory that holds it. {way_out}")
+        raise DataError(name, "needs the directory that holds it", advice)
     if not folder.is_dir():
-        raise DataError(f"{folder} is no directory, so {name} cannot be in it. {way_out}")
+        raise DataError(folder, f"is no directory, so {name} cannot be in it", advice)
     with _as_data_errors():
         for base in _bases(folder, known.folders):
-            if (found := known.find(base)) is not None:
-                classes = [one for one in found if one.label != BACKGROUND]
-                others = tuple(one.source for one in found if one.label == BACKGROUND)
-                return _settled(
-                    name, classes, others, known.own_split, known.pixels, progress=progress
-                )
-    raise DataError(f"{folder} does not hold {name}, nor does a folder in it. {way_out}")
+            if (sources := known.find(base)) is not None:
+                classes = [source for source in sources if source.label != BACKGROUND]
+                background = tuple(one.source for one in sources if one.label == BACKGROUND)
+                how = known.own_split, known.pixels
+                return _build(name, classes, background, *how, progress=progress)
+    raise DataError(folder, f"does not hold {name}, nor does a folder in it", advice)
 
 
 def _bases(folder: Path, names: tuple[str, ...]) -> Iterator[Path]:
-    """The folder, then those in it that go by one of the names, then those in these."""
+    """Yield the folder, then those in it that have one of the names, then those in these."""
     level = [folder]
     for _ in range(3):
         yield from level
@@ -136,134 +134,132 @@ def _as_data_errors() -> Iterator[None]:
     try:
         yield
     except (PictureError, WeightsError) as error:
-        raise DataError(str(error)) from error
+        raise DataError(error.subject, error.problem, error.advice) from error
     except OSError as error:
-        raise DataError(
-            f"{error.filename or 'the data set'} cannot be read: {error.strerror or error}."
-        ) from error
+        subject = Path(error.filename) if error.filename else "the data set"
+        raise DataError(subject, f"cannot be read: {reason(error)}") from error
 
 
-def _settled(
+def _build(
     name: str,
-    found: list[ArchiveFiles],
+    sources: list[PictureSource],
     background: tuple[Path | bytes, ...] = (),
     own_split: bool = False,
     pixels: bool = False,
     *,
     progress: Progress | None,
 ) -> DataSet:
-    """The pictures as they are kept, looked at and in order."""
-    labels = {one.label for one in found}
-    if len(labels) < 2:
-        raise DataError(
-            f"{name} has pictures of {len(labels)} classes: a study needs two, each in a folder of its own."
-        )
-    if own_split:
-        parts = {test: {one.label for one in found if one.test is test} for test in (False, True)}
-        if lacking := sorted(parts[False] ^ parts[True]):
-            raise DataError(
-                f"{name} has pictures of {lacking[0]!r} only to learn or only to test: it needs both."
-            )
+    """Read all pictures, and put them in order."""
+    _check_classes(name, sources, own_split)
     pictures: list[LabelledPicture] = []
     executor = ThreadPoolExecutor(cores())
     try:
         with _as_data_errors():
-            for picture in executor.map(_as_pixels if pixels else _as_file, found):
+            for picture in executor.map(_read_pixels if pixels else _read_file, sources):
                 pictures.append(picture)
                 if progress is not None:
-                    progress(len(pictures), len(found))
+                    progress(len(pictures), len(sources))
     finally:
         executor.shutdown(cancel_futures=True)
-    pictures.sort(key=lambda one: (one.label, bool(one.test), one.digest))
+    pictures.sort(key=lambda picture: (picture.label, bool(picture.test), picture.digest))
     return DataSet(name, tuple(pictures), background, own_split)
 
 
-def _as_file(found: ArchiveFiles) -> LabelledPicture:
-    data = found.source if isinstance(found.source, bytes) else read(found.source)
-    return LabelledPicture(*found, sha256(data).digest())
+def _check_classes(name: str, sources: list[PictureSource], own_split: bool) -> None:
+    labels = {source.label for source in sources}
+    if len(labels) < 2:
+        problem = f"has pictures of {len(labels)} classes"
+        raise DataError(name, problem, "a study needs two, each in a folder of its own")
+    if own_split:
+        tested = {source.label for source in sources if source.test}
+        learned = {source.label for source in sources if not source.test}
+        if lacking := sorted(learned ^ tested):
+            problem = f"has pictures of {lacking[0]!r} only to learn or only to test"
+            raise DataError(name, problem, "it needs both")
 
 
-def _as_pixels(found: ArchiveFiles) -> LabelledPicture:
-    source = found.source
+def _read_file(picture: PictureSource) -> LabelledPicture:
+    data = picture.source if isinstance(picture.source, bytes) else read(picture.source)
+    return LabelledPicture(*picture, sha256(data).digest())
+
+
+def _read_pixels(picture: PictureSource) -> LabelledPicture:
+    source = picture.source
     if not isinstance(source, bytes):
         source = ppm(load_picture(source, str(source), 1))
-    return LabelledPicture(found.label, found.test, source, found.name, sha256(source).digest())
+    return LabelledPicture(*picture._replace(source=source), sha256(source).digest())
 
 
-def _classes_in(folder: Path, test: bool | None = None, prefix: str = "") -> list[ArchiveFiles]:
+def _classes_in(folder: Path, test: bool | None = None, prefix: str = "") -> list[PictureSource]:
     return [
-        ArchiveFiles(label, test, path, prefix + path.relative_to(folder).as_posix())
+        PictureSource(label, test, path, prefix + path.relative_to(folder).as_posix())
         for label, path in find_labelled([folder])
     ]
 
 
-def _split_in(folder: Path) -> list[ArchiveFiles] | None:
-    """Class folders in `train` and `test`; None: there are no such two."""
-    there = [part for part in ("train", "test") if _holds_folders(folder / part)]
-    if len(there) == 1:
-        raise DataError(
-            f"{folder} holds {there[0]} but not both train and test with class folders in them."
-        )
-    return [
-        one for part in there for one in _classes_in(folder / part, part == "test", f"{part}/")
-    ] or None
+def _split_in(folder: Path) -> list[PictureSource] | None:
+    """Return class folders in `train` and `test`; None: there are no such two."""
+    parts = [part for part in ("train", "test") if _holds_folders(folder / part)]
+    if len(parts) == 1:
+        problem = f"holds {parts[0]} but not both train and test with class folders in them"
+        raise DataError(folder, problem)
+    sources = []
+    for part in parts:
+        sources += _classes_in(folder / part, part == "test", f"{part}/")
+    return sources or None
 
 
 def _holds_folders(folder: Path) -> bool:
     return folder.is_dir() and any(child.is_dir() for child in folder.iterdir())
 
 
-def _digits() -> list[ArchiveFiles]:
+def _digits() -> list[PictureSource]:
     from sklearn.datasets import load_digits
 
     digits = load_digits()
-    return [
-        ArchiveFiles(
-            str(label), None, DIGITS_HEADER + values.astype(np.uint8).tobytes(), f"digit {number}"
-        )
-        for number, (label, values) in enumerate(zip(digits.target, digits.data, strict=True))
-    ]
+    sources = []
+    for number, (label, values) in enumerate(zip(digits.target, digits.data, strict=True)):
+        file = DIGITS_HEADER + values.astype(np.uint8).tobytes()
+        sources.append(PictureSource(str(label), None, file, f"digit {number}"))
+    return sources
 
 
-def _caltech(folder: Path) -> list[ArchiveFiles] | None:
+def _caltech(folder: Path) -> list[PictureSource] | None:
     inside = folder / "101_ObjectCategories"
     if inside.is_dir():
         return _classes_in(inside)
-    children = [
-        child for child in folder.iterdir() if child.is_dir() and not child.name.startswith(".")
-    ]
-    plain = len(children) > 1 and not any(_holds_folders(child) for child in children)
+    folders = [child for child in folder.iterdir() if child.is_dir()]
+    visible = [child for child in folders if not child.name.startswith(".")]
+    plain = len(visible) > 1 and not any(map(_holds_folders, visible))
     return _classes_in(folder) if plain else None
 
 
-def _cub(folder: Path) -> list[ArchiveFiles] | None:
+def _cub(folder: Path) -> list[PictureSource] | None:
     if not _holds_folders(folder / "images"):
         split = _split_in(folder)
-        # The paper divides this set anew, so that its own split is not told.
-        return split and [one._replace(test=None) for one in split]
-    found = _classes_in(folder / "images")
+        # The paper divides this set anew, so its own split is dropped.
+        return split and [source._replace(test=None) for source in split]
+    sources = _classes_in(folder / "images")
     listed = folder / "images.txt"
     if listed.is_file():
-        names = {
-            line.split(maxsplit=1)[1] for line in listed.read_text().splitlines() if " " in line
-        }
-        if lacking := sorted(names - {one.name for one in found}):
-            raise DataError(
-                f"{listed} lists {len(names)} pictures, but {lacking[0]} is missing: unpack it again."
-            )
-        found = [one for one in found if one.name in names]
-    return found
+        lines = listed.read_text().splitlines()
+        names = {line.split(maxsplit=1)[1] for line in lines if " " in line}
+        if lacking := sorted(names - {source.name for source in sources}):
+            problem = f"lists {len(names)} pictures, but {lacking[0]} is missing"
+            raise DataError(listed, problem, "unpack it again")
+        sources = [source for source in sources if source.name in names]
+    return sources
 
 
-def _cifar(cifar: Cifar) -> Callable[[Path], list[ArchiveFiles] | None]:
-    def find(folder: Path) -> list[ArchiveFiles] | None:
-        found = find_cifar(cifar, folder)
-        return _split_in(folder) if found is None else found
+def _cifar(cifar: CifarArchive) -> Callable[[Path], list[PictureSource] | None]:
+    def find(folder: Path) -> list[PictureSource] | None:
+        sources = find_cifar(cifar, folder)
+        return _split_in(folder) if sources is None else sources
 
     return find
 
 
-CIFAR100 = Cifar(
+CIFAR100 = CifarArchive(
     "cifar-100-python",
     "cifar-100-python.tar.gz",
     ("train",),
@@ -272,7 +268,7 @@ CIFAR100 = Cifar(
     "fine_labels",
     "fine_label_names",
 )
-CIFAR10 = Cifar(
+CIFAR10 = CifarArchive(
     "cifar-10-batches-py",
     "cifar-10-python.tar.gz",
     tuple(f"data_batch_{number}" for number in range(1, 6)),
@@ -283,14 +279,12 @@ CIFAR10 = Cifar(
 )
 
 
-def _cifar_layouts(cifar: Cifar) -> str:
-    return (
-        f"{cifar.archive}, or the folder {cifar.folder} that is in it, or train and test with a folder of pictures a "
-        "class in each"
-    )
+def _cifar_layouts(cifar: CifarArchive) -> str:
+    return f"{cifar.archive}, or the folder {cifar.folder} that is in it, or {SPLIT_LAYOUT}"
 
 
-KNOWN = {
+SPLIT_LAYOUT = "train and test with a folder of pictures a class in each"
+DATA_SOURCES = {
     "cifar100": DataSource(
         _cifar(CIFAR100), ("cifar100", "cifar100dataset"), _cifar_layouts(CIFAR100), True, True
     ),
@@ -305,7 +299,7 @@ KNOWN = {
     "cub200": DataSource(
         _cub,
         ("cub200", "cub", "cub2002011", "cub2002011dataset"),
-        "CUB_200_2011 with images.txt and images, or train and test with a folder of pictures a class in each",
+        f"CUB_200_2011 with images.txt and images, or {SPLIT_LAYOUT}",
     ),
 }
-NAMES = (*KNOWN, DIGITS)
+NAMES = (*DATA_SOURCES, DIGITS)

@@ -14,7 +14,7 @@ from typing import IO, NamedTuple
 
 from cbcl import downloads
 from cbcl.downloads import RemoteFile, partial
-from cbcl.errors import DataError, first_line
+from cbcl.errors import DataError, first_line, reason
 from cbcl.study.data.datasets import CIFAR10, CIFAR100
 from cbcl.vision.extraction import Progress
 
@@ -82,9 +82,10 @@ def download(
     *,
     free: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free,
 ) -> Path:
-    """Fetch a data set into a directory, check it and unpack it there; what is there already is not fetched again."""
+    """Download a data set into a directory, check and unpack it, unless it is there already."""
     if name not in ARCHIVES:
-        raise DataError(f"{name} cannot be downloaded: those that can are {', '.join(ARCHIVES)}.")
+        advice = f"those that can are {', '.join(ARCHIVES)}"
+        raise DataError(name, "cannot be downloaded", advice)
     archive = ARCHIVES[name]
     place, path = folder / archive.folder, folder / archive.file
     if place.is_dir():
@@ -94,16 +95,13 @@ def download(
         files = path, partial(path)
         there = next((file.stat().st_size for file in files if file.exists()), 0)
         if (room := free(folder)) < (needed := archive.size - there + archive.unpacked):
-            raise DataError(
-                f"{folder} has {_mb(room)} free, but {name} needs {_mb(needed)}: make room."
-            )
+            problem = f"has {_mb(room)} free, but {name} needs {_mb(needed)}"
+            raise DataError(folder, problem, "make room")
         remote = RemoteFile(archive.urls, "md5", archive.md5, archive.size)
         downloads.download(remote, path, DataError, progress)
         _unpack(path, archive, place)
     except OSError as error:
-        raise DataError(
-            f"{name} cannot be put into {folder}: {error.strerror or error}."
-        ) from error
+        raise DataError(folder, f"cannot hold {name}: {reason(error)}") from error
     return place
 
 
@@ -112,22 +110,24 @@ def _mb(size: int) -> str:
 
 
 def _unpack(path: Path, archive: Archive, place: Path) -> None:
-    """What is in an archive, there whole or not at all."""
+    """Unpack an archive, whole or not at all."""
     if not hasattr(tarfile, "data_filter"):
-        raise DataError(
-            f"{path} is here, but this Python cannot unpack it safely: unpack it, or take Python 3.11.4."
-        )
+        advice = "unpack it, or take Python 3.11.4"
+        raise DataError(path, "is here, but this Python cannot unpack it safely", advice)
     try:
         with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=place.parent) as folder:
-            with _opened(path, archive) as stream, tarfile.open(fileobj=stream, mode="r|gz") as tar:
+            with (
+                _open_tar(path, archive) as stream,
+                tarfile.open(fileobj=stream, mode="r|gz") as tar,
+            ):
                 tar.extractall(folder, filter="data")
             Path(folder, archive.folder).replace(place)
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, KeyError) as error:
-        raise DataError(f"{path} cannot be unpacked: {first_line(error)}.") from error
+        raise DataError(path, f"cannot be unpacked: {first_line(error)}") from error
 
 
 @contextmanager
-def _opened(path: Path, archive: Archive) -> Iterator[IO[bytes]]:
+def _open_tar(path: Path, archive: Archive) -> Iterator[IO[bytes]]:
     if archive.inner is None:
         with path.open("rb") as stream:
             yield stream

@@ -1,4 +1,4 @@
-"""The vectors of a data set through a backbone, computed once and kept on disk with the record of how.
+"""The vectors of a data set through a backbone, computed once, and stored with their record.
 
 n pictures, d features.
 """
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cbcl.errors import DataError, PictureError
+from cbcl.errors import DataError, PictureError, first_line, reason
 from cbcl.files import write_atomically
 from cbcl.folders import cache_folder
 from cbcl.machine import description, one_thread
@@ -42,10 +42,11 @@ from cbcl.vision.decoding import load as load_picture
 from cbcl.vision.extraction import Progress, extract
 from cbcl.vision.vector_cache import VectorCache
 
-MAX_FITTED = 500  # pictures that a backbone is shown which must see some first
-CACHE = "underway.sqlite"
-A_DAY = 86_400.0
-AT_ONCE = 4096  # pictures between two looks at what went wrong
+MAX_FITTED = 500  # pictures to fit a backbone to
+CACHE_NAME = "underway.sqlite"
+DAY_SECONDS = 86_400.0
+BATCH_PICTURES = 4096  # between two looks for errors
+ABOUT_FIELDS = {"data", "fingerprint", "weights", "vectors", "preprocessing"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,46 +68,50 @@ def features(
     anew: bool = False,
     progress: Progress | None = None,
 ) -> Features:
-    """The kept vectors of a data set; those not kept yet are computed from the directory that holds it, and kept.
+    """Return the stored vectors of a data set, or compute them from `folder` and store them.
 
-    Where vectors are kept, that directory is not looked at, unless `anew`; only a folder that goes by its path is
-    read again, and its vectors made again if a picture in it changed. Stopped at any time, the same call goes on.
+    Where vectors are stored, that directory is not read, unless `anew`; only a folder that is given
+    by its path is read again, and its vectors computed again if a picture in it changed. Stopped at
+    any time, the same call goes on.
     """
     name = backbone if isinstance(backbone, str) else backbone.name
-    place = (
-        (home or cache_folder())
-        / "study"
-        / f"{_safe(data, data not in NAMES)}-{_safe(name, _is_file(name))}"
-    )
-    here = None if anew else _kept(place)
-    stale = here is not None and _is_stale(here, backbone)
-    within_reach = data == DIGITS or (folder is not None if data in NAMES else Path(data).is_dir())
-    if here is not None and not stale and (data in NAMES or not within_reach):
-        return here
-    if not within_reach and (stale or data in NAMES):
-        raise DataError(
-            f"the vectors of {data} through {name} {'were made with other weights' if stale else 'are not here'}: "
-            f"`cbcl bench vectors {data} --data DIR --backbone {name}` makes them."
+    file_name = f"{_safe(data, data not in NAMES)}-{_safe(name, _is_file(name))}"
+    place = (home or cache_folder()) / "study" / file_name
+    stored = None if anew else _read_stored(place)
+    stale = stored is not None and _is_stale(stored, backbone)
+    if stale:
+        stored = None
+    readable = data == DIGITS or (folder is not None if data in NAMES else Path(data).is_dir())
+    if stored is not None and (data in NAMES or not readable):
+        return stored
+    if not readable and (stale or data in NAMES):
+        raise missing_vectors(
+            data, name, "were made with other weights" if stale else "are not here"
         )
-    found = load(data, folder, progress=progress)
-    if here is not None and not stale and here.about["fingerprint"] == fingerprint(found.pictures):
-        return here
-    _make(place, found, load_backbone(backbone), progress)
-    made = _kept(place)
+    data_set = load(data, folder, progress=progress)
+    if stored is not None and stored.about["fingerprint"] == fingerprint(data_set.pictures):
+        return stored
+    _make(place, data_set, load_backbone(backbone), progress)
+    made = _read_stored(place)
     if made is None:
-        raise DataError(
-            f"the vectors in {place} were changed while they were made: make them again."
-        )
+        raise DataError(place, "was changed while vectors were written to it", "try again")
     return made
 
 
+def missing_vectors(data: str, backbone: str, problem: str = "are not here") -> DataError:
+    """Return the error of a data set whose vectors were not computed yet."""
+    command = f"`cbcl bench vectors {data} --data DIR --backbone {backbone}`"
+    subject = f"the vectors of {data} through {backbone}"
+    return DataError(subject, problem, f"{command} makes them")
+
+
 def kept(home: Path | None = None) -> dict[str, list[str]]:
-    """The data sets whose vectors are kept, each with the backbones they were seen through."""
-    found: dict[str, list[str]] = {}
+    """Return the data sets whose vectors are stored, each with the backbones."""
+    backbones: dict[str, list[str]] = {}
     for place in sorted((home or cache_folder()).glob("study/*")):
-        if (here := _kept(place)) is not None:
-            found.setdefault(here.about["data"], []).append(here.about["backbone"])
-    return found
+        if (stored := _read_stored(place)) is not None:
+            backbones.setdefault(stored.about["data"], []).append(stored.about["backbone"])
+    return backbones
 
 
 def _is_file(backbone: str) -> bool:
@@ -114,20 +119,21 @@ def _is_file(backbone: str) -> bool:
 
 
 def _safe(name: str, is_path: bool) -> str:
-    """A name that can be part of a file's; of a path, the last part and a few digits of the whole.
+    """Return a name as part of a file name; of a path, the last part and a digest of the whole.
 
     >>> _safe("cifar100", False), _safe("timm/vit_base", False)
     ('cifar100', 'vit_base-26f9b34e')
     """
     if not is_path and re.fullmatch(r"[a-z0-9][a-z0-9-]*", name):
         return name
-    whole = os.path.abspath(name) if is_path else name
+    # Also where it no longer exists.
+    whole = os.path.abspath(name) if is_path else name  # noqa: PTH100
     plain = re.sub(r"[^\w-]+", "-", Path(whole).name).strip("-")[:40]
     return f"{plain}-{sha256(whole.encode()).hexdigest()[:8]}"
 
 
-def _is_stale(kept: Features, backbone: str | Backbone | Fittable) -> bool:
-    """Whether the backbone is here, without anything being fetched or fitted, and is another by now."""
+def _is_stale(stored: Features, backbone: str | Backbone | Fittable) -> bool:
+    """Return whether the backbone is here, with nothing to download or fit, and has changed."""
     if isinstance(backbone, str):
         here = (
             is_available(backbone)
@@ -137,11 +143,11 @@ def _is_stale(kept: Features, backbone: str | Backbone | Fittable) -> bool:
         if not here:
             return False
         backbone = load_backbone(backbone)
-    return not isinstance(backbone, Fittable) and backbone.fingerprint != kept.about["weights"]
+    return not isinstance(backbone, Fittable) and backbone.fingerprint != stored.about["weights"]
 
 
-def _kept(place: Path) -> Features | None:
-    """What is kept in a folder, if it is whole; that the numbers are those of the record is not computed each time."""
+def _read_stored(place: Path) -> Features | None:
+    """Return the vectors in a folder, if they are whole; their digest is not computed again."""
     try:
         about = json.loads((place / "about.json").read_bytes())
         listed = (place / "labels.json").read_bytes()
@@ -153,15 +159,12 @@ def _kept(place: Path) -> Features | None:
             and vectors.shape == (about["pictures"], about["dimension"])
             and size == vectors.offset + vectors.nbytes
             and sha256(listed).hexdigest() == about["labels"]
-            and {"data", "fingerprint", "weights", "vectors", "preprocessing"} <= set(about)
+            and set(about) >= ABOUT_FIELDS
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError):
         return None
-    return (
-        Features(vectors, np.array(labels), None if test is None else np.array(test), about)
-        if whole
-        else None
-    )
+    split = None if test is None else np.array(test)
+    return Features(vectors, np.array(labels), split, about) if whole else None
 
 
 def _make(
@@ -170,12 +173,11 @@ def _make(
     begun = perf_counter()
     fitted_to = None
     if isinstance(backbone, Fittable):
-        backbone, fitted_to = _fitted(backbone, data)
+        backbone, fitted_to = _fit(backbone, data)
     try:
         place.mkdir(parents=True, exist_ok=True)
-        (place / "about.json").unlink(
-            missing_ok=True
-        )  # which is written last, so that the three belong together
+        # Written last, so that the three files belong together.
+        (place / "about.json").unlink(missing_ok=True)
         dimension, digest = _write_vectors(place, data.pictures, backbone, progress)
         split = [picture.test for picture in data.pictures] if data.own_split else None
         listed = json.dumps(
@@ -183,7 +185,7 @@ def _make(
         ).encode()
         write_atomically(place / "labels.json", listed)
         about = {
-            **_described(data, backbone),
+            **_describe(data, backbone),
             "fitted_to": fitted_to,
             "dimension": dimension,
             "vectors": digest,
@@ -193,12 +195,10 @@ def _make(
         write_atomically(place / "about.json", json.dumps(about, indent=1).encode())
         _remove_cache(place)
     except OSError as error:
-        raise DataError(
-            f"the vectors cannot be kept in {place}: {error.strerror or error}."
-        ) from error
+        raise DataError(place, f"cannot hold the vectors: {reason(error)}") from error
 
 
-def _described(data: DataSet, backbone: Backbone) -> dict[str, Any]:
+def _describe(data: DataSet, backbone: Backbone) -> dict[str, Any]:
     return {
         "data": data.name,
         "pictures": len(data.pictures),
@@ -213,40 +213,41 @@ def _described(data: DataSet, backbone: Backbone) -> dict[str, Any]:
 
 
 def _versions(*names: str) -> dict[str, str]:
-    found = {}
+    versions = {}
     for name in names:
         with suppress(PackageNotFoundError):  # ONNX Runtime goes by other names, too
-            found[name] = version(name)
-    return found
+            versions[name] = version(name)
+    return versions
 
 
-def _fitted(backbone: Fittable, data: DataSet) -> tuple[Backbone, dict[str, Any]]:
-    """Fitted to pictures that are no test: to those of no class where there are such, else evenly over all."""
-    to_learn = [(picture.source, picture.name) for picture in data.pictures if not picture.test]
-    others = [(source, f"background {number}") for number, source in enumerate(data.background)]
-    which = "background" if others else "training pictures" if data.own_split else "all pictures"
-    shown = (others or to_learn)[:: -(-len(others or to_learn) // MAX_FITTED)]
+def _fit(backbone: Fittable, data: DataSet) -> tuple[Backbone, dict[str, Any]]:
+    """Fit a backbone to pictures of no class where there are some, else to training pictures."""
+    sources = [(source, f"background {number}") for number, source in enumerate(data.background)]
+    which = "background"
+    if not sources:
+        sources = [(picture.source, picture.name) for picture in data.pictures if not picture.test]
+        which = "training pictures" if data.own_split else "all pictures"
+    shown = sources[:: -(-len(sources) // MAX_FITTED)]
     try:
         pictures = [load_picture(source, name, backbone.at_least or 1) for source, name in shown]
     except PictureError as error:
-        raise DataError(str(error)) from error
+        raise DataError(error.subject, error.problem, error.advice) from error
     return backbone.fit(pictures), {"pictures": len(pictures), "of": which}
 
 
 def _write_vectors(
     place: Path, pictures: Sequence[LabelledPicture], backbone: Backbone, progress: Progress | None
 ) -> tuple[int, str]:
-    """Vectors to disk as they come: how many numbers each has, and the SHA-256 of all."""
-    for left in place.glob(
-        ".vectors.npy.*.part"
-    ):  # by one that was killed, long ago: another may be at work
-        if time() - left.stat().st_mtime > A_DAY:
-            left.unlink(missing_ok=True)
+    """Write vectors as they come; return how many numbers each has, and the SHA-256 of all."""
+    # Left by a process that was killed long ago; a young one may be of another at work.
+    for old_part in place.glob(".vectors.npy.*.part"):
+        if time() - old_part.stat().st_mtime > DAY_SECONDS:
+            old_part.unlink(missing_ok=True)
     part = place / f".vectors.npy.{os.getpid()}.part"
     whole = sha256()
     try:
-        with _cache(backbone, place) as cache, part.open("wb") as file:
-            chunks = _chunks(backbone, pictures, cache, progress)
+        with _open_cache(backbone, place) as cache, part.open("wb") as file:
+            chunks = _extract_batches(backbone, pictures, cache, progress)
             first = next(chunks)
             shape = (len(pictures), first.shape[1])
             np.lib.format.write_array_header_1_0(
@@ -264,55 +265,53 @@ def _write_vectors(
     return shape[1], whole.hexdigest()
 
 
-def _chunks(
+def _extract_batches(
     backbone: Backbone,
     pictures: Sequence[LabelledPicture],
     cache: VectorCache | None,
     progress: Progress | None,
 ) -> Iterator[Floats]:
-    def told(done: int, _: int) -> None:
+    def report(done: int, _: int) -> None:
         if progress is not None:
             progress(start + done, len(pictures))
 
-    for start in range(0, len(pictures), AT_ONCE):
-        some = pictures[start : start + AT_ONCE]
+    for start in range(0, len(pictures), BATCH_PICTURES):
+        batch = pictures[start : start + BATCH_PICTURES]
+        inputs = [_backbone_input(picture, backbone) for picture in batch]
         with one_thread() if backbone.threads else nullcontext():  # a picture a thread is enough
-            found = extract(
-                backbone, [_thing(one, backbone) for one in some], cache=cache, progress=told
-            )
-        for picture, vector in zip(some, found, strict=True):
+            results = extract(backbone, inputs, cache=cache, progress=report)
+        vectors = []
+        for picture, vector in zip(batch, results, strict=True):
             if isinstance(vector, PictureError):
-                raise DataError(
-                    f"{picture.name} cannot be used, and a study drops no pictures: {vector}"
-                )
+                problem = "cannot be used, and a study drops no pictures"
+                raise DataError(picture.name, problem, first_line(vector)) from vector
             if not np.isfinite(vector).all():
-                raise DataError(
-                    f"{backbone.name} gives {picture.name} a vector of numbers that are not all finite."
-                )
-        yield np.stack([vector for vector in found if not isinstance(vector, PictureError)])
+                problem = f"gives {picture.name} a vector of numbers that are not all finite"
+                raise DataError(backbone.name, problem)
+            vectors.append(vector)
+        yield np.stack(vectors)
 
 
-def _thing(picture: LabelledPicture, backbone: Backbone) -> Any:
-    """What the backbone is to be given: a picture, or the 64 values of a digit."""
+def _backbone_input(picture: LabelledPicture, backbone: Backbone) -> Any:
+    """Return the picture, or the 64 values of a digit."""
     if backbone.at_least is not None:
         return picture.source
     if isinstance(picture.source, bytes) and picture.source.startswith(DIGITS_HEADER):
         return np.frombuffer(picture.source, np.uint8, offset=len(DIGITS_HEADER)).astype(np.float32)
-    raise DataError(
-        f"{backbone.name} takes no pictures, such as {picture.name}: give a backbone that does."
-    )
+    problem = f"takes no pictures, such as {picture.name}"
+    raise DataError(backbone.name, problem, "give a backbone that does")
 
 
 @contextmanager
-def _cache(backbone: Backbone, place: Path) -> Iterator[VectorCache | None]:
-    """A cache of its own, until all vectors are there: half a gigabyte would drive the user's out of the common one."""
+def _open_cache(backbone: Backbone, place: Path) -> Iterator[VectorCache | None]:
+    """Open a cache for this data set alone: half a gigabyte would fill the user's common one."""
     if backbone.at_least is None:
         yield None
         return
-    with closing(VectorCache(backbone.fingerprint, place / CACHE)) as cache:
+    with closing(VectorCache(backbone.fingerprint, place / CACHE_NAME)) as cache:
         yield cache
 
 
 def _remove_cache(place: Path) -> None:
     for ending in ("", "-wal", "-shm"):
-        (place / f"{CACHE}{ending}").unlink(missing_ok=True)
+        (place / f"{CACHE_NAME}{ending}").unlink(missing_ok=True)

@@ -1,6 +1,6 @@
-"""Cells of the study: which runs stand behind a number, their mean and spread, how it is written, and tables of such.
+"""Runs behind a number of the report: their mean and spread, how it is written, and tables of such.
 
-A cell is all that a run is but its seed. Accuracies are in per cent here.
+A run group is all that a run is but its seed. Accuracies are in per cent here.
 """
 
 from __future__ import annotations
@@ -11,19 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from cbcl.study.learners import LEARNERS
+from cbcl.study.records import RunRecord
+from cbcl.study.report import scores
 from cbcl.study.report.paper import STATISTICS, Claim, Measure
-from cbcl.study.report.scores import (
-    Record,
-    Summary,
-    average,
-    class_means,
-    forgetting,
-    last,
-    summary,
-)
+from cbcl.study.report.scores import Summary, summary
 
-Records: TypeAlias = Sequence[Record]
-Score: TypeAlias = Callable[[Record], float]
+Records: TypeAlias = Sequence[RunRecord]
+Score: TypeAlias = Callable[[RunRecord], float]
 
 DASH, MINUS = "—", "\N{MINUS SIGN}"
 DATA = {"cifar100": "CIFAR-100", "caltech101": "Caltech-101", "cub200": "CUB-200-2011"}
@@ -37,11 +31,11 @@ MEASURES: dict[Measure, str] = {
     "omega_all": "Ω all",
     "megabytes": "megabytes",
 }
-NOTHING = Summary(math.nan, math.nan, 0)
+NO_RUNS = Summary(math.nan, math.nan, 0)
 
 
-class Cell(NamedTuple):
-    """What is run in several orders of the classes."""
+class RunGroup(NamedTuple):
+    """The runs of one learner in several orders of the classes."""
 
     data: str
     backbone: str
@@ -49,7 +43,7 @@ class Cell(NamedTuple):
     increment: int = 10
     base: int | None = None
     shots: int | None = None
-    max_centroids: int | None = None  # of no account to a learner without a budget
+    max_centroids: int | None = None  # ignored for a learner without a budget
 
     @property
     def who(self) -> str:
@@ -58,23 +52,23 @@ class Cell(NamedTuple):
 
     @property
     def how(self) -> str:
-        """All the rest, in words."""
-        step = f"{self.base}, then {self.increment}" if self.base else f"{self.increment}"
-        limit = (
-            f", K = {self.max_centroids}"
-            if self.max_centroids and is_budgeted(self.learner)
-            else ""
-        )
-        return f"{step} an increment" + (f", {self.shots} shots" if self.shots else "") + limit
+        """Increments, shots and budget, in words."""
+        words = f"{self.base}, then {self.increment}" if self.base else f"{self.increment}"
+        words += " an increment"
+        if self.shots:
+            words += f", {self.shots} shots"
+        if self.max_centroids and is_budgeted(self.learner):
+            words += f", K = {self.max_centroids}"
+        return words
 
 
-class Strong(str):
-    """A text that stands out in its table."""
+class BoldText(str):
+    """A text in bold."""
 
     __slots__ = ()
 
 
-class Group(NamedTuple):
+class RowGroup(NamedTuple):
     """Some rows of a table, under a title of their own or none."""
 
     title: str | None
@@ -82,13 +76,13 @@ class Group(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Rows of texts; the first columns say what a row is about, the others are mostly numbers."""
+    """Rows of texts; the first columns name the row, the others are mostly numbers."""
 
     caption: str
     columns: Sequence[str]
-    groups: Sequence[Group]
+    groups: Sequence[RowGroup]
     notes: Sequence[str] = ()
-    heads: int = 1  # columns that say what a row is about
+    heads: int = 1  # columns that name the row
     words: Sequence[str] = ()  # other columns that hold no numbers
 
 
@@ -96,137 +90,130 @@ def is_budgeted(learner: str) -> bool:
     return learner in LEARNERS and LEARNERS[learner].budgeted
 
 
-def described(learner: str) -> str:
-    """A learner in words."""
+def describe_learner(learner: str) -> str:
     return LEARNERS[learner].words if learner in LEARNERS else learner
 
 
-def select(records: Iterable[Record], **fields: Any) -> list[Record]:
-    """The records whose run has these fields.
+def select(records: Iterable[RunRecord], **fields: Any) -> list[RunRecord]:
+    """Return the records whose run has these fields.
 
-    >>> [found["n"] for found in select([{"n": 1, "run": {"seed": 0}}, {"n": 2, "run": {"seed": 1}}], seed=1)]
+    >>> records = [{"n": 1, "run": {"seed": 0}}, {"n": 2, "run": {"seed": 1}}]
+    >>> [record["n"] for record in select(records, seed=1)]
     [2]
     """
-    return [
-        record
-        for record in records
-        if all(record["run"][name] == value for name, value in fields.items())
-    ]
+    wanted = fields.items()
+    return [record for record in records if wanted <= record["run"].items()]
 
 
-def behind(records: Iterable[Record], cell: Cell) -> list[Record]:
-    """The runs of a cell: one for each order, with as many classes as the paper has."""
-    fields = cell._asdict()
-    if not is_budgeted(cell.learner):
+def runs_of(records: Iterable[RunRecord], group: RunGroup) -> list[RunRecord]:
+    """Return the runs of a group: one for each order, with as many classes as the paper has."""
+    fields = group._asdict()
+    if not is_budgeted(group.learner):
         fields["max_centroids"] = None
-    found = select(records, **fields)
-    if (
-        cell.data in STATISTICS
-    ):  # and not of some part of it, or of pictures that only bear its name
-        found = [
-            record for record in found if len(record["classes"]) == STATISTICS[cell.data].classes
-        ]
-    return found
+    runs = select(records, **fields)
+    if group.data not in STATISTICS:
+        return runs
+    # Not of a part of the data set, or of pictures that only bear its name.
+    classes = STATISTICS[group.data].classes
+    return [record for record in runs if len(record["classes"]) == classes]
 
 
-def common(records: Iterable[Record], cells: Iterable[Cell]) -> list[Record]:
-    """The records of those orders in which all of the cells were run, but for cells that were not run at all."""
-    kept = list(records)
-    seeds = [{record["run"]["seed"] for record in behind(kept, cell)} for cell in cells]
-    shared = set.intersection(*(some for some in seeds if some)) if any(seeds) else set()
-    return [record for record in kept if record["run"]["seed"] in shared]
+def in_common_orders(records: Records, groups: Iterable[RunGroup]) -> list[RunRecord]:
+    """Return the records of the orders in which every group that was run at all was run."""
+    seeds = [{run["run"]["seed"] for run in runs_of(records, group)} for group in groups]
+    shared = set.intersection(*filter(None, seeds)) if any(seeds) else set()
+    return [record for record in records if record["run"]["seed"] in shared]
 
 
-def of_claim(claim: Claim, backbone: str) -> Cell:
-    """What is run for a claim of the paper, with a backbone of ours."""
+def group_of(claim: Claim, backbone: str) -> RunGroup:
+    """Return the runs for a claim of the paper, with a backbone of ours."""
     setting = claim.protocol
     if setting.learner is None or setting.increment is None:
         raise ValueError(
-            f"{claim.what} ({claim.where}) is not run here: give a claim whose protocol has a learner."
+            f"{claim.what} ({claim.where}) is not run here: "
+            "give a claim whose protocol has a learner."
         )
-    limit, shots = setting.max_centroids, setting.shots
-    return Cell(
-        setting.data, backbone, setting.learner, setting.increment, setting.base, shots, limit
-    )
+    rest = setting.increment, setting.base, setting.shots, setting.max_centroids
+    return RunGroup(setting.data, backbone, setting.learner, *rest)
 
 
-def settled(records: Iterable[Record]) -> list[Record]:
-    """Each run once, as it was recorded last, in an order that does not depend on theirs."""
-    found = {json.dumps(record["run"], sort_keys=True): record for record in records}
-    return [found[run] for run in sorted(found)]
+def deduplicate(records: Iterable[RunRecord]) -> list[RunRecord]:
+    """Return each run once, as it was recorded last, in an order that does not depend on theirs."""
+    runs = {json.dumps(record["run"], sort_keys=True): record for record in records}
+    return [runs[run] for run in sorted(runs)]
 
 
-def mean(records: Iterable[Record], cell: Cell, score: Score) -> Summary:
-    """The mean of a score over the orders of a cell, and its deviation."""
-    return summary([score(record) for record in behind(records, cell)])
+def summarise(records: Iterable[RunRecord], score: Score) -> Summary:
+    """Return mean and deviation of a score over some runs."""
+    return summary([score(record) for record in records])
 
 
-def averages(record: Record) -> float:
-    return 100.0 * average(record)
+def mean_of(records: Iterable[RunRecord], group: RunGroup, score: Score) -> Summary:
+    """Return mean and deviation of a score over the orders of a group."""
+    return summarise(runs_of(records, group), score)
 
 
-def lasts(record: Record) -> float:
-    return 100.0 * last(record)
+def average(record: RunRecord) -> float:
+    return 100.0 * scores.average(record)
 
 
-def last_class_means(record: Record) -> float:
-    return 100.0 * float(class_means(record)[-1])
+def last(record: RunRecord) -> float:
+    return 100.0 * scores.last(record)
 
 
-def forgettings(record: Record) -> float:
-    return 100.0 * forgetting(record)
+def last_class_mean(record: RunRecord) -> float:
+    return 100.0 * float(scores.class_means(record)[-1])
 
 
-def megabytes(record: Record) -> float:
+def forgetting(record: RunRecord) -> float:
+    return 100.0 * scores.forgetting(record)
+
+
+def megabytes(record: RunRecord) -> float:
     return float(record["bytes"] / 1e6)
 
 
-def seconds(record: Record) -> float:
+def seconds(record: RunRecord) -> float:
     return float(record["seconds"]["learning"])
 
 
-def centroids(record: Record) -> float:
+def centroids(record: RunRecord) -> float:
     return float(record["centroids"][-1]) if record["centroids"] else math.nan
 
 
-def number(value: float | None, digits: int = 2) -> str:
-    """A number, or a dash where there is none.
+def format_number(value: float | None, digits: int = 2, *, sign: str = "") -> str:
+    """Return a number in digits, or a dash where there is none; `sign` "+" shows both signs.
 
-    >>> number(12.345), number(math.nan), number(None)
+    >>> format_number(12.345), format_number(math.nan), format_number(None)
     ('12.35', '—', '—')
+    >>> format_number(1.5, sign="+"), format_number(-0.001, sign="+")
+    ('+1.50', '+0.00')
     """
     if value is None or math.isnan(value):
         return DASH
-    return f"{round(value, digits) + 0.0:.{digits}f}".replace(
-        "-", MINUS
-    )  # + 0.0: no minus before a zero
+    rounded = round(value, digits) + 0.0  # no minus before a zero
+    return f"{rounded:{sign}.{digits}f}".replace("-", MINUS)
 
 
-def signed(value: float, digits: int = 2) -> str:
-    """A difference.
+def format_spread(values: Summary, digits: int = 2) -> str:
+    """Return a mean and its deviation, where there is one.
 
-    >>> signed(1.5), signed(-0.001), signed(math.nan)
-    ('+1.50', '+0.00', '—')
+    >>> format_spread(Summary(69.4, 0.351, 10)), format_spread(Summary(69.4, math.nan, 1))
+    ('69.40 ± 0.35', '69.40')
+    >>> format_spread(NO_RUNS)
+    '—'
     """
-    return (
-        DASH
-        if math.isnan(value)
-        else f"{round(value, digits) + 0.0:+.{digits}f}".replace("-", MINUS)
-    )
+    deviation = "" if math.isnan(values.std) else f" ± {values.std:.{digits}f}"
+    return format_number(values.mean, digits) + deviation
 
 
-def spread(found: Summary, digits: int = 2) -> str:
-    """A mean and its deviation, where there is one.
-
-    >>> spread(Summary(69.4, 0.351, 10)), spread(Summary(69.4, math.nan, 1)), spread(NOTHING)
-    ('69.40 ± 0.35', '69.40', '—')
-    """
-    deviation = "" if math.isnan(found.std) else f" ± {found.std:.{digits}f}"
-    return number(found.mean, digits) + deviation
+def format_mean(records: Records, group: RunGroup, score: Score = average, digits: int = 2) -> str:
+    """Return the mean and the deviation of a score over the orders of a group, in digits."""
+    return format_spread(mean_of(records, group, score), digits)
 
 
-def stated(claim: Claim | None) -> str:
-    """A number of the paper with the digits that it has there, as far as they can be known."""
+def format_claim(claim: Claim | None) -> str:
+    """Return a number of the paper with the digits that it has there, as far as known."""
     if claim is None:
         return DASH
     if claim.measure.startswith("omega"):
@@ -236,27 +223,25 @@ def stated(claim: Claim | None) -> str:
     return str(claim.value)
 
 
-def not_run(records: Records, cells: Iterable[Cell]) -> Iterator[str]:
-    """A line on the cells without any run, for each learner that lacks some."""
+def missing_notes(records: Records, groups: Iterable[RunGroup]) -> Iterator[str]:
+    """Yield a line for each learner with groups that were not run."""
     missing: dict[str, list[str]] = {}
-    for cell in dict.fromkeys(cells):
-        if not behind(records, cell):
-            missing.setdefault(cell.who, []).append(cell.how)
+    for group in dict.fromkeys(groups):
+        if not runs_of(records, group):
+            missing.setdefault(group.who, []).append(group.how)
     for who, hows in missing.items():
         yield f"not run: {who}: {'; '.join(hows)}."
 
 
-def orders(
-    records: Records, cells: Iterable[Cell], shown: str = "mean ± standard deviation"
-) -> Iterator[str]:
-    """A line on how many orders of the classes stand behind the numbers of these cells, if any do."""
-    counts = sorted({len(found) for cell in cells if (found := behind(records, cell))})
+def order_notes(records: Records, groups: Iterable[RunGroup]) -> Iterator[str]:
+    """Yield a line on how many orders of the classes are behind the numbers, if any are."""
+    counts = sorted({len(runs) for group in groups if (runs := runs_of(records, group))})
     if counts == [1]:
         yield "Ours: one order of the classes."
     elif counts:
         many = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(counts[0])
-        yield f"Ours: {shown} over {many} orders of the classes."
+        yield f"Ours: mean ± standard deviation over {many} orders of the classes."
 
 
-def notes(records: Records, cells: Sequence[Cell]) -> tuple[str, ...]:
-    return (*orders(records, cells), *not_run(records, cells))
+def notes(records: Records, groups: Sequence[RunGroup]) -> tuple[str, ...]:
+    return (*order_notes(records, groups), *missing_notes(records, groups))

@@ -1,4 +1,4 @@
-"""The headline: for each claim of the paper that is run here, the paper's number, ours, the difference, and why."""
+"""The main table: each claim of the paper that is run here, our number, the difference, and why."""
 
 from __future__ import annotations
 
@@ -10,67 +10,64 @@ from cbcl.study.report.aggregate import (
     DASH,
     DATA,
     MEASURES,
-    Cell,
-    Group,
     Records,
+    RowGroup,
+    RunGroup,
     Table,
-    of_claim,
-    stated,
+    format_claim,
+    format_number,
+    format_spread,
+    group_of,
 )
-from cbcl.study.report.explanations import measured, why
+from cbcl.study.report.explanations import Explanation, explain, measure_run
 from cbcl.study.report.paper import CLAIMS, Claim, only
 from cbcl.study.report.scores import Summary, summary
 
 COLUMNS = ("what", "measure", "our backbone", "paper", "ours", "orders", "difference", "why")
-ORDERS = COLUMNS.index("orders")
+ORDERS_COLUMN = COLUMNS.index("orders")
 LEGEND = "Why: candidates, of which none was measured by itself."
 
 
 class Comparison(NamedTuple):
-    """A claim of the paper and what was found with one backbone."""
+    """A claim of the paper and our number with one backbone."""
 
     claim: Claim
     backbone: str
     ours: Summary
     rather: Summary | None  # of what the claim may be instead
-    reason: str  # where there are no candidates
-    candidates: tuple[str, ...]
+    why: Explanation
 
 
 def comparisons(records: Records, claims: Iterable[Claim] = CLAIMS) -> list[Comparison]:
-    """Each claim that is run here, with each of the backbones that stand in for the paper's."""
+    """Return each claim that is run here with each backbone that stands in for the paper's."""
     return [
-        _compared(records, claim, backbone)
+        _compare(records, claim, backbone)
         for claim in claims
         if claim.protocol.learner is not None
         for backbone in claim.protocol.ours
     ]
 
 
-def _compared(records: Records, claim: Claim, backbone: str) -> Comparison:
-    runs = aggregate.behind(records, of_claim(claim, backbone))
-    ours = summary([measured(claim, run) for run in runs])
-    rather = (
-        summary([measured(claim, run, claim.rather) for run in runs])
-        if claim.rather and runs
-        else None
-    )
-    reason, _, candidates = why(claim, backbone, ours.mean - claim.value, ours.std).partition(": ")
-    return Comparison(
-        claim, backbone, ours, rather, reason, tuple(candidates.split("; ")) if candidates else ()
-    )
+def _compare(records: Records, claim: Claim, backbone: str) -> Comparison:
+    runs = aggregate.runs_of(records, group_of(claim, backbone))
+    ours, rather = summary([measure_run(claim, run) for run in runs]), None
+    if claim.rather and runs:
+        rather = summary([measure_run(claim, run, claim.rather) for run in runs])
+    why = explain(claim, backbone, ours.mean - claim.value, ours.std)
+    return Comparison(claim, backbone, ours, rather, why)
 
 
-def telling() -> list[Claim]:
-    """The few claims that say most."""
-    few = [
-        c
-        for c in CLAIMS
-        if c.where.startswith("Table 2") and (c.method, c.protocol.increment) == ("CBCL", 10)
+def main_claims() -> list[Claim]:
+    """Return the few claims that say most."""
+    few_shots = [
+        claim
+        for claim in CLAIMS
+        if claim.where.startswith("Table 2")
+        and (claim.method, claim.protocol.increment) == ("CBCL", 10)
     ]
     return [
         only("CBCL", "average", "cifar100", where="Table 5"),
-        *few,
+        *few_shots,
         *(only("CBCL", "average", data) for data in ("caltech101", "cub200")),
         only("CBCL", "omega_all", "cifar100"),
         only("NCM", "average", "cifar100"),
@@ -78,48 +75,42 @@ def telling() -> list[Claim]:
     ]
 
 
-def headline(records: Records) -> Table:
-    """All claims, grouped by where in the paper they are and by data."""
-    found = comparisons(records)
-    letters = _letters(found)
+def full_table(records: Records) -> Table:
+    """Return all claims, grouped by their place in the paper and by data."""
+    compared = comparisons(records)
+    letters = _letters(compared)
     groups: dict[str, list[list[str]]] = {}
-    for one in found:
-        data, where = (
-            DATA[one.claim.protocol.data],
-            one.claim.where[0].upper() + one.claim.where[1:],
-        )
-        groups.setdefault(where if data in where else f"{where}, {data}", []).append(
-            _row(one, letters)
-        )
-    notes = _notes(records, found, letters)
-    tables = [Group(title, rows) for title, rows in groups.items()]
-    return Table("The paper's numbers and ours", COLUMNS, tables, notes, 3, ("why",))
+    for comparison in compared:
+        claim = comparison.claim
+        data, where = DATA[claim.protocol.data], claim.where[0].upper() + claim.where[1:]
+        title = where if data in where else f"{where}, {data}"
+        groups.setdefault(title, []).append(_row(comparison, letters))
+    rows = [RowGroup(title, rows) for title, rows in groups.items()]
+    notes = _notes(records, compared, letters)
+    return Table("The paper's numbers and ours", COLUMNS, rows, notes, 3, ("why",))
 
 
-def short(records: Records) -> Table:
-    """The most telling claims alone, each with its data and where it is, and the number of orders below."""
-    found = comparisons(records, telling())
-    letters = _letters(found)
+def short_table(records: Records) -> Table:
+    """Return the main claims alone, each with its data and place; the orders are in a note."""
+    compared = comparisons(records, main_claims())
+    letters = _letters(compared)
     rows = []
-    for one in found:
-        what, *rest = _row(one, letters)
-        data = DATA[one.claim.protocol.data]
-        rows.append([f"{data}: {what} ({one.claim.where})", *rest[: ORDERS - 1], *rest[ORDERS:]])
-    columns = (*COLUMNS[:ORDERS], *COLUMNS[ORDERS + 1 :])
-    notes = (*aggregate.orders(records, _wanted(found)), *_notes(records, found, letters))
-    return Table(
-        "The most telling of the paper's numbers and ours",
-        columns,
-        [Group(None, rows)],
-        notes,
-        3,
-        ("why",),
+    for comparison in compared:
+        claim, (what, *rest) = comparison.claim, _row(comparison, letters)
+        del rest[ORDERS_COLUMN - 1]
+        rows.append([f"{DATA[claim.protocol.data]}: {what} ({claim.where})", *rest])
+    columns = [name for name in COLUMNS if name != "orders"]
+    orders = aggregate.order_notes(records, _groups(compared))
+    notes = (*orders, *_notes(records, compared, letters))
+    caption = "The most telling of the paper's numbers and ours"
+    return Table(caption, columns, [RowGroup(None, rows)], notes, 3, ("why",))
+
+
+def _letters(compared: Iterable[Comparison]) -> dict[str, str]:
+    """Return a letter for each candidate, in order of appearance; two letters past z."""
+    candidates = dict.fromkeys(
+        text for comparison in compared for text in comparison.why.candidates
     )
-
-
-def _letters(found: Iterable[Comparison]) -> dict[str, str]:
-    """A letter for each candidate, in the order in which they come; two letters past z."""
-    candidates = dict.fromkeys(candidate for one in found for candidate in one.candidates)
     return {
         candidate: chr(ord("a") + place % 26) * (1 + place // 26)
         for place, candidate in enumerate(candidates)
@@ -127,35 +118,32 @@ def _letters(found: Iterable[Comparison]) -> dict[str, str]:
 
 
 def _notes(
-    records: Records, found: Iterable[Comparison], letters: Mapping[str, str]
+    records: Records, compared: Iterable[Comparison], letters: Mapping[str, str]
 ) -> tuple[str, ...]:
     legend = [f"{letter}: {candidate}." for candidate, letter in letters.items()]
-    return (*([LEGEND] if legend else []), *legend, *aggregate.not_run(records, _wanted(found)))
+    missing = aggregate.missing_notes(records, _groups(compared))
+    return (*([LEGEND] if legend else []), *legend, *missing)
 
 
-def _wanted(found: Iterable[Comparison]) -> list[Cell]:
-    return [of_claim(one.claim, one.backbone) for one in found]
+def _groups(compared: Iterable[Comparison]) -> list[RunGroup]:
+    return [group_of(comparison.claim, comparison.backbone) for comparison in compared]
 
 
-def _row(one: Comparison, letters: Mapping[str, str]) -> list[str]:
-    claim = one.claim
+def _row(comparison: Comparison, letters: Mapping[str, str]) -> list[str]:
+    claim, ours = comparison.claim, comparison.ours
     digits = 3 if claim.measure.startswith("omega") else 2
     seen = f" {claim.classes_seen} classes" if claim.measure == "after" else ""
-    letter = ", ".join(
-        letter for candidate, letter in letters.items() if candidate in one.candidates
-    )
-    rather = (
-        f"; ours {MEASURES[claim.rather]}: {aggregate.spread(one.rather, digits)}"
-        if claim.rather and one.rather
-        else ""
-    )
+    reason, candidates = comparison.why
+    why = reason or ", ".join(letters[one] for one in sorted(candidates, key=[*letters].index))
+    if claim.rather and comparison.rather:
+        why += f"; ours {MEASURES[claim.rather]}: {format_spread(comparison.rather, digits)}"
     return [
         claim.what.removesuffix(f",{seen}") if seen else claim.what,
         MEASURES[claim.measure] + seen,
-        one.backbone,
-        stated(claim),
-        aggregate.spread(one.ours, digits),
-        str(one.ours.n) if one.ours.n else DASH,
-        aggregate.signed(one.ours.mean - claim.value, digits),
-        (letter or one.reason) + rather,
+        comparison.backbone,
+        format_claim(claim),
+        format_spread(ours, digits),
+        str(ours.n) if ours.n else DASH,
+        format_number(ours.mean - claim.value, digits, sign="+"),
+        why,
     ]

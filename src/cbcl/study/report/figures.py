@@ -1,6 +1,7 @@
-"""The study's figures as SVG to stand in a page: colours and fonts are the page's, and the same data is the same text.
+"""The study's figures as SVG for a page: colours and fonts are the page's.
 
-T increments, t classes, K the most centroids. matplotlib comes with the extra `study`.
+The same data gives the same text. T increments, t classes, K the largest number of centroids.
+matplotlib comes with the extra `study`.
 """
 
 from __future__ import annotations
@@ -21,14 +22,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Tone: TypeAlias = Literal["ink", "quiet", "rule", "blue", "orange", "green", "purple"]
+Colour: TypeAlias = Literal["ink", "quiet", "rule", "blue", "orange", "green", "purple"]
 
-# A colour is drawn as a number that means nothing, and written as a variable of the page's style sheet.
-TONES: dict[Tone, str] = {tone: f"#0102{place:02x}" for place, tone in enumerate(get_args(Tone))}
+# Colours to draw with, each replaced by a variable of the page's style sheet afterwards.
+COLOURS: dict[Colour, str] = {
+    name: f"#0102{place:02x}" for place, name in enumerate(get_args(Colour))
+}
 WIDTH = 4.7  # inches, so that text of 8 points can be read on a phone
 STYLE: dict[str, Any] = {
     "svg.fonttype": "none",
-    "font.family": "DejaVu Sans",  # to measure with: it comes with matplotlib, so it is the same everywhere
+    "font.family": "DejaVu Sans",  # to measure text with: matplotlib brings it along
     "font.size": 8.0,
     "axes.titlesize": 8.5,
     "legend.fontsize": 7.5,
@@ -40,30 +43,30 @@ STYLE: dict[str, Any] = {
     "axes.axisbelow": True,
     "xtick.major.width": 0.6,
     "ytick.major.width": 0.6,
-    "text.color": TONES["ink"],
-    "axes.edgecolor": TONES["quiet"],
-    "axes.labelcolor": TONES["ink"],
-    "xtick.color": TONES["quiet"],
-    "xtick.labelcolor": TONES["ink"],
-    "ytick.color": TONES["quiet"],
-    "ytick.labelcolor": TONES["ink"],
-    "grid.color": TONES["rule"],
+    "text.color": COLOURS["ink"],
+    "axes.edgecolor": COLOURS["quiet"],
+    "axes.labelcolor": COLOURS["ink"],
+    "xtick.color": COLOURS["quiet"],
+    "xtick.labelcolor": COLOURS["ink"],
+    "ytick.color": COLOURS["quiet"],
+    "ytick.labelcolor": COLOURS["ink"],
+    "grid.color": COLOURS["rule"],
     "grid.linewidth": 0.5,
 }
-GAP = 5.0  # between two labels, as a share of the axis in per cent
+LABEL_GAP = 5.0  # between two labels, as a share of the axis in per cent
 
 
-class Line(NamedTuple):
+class AccuracyLine(NamedTuple):
     """A learner's curve, in per cent."""
 
     name: str
     curve: Curve
     average: float
-    tone: Tone
+    colour: Colour
     dashes: str = "-"
 
 
-class Mark(NamedTuple):
+class PaperMark(NamedTuple):
     """A number of the paper, beside the curves."""
 
     name: str
@@ -71,19 +74,21 @@ class Mark(NamedTuple):
     shape: str
 
 
-class Budgets(NamedTuple):
+class BudgetLine(NamedTuple):
     """A learner's average accuracy for each K, in per cent."""
 
     name: str
     limits: Sequence[int]
     means: Sequence[float]
     deviations: Sequence[float]
-    tone: Tone
+    colour: Colour
     stated: Mapping[int, float]  # the paper's
 
 
-def curves(title: str, lines: Sequence[Line], marks: Sequence[Mark], lowest: float) -> str:
-    """One panel: accuracy over the number of classes seen, a band of one standard deviation, labels at the lines."""
+def draw_curves(
+    title: str, lines: Sequence[AccuracyLine], marks: Sequence[PaperMark], lowest: float
+) -> str:
+    """Draw a panel: accuracy over classes seen, a band of one deviation, labels at the lines."""
 
     def draw(figure: Figure, axes: Axes) -> None:
         axes.set(
@@ -94,79 +99,68 @@ def curves(title: str, lines: Sequence[Line], marks: Sequence[Mark], lowest: flo
             ylim=(lowest, 100),
         )
         for line in lines:
-            seen, mean, band = (
-                line.curve.classes_seen,
-                100.0 * line.curve.mean,
-                100.0 * np.nan_to_num(line.curve.std),
-            )
+            seen, colour = line.curve.classes_seen, COLOURS[line.colour]
+            mean, band = 100.0 * line.curve.mean, 100.0 * np.nan_to_num(line.curve.std)
             axes.fill_between(
-                seen, mean - band, mean + band, color=TONES[line.tone], alpha=0.18, linewidth=0.0
+                seen, mean - band, mean + band, color=colour, alpha=0.18, linewidth=0.0
             )
-            axes.plot(seen, mean, line.dashes, color=TONES[line.tone], linewidth=1.3)
+            axes.plot(seen, mean, line.dashes, color=colour, linewidth=1.3)
         for mark in marks:
             axes.plot(
-                [100], [mark.value], mark.shape, color=TONES["ink"], fillstyle="none", clip_on=False
+                [100],
+                [mark.value],
+                mark.shape,
+                color=COLOURS["ink"],
+                fillstyle="none",
+                clip_on=False,
             )
         if not lines:
-            axes.text(50, (lowest + 100) / 2, "not run", ha="center", color=TONES["quiet"])
+            axes.text(50, (lowest + 100) / 2, "not run", ha="center", color=COLOURS["quiet"])
         labels = [
-            (100.0 * line.curve.mean[-1], f"{line.name} ({line.average:.1f})", line.tone)
+            (100.0 * line.curve.mean[-1], f"{line.name} ({line.average:.1f})", line.colour)
             for line in lines
         ]
         _label(axes, [*labels, *((mark.value, mark.name, "ink") for mark in marks)], 103.5, lowest)
         figure.subplots_adjust(left=0.1, right=0.66, bottom=0.14, top=0.92)
 
-    return _drawn(f"CIFAR-100, {title}: accuracy over classes seen", 3.3, draw)
+    return _draw(f"CIFAR-100, {title}: accuracy over classes seen", 3.3, draw)
 
 
-def budgets(lines: Sequence[Budgets], title: str) -> str:
-    """Average accuracy over K with error bars, and hollow points where the paper states a number."""
+def draw_budgets(lines: Sequence[BudgetLine], title: str) -> str:
+    """Draw average accuracy over K with error bars, and hollow points for the paper's numbers."""
 
     def draw(figure: Figure, axes: Axes) -> None:
         axes.set(xlabel="most centroids, K", ylabel="average incremental accuracy (%)")
         for line in lines:
-            bars: dict[str, Any] = {
-                "capsize": 2.5,
-                "elinewidth": 0.8,
-                "marker": "o",
-                "markersize": 4,
-                "color": TONES[line.tone],
-            }
-            axes.errorbar(
-                line.limits, line.means, np.nan_to_num(line.deviations), label=line.name, **bars
-            )
-            if not line.stated:
-                continue
-            there: dict[str, Any] = {
-                "linestyle": "",
-                "marker": "D",
-                "fillstyle": "none",
-                "color": TONES[line.tone],
-            }
-            axes.plot(
-                list(line.stated), list(line.stated.values()), label=f"{line.name}, paper", **there
-            )
+            bars: dict[str, Any] = {"capsize": 2.5, "elinewidth": 0.8}
+            points: dict[str, Any] = {"marker": "o", "markersize": 4}
+            paper: dict[str, Any] = {"linestyle": "", "marker": "D", "fillstyle": "none"}
+            colour, deviations = COLOURS[line.colour], np.nan_to_num(line.deviations)
+            about: dict[str, Any] = {"label": line.name, "color": colour, **bars, **points}
+            axes.errorbar(line.limits, line.means, deviations, **about)
+            if line.stated:
+                limits, values = [*line.stated], [*line.stated.values()]
+                axes.plot(limits, values, label=f"{line.name}, paper", color=colour, **paper)
         axes.margins(x=0.06)
-        found, names = axes.get_legend_handles_labels()
-        handles = dict(zip(names, found, strict=True))
-        shown = [
-            name for line in lines for name in (line.name, f"{line.name}, paper") if name in handles
-        ]
-        axes.legend([handles[name] for name in shown], shown, frameon=False, loc="lower right")
+        handles, names = axes.get_legend_handles_labels()
+        wanted = [name for line in lines for name in (line.name, f"{line.name}, paper")]
+        shown = sorted(names, key=wanted.index)
+        by_name = dict(zip(names, handles, strict=True))
+        axes.legend([by_name[name] for name in shown], shown, frameon=False, loc="lower right")
         figure.subplots_adjust(left=0.12, right=0.98, bottom=0.15, top=0.97)
 
-    return _drawn(title, 3.0, draw)
+    return _draw(title, 3.0, draw)
 
 
-def matrix(counts: Int64s, title: str) -> str:
-    """How often vectors of each class (row) are given each label (column), in the order in which classes came."""
+def draw_confusion(counts: Int64s, title: str) -> str:
+    """Draw a confusion matrix, its classes in the order in which they came."""
     shares = 100.0 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)  # (t, t)
 
     def draw(figure: Figure, axes: Axes) -> None:
         from matplotlib.colors import PowerNorm
 
         axes.grid(visible=False)
-        # By the square root, since most of what is seen beside the diagonal is below one per cent.
+        # By the square root, since most numbers beside the diagonal are below one per cent.
         scale = PowerNorm(0.5, 0.0, 100.0)
         sides = (0, len(counts), len(counts), 0)
         image = axes.imshow(shares, cmap="cividis", norm=scale, interpolation="none", extent=sides)
@@ -180,28 +174,30 @@ def matrix(counts: Int64s, title: str) -> str:
         bar.ax.set_title("%")
         figure.subplots_adjust(left=0.1, right=0.92, bottom=0.12, top=0.95)
 
-    return _drawn(title, 4.0, draw)
+    return _draw(title, 4.0, draw)
 
 
-def _label(axes: Axes, labels: Sequence[tuple[float, str, Tone]], x: float, lowest: float) -> None:
-    """Each label as near to its height as the others allow."""
+def _label(
+    axes: Axes, labels: Sequence[tuple[float, str, Colour]], x: float, lowest: float
+) -> None:
+    """Write each label as near to its height as the others allow."""
     from sklearn.isotonic import isotonic_regression
 
     ordered = sorted(labels)
-    steps = GAP / 100.0 * (100.0 - lowest) * np.arange(len(ordered))
+    steps = LABEL_GAP / 100.0 * (100.0 - lowest) * np.arange(len(ordered))
     wanted = np.array([height for height, _, _ in ordered])
     # A step apart at least, and as close as can be to what is wanted.
     heights = isotonic_regression(wanted - steps) + steps if ordered else wanted
-    for y, (_, text, tone) in zip(heights.tolist(), ordered, strict=True):
-        axes.text(x, y, text, color=TONES[tone], va="center", fontsize=7.5)
+    for y, (_, text, colour) in zip(heights.tolist(), ordered, strict=True):
+        axes.text(x, y, text, color=COLOURS[colour], va="center", fontsize=7.5)
 
 
-def _drawn(title: str, height: float, draw: Callable[[Figure, Axes], None]) -> str:
+def _draw(title: str, height: float, draw: Callable[[Figure, Axes], None]) -> str:
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise DataError('figures need matplotlib: pip install "cbcl[study]".') from error
+        raise DataError("figures", "need matplotlib", 'pip install "cbcl[study]"') from error
     file = io.StringIO()
     style: Any = {**STYLE, "svg.hashsalt": title}
     # Names inside the SVG are made from the salt: no two figures of a page may have the same.
@@ -213,15 +209,14 @@ def _drawn(title: str, height: float, draw: Callable[[Figure, Axes], None]) -> s
         figure.savefig(
             file, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
         )
-    return _for_a_page(file.getvalue(), title)
+    return _clean_svg(file.getvalue(), title)
 
 
-def _for_a_page(text: str, title: str) -> str:
-    """An SVG less all that is of no use, or harm, inside a page: names, fonts, numbers of six digits, outer links."""
+def _clean_svg(text: str, title: str) -> str:
+    """Return an SVG without names, fonts, long numbers and outer links, to stand inside a page."""
     size = re.search(r'viewBox="([^"]*)"', text)
-    inside = text[
-        text.index("</defs>") + len("</defs>") :
-    ]  # past the metadata, and a style that would be the page's
+    # Past the metadata, and a style that would be the page's.
+    inside = text[text.index("</defs>") + len("</defs>") :]
     for pattern, put in (
         (r'<(g|image)( [^>]*?)?\s?\bid="[^"]*"', r"<\1\2"),
         (r"font-family: [^;]*; ", ""),
@@ -233,7 +228,7 @@ def _for_a_page(text: str, title: str) -> str:
         (r"(?<=>) (?=<)| (?=>)", ""),
     ):
         inside = re.sub(pattern, put, inside)
-    for tone, colour in TONES.items():
-        inside = inside.replace(colour, f"var(--{tone})")
+    for name, colour in COLOURS.items():
+        inside = inside.replace(colour, f"var(--{name})")
     box = size.group(1) if size else ""
     return f'<svg role="img" aria-label="{escape(title)}" viewBox="{box}">{inside.strip()}'

@@ -1,4 +1,4 @@
-"""Sections of text, tables and figures as Markdown, and as one HTML page that needs nothing beside itself."""
+"""Sections of text, tables and figures as Markdown, and as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import NamedTuple
 
-from cbcl.study.report.aggregate import Strong, Table
+from cbcl.study.report.aggregate import BoldText, Table
 
 
 class Drawing(NamedTuple):
@@ -17,7 +17,7 @@ class Drawing(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A heading and what is under it: text first, then the rest."""
+    """A heading, its text, then tables and figures."""
 
     title: str
     text: Sequence[str]
@@ -25,13 +25,16 @@ class Section(NamedTuple):
 
 
 STYLE = """
-:root{color-scheme:light dark;--paper:#fff;--ink:#1b1b1b;--quiet:#5e5e5e;--rule:#dcdcdc;--shade:#f5f5f3;
+:root{color-scheme:light dark;
+--paper:#fff;--ink:#1b1b1b;--quiet:#5e5e5e;--rule:#dcdcdc;--shade:#f5f5f3;
 --blue:#0072b2;--orange:#c14f00;--green:#00795a;--purple:#a2457f;--bad:#b3261e}
-@media(prefers-color-scheme:dark){:root{--paper:#16181b;--ink:#e8e6e3;--quiet:#a3a3a3;--rule:#3a3d42;--shade:#1f2226;
+@media(prefers-color-scheme:dark){:root{
+--paper:#16181b;--ink:#e8e6e3;--quiet:#a3a3a3;--rule:#3a3d42;--shade:#1f2226;
 --blue:#5db7ee;--orange:#f2994a;--green:#3ecfa3;--purple:#e59ac8;--bad:#ff8a80}}
 *{box-sizing:border-box}
 html{-webkit-text-size-adjust:100%;text-size-adjust:100%}
-body{margin:0 auto;padding:1.5rem 1rem 4rem;max-width:72rem;background:var(--paper);color:var(--ink);
+body{margin:0 auto;padding:1.5rem 1rem 4rem;max-width:72rem;
+background:var(--paper);color:var(--ink);
 font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Liberation Sans",sans-serif}
 h1{font-size:1.7rem;line-height:1.2}
 h2{font-size:1.3rem;margin:3rem 0 .5rem;padding-top:1rem;border-top:1px solid var(--rule)}
@@ -61,13 +64,14 @@ tbody th[scope=rowgroup]{font-weight:600;background:var(--shade)}
 tbody tr:hover>*{background:var(--shade)}
 strong.bad{color:var(--bad)}
 .notes{margin:.25rem 0 1rem;padding:0;list-style:none}
-@media(max-width:40rem){body{padding:1rem .75rem 3rem}table{font-size:.8rem}th,td{padding:.2rem .4rem}}
+@media(max-width:40rem){
+body{padding:1rem .75rem 3rem}table{font-size:.8rem}th,td{padding:.2rem .4rem}}
 @media print{:root{--paper:#fff;--ink:#000}.wide{overflow:visible}figure,tr{break-inside:avoid}}
 """
 
 
 def to_markdown(title: str, lead: Sequence[str], sections: Iterable[Section]) -> str:
-    """All but the figures, of which only the captions are there."""
+    """Return all as Markdown but the figures, of which only the captions are there."""
     blocks = [f"# {_plain(title)}", *map(_plain, lead)]
     for section in sections:
         blocks += [
@@ -79,22 +83,20 @@ def to_markdown(title: str, lead: Sequence[str], sections: Iterable[Section]) ->
 
 
 def _markdown_part(part: Table | Drawing) -> str:
-    return (
-        markdown_table(part)
-        if isinstance(part, Table)
-        else f"*Figure, in the page: {_plain(part.caption)}*"
-    )
+    if isinstance(part, Table):
+        return markdown_table(part)
+    return f"*Figure, in the page: {_plain(part.caption)}*"
 
 
 def markdown_table(table: Table) -> str:
-    """A table with its caption above and its notes below; the title of a group is a row."""
+    """Return a table with its caption above and its notes below; the title of a group is a row."""
     lines = [f"**{_plain(table.caption)}**", "", _markdown_row(table.columns)]
-    lines.append(
-        f"|{'|'.join('---:' if _is_number(table, place) else '---' for place in range(len(table.columns)))}|"
-    )
+    places = range(len(table.columns))
+    rules = ("---:" if _is_number(table, place) else "---" for place in places)
+    lines.append(f"|{'|'.join(rules)}|")
     for group in table.groups:
         if group.title:
-            lines.append(_markdown_row([Strong(group.title), *[""] * (len(table.columns) - 1)]))
+            lines.append(_markdown_row([BoldText(group.title), *[""] * (len(table.columns) - 1)]))
         lines += map(_markdown_row, group.rows)
     if table.notes:
         lines += ["", *(f"- {_plain(note)}" for note in table.notes)]
@@ -102,12 +104,14 @@ def markdown_table(table: Table) -> str:
 
 
 def _markdown_row(texts: Sequence[str]) -> str:
-    shown = (f"**{_plain(text)}**" if isinstance(text, Strong) else _plain(text) for text in texts)
+    shown = (
+        f"**{_plain(text)}**" if isinstance(text, BoldText) else _plain(text) for text in texts
+    )
     return f"| {' | '.join(shown)} |"
 
 
 def _plain(text: str) -> str:
-    """Text that Markdown takes as it is."""
+    """Escape text for Markdown."""
     for sign in ("\\", "|", "*", "_", "<", "`"):
         text = text.replace(sign, f"\\{sign}")
     return text
@@ -118,21 +122,20 @@ def _is_number(table: Table, place: int) -> bool:
 
 
 def to_html(title: str, lead: Sequence[str], sections: Sequence[Section]) -> str:
-    """One page, with its style and its figures inside, and no script."""
-    links = "".join(
-        f'<li><a href="#part-{n}">{escape(one.title)}</a></li>' for n, one in enumerate(sections, 1)
-    )
-    body = "".join(
-        f'<section aria-labelledby="part-{n}">\n<h2 id="part-{n}">{escape(one.title)}</h2>\n'
-        f"{_paragraphs(one.text)}{''.join(map(_html_part, one.parts))}</section>\n"
-        for n, one in enumerate(sections, 1)
-    )
+    """Return one page, with its style and its figures inside, and no script."""
+    links, body = "", ""
+    for number, section in enumerate(sections, 1):
+        part, heading = f"part-{number}", escape(section.title)
+        links += f'<li><a href="#{part}">{heading}</a></li>'
+        body += f'<section aria-labelledby="{part}">\n<h2 id="{part}">{heading}</h2>\n'
+        body += f"{_paragraphs(section.text)}{''.join(map(_html_part, section.parts))}</section>\n"
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
         f"<header><h1>{escape(title)}</h1>{_paragraphs(lead)}</header>\n"
-        f'<nav aria-label="Contents"><ol>{links}</ol></nav>\n<main>\n{body}</main>\n</body>\n</html>\n'
+        f'<nav aria-label="Contents"><ol>{links}</ol></nav>\n'
+        f"<main>\n{body}</main>\n</body>\n</html>\n"
     )
 
 
@@ -140,7 +143,8 @@ def _html_part(part: Table | Drawing) -> str:
     if isinstance(part, Table):
         return _html_table(part)
     panels = "\n".join(part.panels())
-    return f'<figure>\n<div class="panels">{panels}</div>\n<figcaption>{escape(part.caption)}</figcaption></figure>\n'
+    caption = f"<figcaption>{escape(part.caption)}</figcaption>"
+    return f'<figure>\n<div class="panels">{panels}</div>\n{caption}</figure>\n'
 
 
 def _paragraphs(texts: Iterable[str]) -> str:
@@ -153,36 +157,31 @@ def _html_table(table: Table) -> str:
         f'<th scope="col"{" class=number" if _is_number(table, place) else ""}>{escape(name)}</th>'
         for place, name in enumerate(table.columns)
     )
-    bodies = []
+    span = f'<tr><th scope="rowgroup" colspan="{len(table.columns)}">'
+    bodies = ""
     for group in table.groups:
-        width = len(table.columns)
-        title = (
-            f'<tr><th scope="rowgroup" colspan="{width}">{escape(group.title)}</th></tr>\n'
-            if group.title
-            else ""
-        )
-        bodies.append(
-            f"<tbody>{title}{''.join(_html_row(table, row) for row in group.rows)}</tbody>"
-        )
+        title = f"{span}{escape(group.title)}</th></tr>\n" if group.title else ""
+        bodies += f"<tbody>{title}{''.join(_html_row(table, row) for row in group.rows)}</tbody>"
     notes = "".join(f"<li>{escape(note)}</li>" for note in table.notes)
     return (
-        # What can be scrolled must be reachable with the keyboard.
+        # A region that scrolls must be reachable with the keyboard.
         f'<div class="wide" role="region" tabindex="0" aria-label="{label}">\n'
-        f"<table><caption><span>{label}</span></caption>\n<thead><tr>{heads}</tr></thead>\n{''.join(bodies)}</table></div>\n"
+        f"<table><caption><span>{label}</span></caption>\n"
+        f"<thead><tr>{heads}</tr></thead>\n{bodies}</table></div>\n"
         + (f'<ul class="notes">{notes}</ul>\n' if notes else "")
     )
 
 
 def _html_row(table: Table, row: Sequence[str]) -> str:
-    shown = []
+    cells = ""
     for place, text in enumerate(row):
-        bad = ' class="bad"' if "(!)" in text else ""
-        inside = (
-            f"<strong{bad}>{escape(text)}</strong>" if isinstance(text, Strong) else escape(text)
-        )
+        inside = escape(text)
+        if isinstance(text, BoldText):
+            bad = ' class="bad"' if "(!)" in text else ""
+            inside = f"<strong{bad}>{inside}</strong>"
         if place < table.heads:
-            shown.append(f'<th scope="row">{inside}</th>')
+            cells += f'<th scope="row">{inside}</th>'
         else:
-            kind = "number" if _is_number(table, place) else "words"
-            shown.append(f'<td class="{kind}">{inside}</td>')
-    return f"<tr>{''.join(shown)}</tr>\n"
+            style = "number" if _is_number(table, place) else "words"
+            cells += f'<td class="{style}">{inside}</td>'
+    return f"<tr>{cells}</tr>\n"

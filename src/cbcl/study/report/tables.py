@@ -1,43 +1,61 @@
 """The paper's tables with our numbers beside them.
 
-K as in the paper: the most centroids. What was not run is a dash, and a note below the table says what that is.
+K as in the paper: the largest number of centroids. A number that was not run is a dash, and a note
+below the table says which it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from cbcl.study.learners import LEARNERS
 from cbcl.study.report import aggregate
 from cbcl.study.report.aggregate import (
     DASH,
+    DATA,
     MEASURES,
-    Cell,
-    Group,
     Records,
+    RowGroup,
+    RunGroup,
     Table,
-    of_claim,
-    stated,
+    describe_learner,
+    format_claim,
+    format_mean,
+    format_number,
+    format_spread,
+    group_of,
+    mean_of,
+    runs_of,
 )
-from cbcl.study.report.explanations import measured
-from cbcl.study.report.paper import ABLATION, BUDGETS, CLAIMS, ENOUGH, STATISTICS, Claim, Measure
-from cbcl.study.report.paper import LEARNERS as HYBRIDS
-from cbcl.study.report.scores import summary
+from cbcl.study.report.explanations import measure_run
+from cbcl.study.report.paper import (
+    BUDGETS,
+    CLAIMS,
+    LEARNERS,
+    STATISTICS,
+    UNREDUCED,
+    Claim,
+    Measure,
+    claims_at,
+    find_claims,
+)
+from cbcl.study.report.scores import Summary, summary
 
-CIFAR, MAIN = (
-    "cifar100",
-    "resnet50-keras",
-)  # the data and the backbone of most of the paper's comparisons
+CIFAR, MAIN = "cifar100", "resnet50-keras"  # of most of the paper's comparisons
 LIMIT = BUDGETS[CIFAR]
 SHOTS = (5, 10)
-FEW = {"FLB": "flb", "FLB, well tuned": "probe", "NCM": "ncm", "CBCL": "cbcl"}
-REDUCED = {"cbcl": "CBCL", "remove-centroids": "Remove-Centroids", "merge-evenly": "merged evenly"}
-MORE = ("merge-evenly", "cbcl-rank")  # hybrids that have no row in the paper
+FEW_SHOT_METHODS = {"FLB": "flb", "FLB, well tuned": "probe", "NCM": "ncm", "CBCL": "cbcl"}
+REDUCTIONS = {
+    "cbcl": "CBCL",
+    "remove-centroids": "Remove-Centroids",
+    "merge-evenly": "merged evenly",
+}
+EXTRA_HYBRIDS = ("merge-evenly", "cbcl-rank")  # that have no row in the paper
+INCREMENT_METHODS = ("FT", "LWM", "CBCL")
 
 
-class Kind(NamedTuple):
-    """A column of the paper's few-shot results, and the backbones that we hold against it."""
+class FewShotColumn(NamedTuple):
+    """A column of the paper's few-shot results, and the backbones that we compare with it."""
 
     name: str
     data: str
@@ -46,327 +64,251 @@ class Kind(NamedTuple):
 
 
 FEW_CIFAR = [
-    Kind(f"{size} at a time", CIFAR, size, (MAIN,)) for size in STATISTICS[CIFAR].increments
+    FewShotColumn(f"{size} at a time", CIFAR, size, (MAIN,))
+    for size in STATISTICS[CIFAR].increments
 ]
 FEW_OTHERS = [
-    Kind(aggregate.DATA[data], data, 10, (MAIN, "efficientnet-lite0"))
+    FewShotColumn(DATA[data], data, 10, (MAIN, "efficientnet-lite0"))
     for data in ("caltech101", "cub200")
 ]
 
 
-def named(
-    method: str,
-    measure: Measure,
-    data: str,
-    *,
-    increment: int = 10,
-    shots: int | None = None,
-    where: str = "",
-) -> Claim | None:
-    """The first claim on these, if there is one."""
-    wanted = (method, measure, data, increment, shots)
-    for claim in CLAIMS:
-        setting = claim.protocol
-        there = (claim.method, claim.measure, setting.data, setting.increment, setting.shots)
-        if there == wanted and claim.where.startswith(where):
-            return claim
-    return None
+def find_claim(method: str, measure: Measure, data: str, **where: Any) -> Claim | None:
+    """Return the first claim on these, at ten classes at a time unless said, if there is one."""
+    return next(iter(find_claims(method, measure, data, **{"increment": 10, **where})), None)
 
 
-def unrun(claims: Iterable[Claim]) -> Iterator[str]:
-    """A line on those of the claims that are not run here."""
-    there = [
-        f"{_whose(claim)}, {MEASURES[claim.measure]}: {stated(claim)} ({claim.where})"
-        for claim in claims
-        if claim.protocol.learner is None
-    ]
-    if there:
-        yield f"The paper also has, not run here: {'; '.join(there)}."
+def unrun_notes(claims: Iterable[Claim]) -> Iterator[str]:
+    """Yield a line on those of the claims that are not run here."""
+    unrun = []
+    for claim in claims:
+        if claim.protocol.learner is None:
+            named = claim.what.startswith(claim.method)
+            what = claim.what if named else f"{claim.method}, {claim.what}"
+            measure = MEASURES[claim.measure]
+            unrun.append(f"{what}, {measure}: {format_claim(claim)} ({claim.where})")
+    if unrun:
+        yield f"The paper also has, not run here: {'; '.join(unrun)}."
 
 
-def _whose(claim: Claim) -> str:
-    return claim.what if claim.what.startswith(claim.method) else f"{claim.method}, {claim.what}"
-
-
-def doubts(claims: Iterable[Claim | None]) -> Iterator[str]:
-    """A line on each reason why some of the claims may not be what they are said to be."""
-    whose: dict[str, list[str]] = {}
+def suspect_notes(claims: Iterable[Claim | None]) -> Iterator[str]:
+    """Yield a line on each reason why some of the claims may not be what they are said to be."""
+    numbers: dict[str, dict[str, list[str]]] = {}  # by reason and method
     for claim in claims:
         if claim is not None and claim.suspect:
-            before = whose.setdefault(claim.suspect, [])
-            is_named = any(text.startswith(claim.method) for text in before)
-            before.append(stated(claim) if is_named else f"{claim.method} {stated(claim)}")
-    for suspect, those in whose.items():
-        yield f"On the paper's {', '.join(dict.fromkeys(those))}: {suspect}."
+            methods = numbers.setdefault(claim.suspect, {})
+            methods.setdefault(claim.method, []).append(format_claim(claim))
+    for suspect, methods in numbers.items():
+        stated = (f"{method} {', '.join(dict.fromkeys(of))}" for method, of in methods.items())
+        yield f"On the paper's {', '.join(stated)}: {suspect}."
 
 
 def cifar(records: Records) -> Table:
     """CIFAR-100 with all the data, CBCL beside nearest class mean."""
-    wanted, rows = [], []
+    groups, rows = [], []
     for size in STATISTICS[CIFAR].increments:
-        pair = [
-            Cell(CIFAR, MAIN, learner, size, max_centroids=LIMIT) for learner in ("cbcl", "ncm")
-        ]
+        pair = [RunGroup(CIFAR, MAIN, name, size, max_centroids=LIMIT) for name in ("cbcl", "ncm")]
         ours = [
-            aggregate.mean(records, cell, score)
-            for score in (aggregate.lasts, aggregate.averages)
-            for cell in pair
+            format_mean(records, group, score)
+            for score in (aggregate.last, aggregate.average)
+            for group in pair
         ]
-        rows.append(
-            [
-                str(size),
-                stated(named("CBCL", "last", CIFAR, increment=size)),
-                *map(aggregate.spread, ours),
-            ]
-        )
-        wanted += pair
-    columns = (
-        "classes at a time",
-        "paper: CBCL, last",
-        "CBCL, last",
-        "NCM, last",
-        "CBCL, average",
-        "NCM, average",
+        stated = format_claim(find_claim("CBCL", "last", CIFAR, increment=size))
+        rows.append([str(size), stated, *ours])
+        groups += pair
+    ours_columns = ("CBCL, last", "NCM, last", "CBCL, average", "NCM, average")
+    columns = ("classes at a time", "paper: CBCL, last", *ours_columns)
+    caption = (
+        f"CIFAR-100, all the data, {MAIN}, K = {LIMIT}: "
+        "accuracy (%) after the last increment and on the average"
     )
-    beside = [claim for claim in CLAIMS if claim.where in ("section 4.3", "section 6.3")]
-    caption = f"CIFAR-100, all the data, {MAIN}, K = {LIMIT}: accuracy (%) after the last increment and on the average"
-    return Table(
-        caption, columns, [Group(None, rows)], (*aggregate.notes(records, wanted), *unrun(beside))
-    )
+    unrun = unrun_notes(claims_at("section 4.3", "section 6.3"))
+    notes = (*aggregate.notes(records, groups), *unrun)
+    return Table(caption, columns, [RowGroup(None, rows)], notes)
 
 
-def few_shots(records: Records, kinds: Sequence[Kind], caption: str) -> Table:
+def few_shots(records: Records, kinds: Sequence[FewShotColumn], caption: str) -> Table:
     """Average incremental accuracy from a few vectors of each class."""
-    methods = {
-        name: one
-        for name, one in FEW.items()
-        if one in LEARNERS or aggregate.select(records, learner=one)
-    }
-    wanted: list[Cell] = []
+    groups: list[RunGroup] = []
     claims: list[Claim | None] = []
-    groups = []
+    rows = []
     for shots in SHOTS:
-        rows = []
-        for method, learner in methods.items():
+        of_shots = []
+        for method, learner in FEW_SHOT_METHODS.items():
             row = [method]
-            for kind in kinds:
-                limit = BUDGETS[kind.data]
-                here = [
-                    Cell(kind.data, one, learner, kind.increment, None, shots, limit)
-                    for one in kind.backbones
-                ]
-                claims.append(
-                    named(method, "average", kind.data, increment=kind.increment, shots=shots)
-                )
-                row.append(stated(claims[-1]))
-                row += [
-                    aggregate.spread(aggregate.mean(records, cell, aggregate.averages))
-                    for cell in here
-                ]
-                wanted += here
-            rows.append(row)
-        groups.append(Group(f"{shots} shots", rows))
-    columns = [f"{kind.name}: {one}" for kind in kinds for one in ("paper", *_ours(kind))]
-    return Table(
-        caption, ["method", *columns], groups, (*aggregate.notes(records, wanted), *doubts(claims))
-    )
-
-
-def _ours(kind: Kind) -> tuple[str, ...]:
-    return kind.backbones if len(kind.backbones) > 1 else ("ours",)
+            for column in kinds:
+                _, data, increment, backbones = column
+                claim = find_claim(method, "average", data, increment=increment, shots=shots)
+                rest = learner, increment, None, shots, BUDGETS[data]
+                ours = [RunGroup(data, backbone, *rest) for backbone in backbones]
+                row += [format_claim(claim), *(format_mean(records, group) for group in ours)]
+                claims.append(claim)
+                groups += ours
+            of_shots.append(row)
+        rows.append(RowGroup(f"{shots} shots", of_shots))
+    columns = ["method"]
+    for column in kinds:
+        ours_names = column.backbones if len(column.backbones) > 1 else ("ours",)
+        columns += [f"{column.name}: {name}" for name in ("paper", *ours_names)]
+    notes = (*aggregate.notes(records, groups), *suspect_notes(claims))
+    return Table(caption, columns, rows, notes)
 
 
 def increments(records: Records, where: str, text: str, caption: str) -> Table:
-    """A table by increments from where it is in the paper, and the averages and decreases that its text states."""
-    theirs = [claim for claim in CLAIMS if claim.where == where]
+    """Return a table by increments, with the averages and decreases that section `text` states."""
+    theirs = claims_at(where)
     example = theirs[-1]
     data, backbones = example.protocol.data, example.protocol.ours
-    pairs = [
-        (of_claim(example, backbone), of_claim(example, backbone)._replace(learner="ncm"))
-        for backbone in backbones
-    ]
-    wanted = [cell for pair in pairs for cell in pair]
-    runs = [aggregate.behind(records, cell) for cell in wanted]
-    rows, used = [], []
+    groups = []
+    for backbone in backbones:
+        group = group_of(example, backbone)
+        groups += [group, group._replace(learner="ncm")]
+    runs = [runs_of(records, group) for group in groups]
+
+    def ours(claim: Claim, measure: Measure | None = None) -> list[str]:
+        values = (summary([measure_run(claim, run, measure) for run in some]) for some in runs)
+        return [format_spread(value) for value in values]
+
+    rows, suspects = [], []
     for seen in sorted({claim.classes_seen or 0 for claim in theirs}):
         row = [claim for claim in theirs if claim.classes_seen == seen]  # FT, LWM, CBCL
-        ours = [summary([measured(row[-1], run) for run in some]) for some in runs]
-        rows.append([str(seen), *map(stated, row), *map(aggregate.spread, ours)])
+        rows.append([str(seen), *map(format_claim, row), *ours(row[-1])])
     for measure in ("average", "drop"):
-        there = [named(method, measure, data, where=text) for method in ("FT", "LWM", "CBCL")]
-        ours = [summary([measured(example, run, measure) for run in some]) for some in runs]
-        rows.append([MEASURES[measure], *map(stated, there), *map(aggregate.spread, ours)])
-        used += there
-    columns = ["classes", *(f"paper: {one}" for one in ("FT", "LWM", "CBCL"))]
-    columns += [f"{learner}: {one}" for one in backbones for learner in ("CBCL", "NCM")]
-    return Table(
-        caption, columns, [Group(None, rows)], (*aggregate.notes(records, wanted), *doubts(used))
-    )
+        stated = [find_claim(method, measure, data, where=text) for method in INCREMENT_METHODS]
+        rows.append([MEASURES[measure], *map(format_claim, stated), *ours(example, measure)])
+        suspects += stated
+    columns = ["classes", *(f"paper: {method}" for method in INCREMENT_METHODS)]
+    columns += [f"{name}: {backbone}" for backbone in backbones for name in ("CBCL", "NCM")]
+    notes = (*aggregate.notes(records, groups), *suspect_notes(suspects))
+    return Table(caption, columns, [RowGroup(None, rows)], notes)
 
 
 def omegas(records: Records) -> Table:
     """FearNet's measures, CBCL beside nearest class mean."""
-    claims = [claim for claim in CLAIMS if claim.where == "Table S1, FearNet"]
-    theirs = {claim.measure: claim for claim in claims if claim.method == "FearNet"}
-    groups, wanted = [], []
+    claims = claims_at("Table S1, FearNet")
+    fearnet = {claim.measure: claim for claim in claims if claim.method == "FearNet"}
+    tables: dict[str, list[list[str]]] = {}
+    groups = []
     for shots in (None, *SHOTS):
-        rows = []
+        rows = tables.setdefault(f"{shots} shots" if shots else "all the data", [])
         for claim in claims:
-            if claim.method == "CBCL" and claim.protocol.shots == shots:
-                cell = of_claim(claim, MAIN)
-                here = [cell, cell._replace(learner="ncm")]
-                ours = [
-                    summary([measured(claim, run) for run in aggregate.behind(records, one)])
-                    for one in here
-                ]
-                there = [stated(None if shots else theirs[claim.measure]), stated(claim)]
-                rows.append(
-                    [MEASURES[claim.measure], *there, *(aggregate.spread(one, 3) for one in ours)]
-                )
-                wanted += here
-        groups.append(Group(f"{shots} shots" if shots else "all the data", rows))
-    beside = unrun(claim for claim in CLAIMS if claim.where == "section 6.2")
+            if (claim.method, claim.protocol.shots) != ("CBCL", shots):
+                continue
+            group = group_of(claim, MAIN)
+            pair = [group, group._replace(learner="ncm")]
+            ours = (
+                summary([measure_run(claim, run) for run in runs_of(records, one)]) for one in pair
+            )
+            stated = [format_claim(None if shots else fearnet[claim.measure]), format_claim(claim)]
+            spreads = (format_spread(value, 3) for value in ours)
+            rows.append([MEASURES[claim.measure], *stated, *spreads])
+            groups += pair
     setting = claims[0].protocol
     steps = f"{setting.base} classes and then {setting.increment} at a time"
     caption = f"FearNet's measures on CIFAR-100, {steps}, {MAIN}, K = {LIMIT}"
     columns = ("measure", "paper: FearNet", "paper: CBCL", "CBCL", "NCM")
-    return Table(
-        caption, columns, groups, (*aggregate.notes(records, wanted), *doubts(claims), *beside)
-    )
+    unrun = unrun_notes(claims_at("section 6.2"))
+    notes = (*aggregate.notes(records, groups), *suspect_notes(claims), *unrun)
+    return Table(caption, columns, [RowGroup(*item) for item in tables.items()], notes)
 
 
 def ablation(records: Records) -> Table:
     """One part of CBCL swapped at a time."""
-    claims = [claim for claim in CLAIMS if claim.where == "Table 5, ablation"]
-    backbones = {claim.method: claim.protocol.ours[0] for claim in claims}
+    claims = claims_at("Table 5, ablation")
     hybrids = [
-        (method, backbones[method], stated(named(method, "average", CIFAR)), HYBRIDS[method])
-        for method in ABLATION
+        (claim.method, claim.protocol.ours[0], format_claim(claim), LEARNERS[claim.method])
+        for claim in claims
     ]
-    hybrids += [(learner, MAIN, DASH, learner) for learner in MORE]
-    hybrids += [
-        (learner, backbone, DASH, learner) for backbone, learner in _elsewhere(records, hybrids)
-    ]
-    rows, wanted = [], []
-    for method, backbone, paper, learner in hybrids:
-        cell = Cell(CIFAR, backbone, learner, max_centroids=LIMIT)
-        found = [
-            aggregate.spread(aggregate.mean(records, cell, score))
-            for score in (aggregate.averages, aggregate.lasts)
+    hybrids += [(learner, MAIN, DASH, learner) for learner in EXTRA_HYBRIDS]
+    pairs = {(backbone, learner) for _, backbone, _, learner in hybrids}
+    others = _run_elsewhere(records) - pairs
+    hybrids += [(learner, backbone, DASH, learner) for backbone, learner in sorted(others)]
+    rows, groups = [], []
+    for method, backbone, stated, learner in hybrids:
+        group = RunGroup(CIFAR, backbone, learner, max_centroids=LIMIT)
+        accuracy = [
+            format_mean(records, group, score) for score in (aggregate.average, aggregate.last)
         ]
-        kept = [
-            aggregate.mean(records, cell, score).mean
-            for score in (aggregate.centroids, aggregate.megabytes)
-        ]
-        orders = str(len(aggregate.behind(records, cell)) or DASH)
-        rows.append(
-            [
-                method,
-                backbone,
-                paper,
-                *found,
-                orders,
-                aggregate.number(kept[0], 0),
-                aggregate.number(kept[1]),
-            ]
-        )
-        wanted.append(cell)
-    columns = (
-        "hybrid",
-        "our backbone",
-        "paper",
-        "average",
-        "after the last",
-        "orders",
-        "centroids",
-        "megabytes",
+        orders = str(len(runs_of(records, group)) or DASH)
+        kept = format_number(mean_of(records, group, aggregate.centroids).mean, 0)
+        size = format_number(mean_of(records, group, aggregate.megabytes).mean)
+        rows.append([method, backbone, stated, *accuracy, orders, kept, size])
+        groups.append(group)
+    columns = ["hybrid", "our backbone", "paper", "average", "after the last"]
+    columns += ["orders", "centroids", "megabytes"]
+    caption = f"Ablation on CIFAR-100, 10 classes at a time, K = {LIMIT}: accuracy (%) and memory"
+    extra = (
+        f"{learner}, no row of the paper's: {describe_learner(learner)}."
+        for learner in EXTRA_HYBRIDS
     )
-    caption = (
-        f"Ablation on CIFAR-100, 10 classes at a time, K = {LIMIT}: accuracy (%) and what is kept"
-    )
-    ours = (
-        f"{learner}, no row of the paper's: {aggregate.described(learner)}." for learner in MORE
-    )
-    text = (*aggregate.notes(records, wanted), *ours, *doubts(claims))
-    return Table(caption, columns, [Group(None, rows)], text, heads=2)
+    notes = (*aggregate.notes(records, groups), *extra, *suspect_notes(claims))
+    return Table(caption, columns, [RowGroup(None, rows)], notes, heads=2)
 
 
-def _elsewhere(
-    records: Records, there: Iterable[tuple[str, str, str, str]]
-) -> list[tuple[str, str]]:
-    """Backbones other than the paper's, and the learners that were run on them."""
+def _run_elsewhere(records: Records) -> set[tuple[str, str]]:
+    """Return backbones other than the main one, and the learners that were run on them."""
     runs = aggregate.select(records, data=CIFAR, increment=10, base=None, shots=None)
-    pairs = {
-        (run["run"]["backbone"], run["run"]["learner"])
-        for run in runs
-        if run["run"]["backbone"] != MAIN
-    }
-    return sorted(pairs - {(backbone, learner) for _, backbone, _, learner in there})
+    pairs = {(record["run"]["backbone"], record["run"]["learner"]) for record in runs}
+    return {pair for pair in pairs if pair[0] != MAIN}
 
 
 def limits(records: Records) -> list[int]:
-    """The values of K that were run or that the paper speaks of."""
+    """Return the values of K that were run or that the paper mentions."""
     runs = aggregate.select(records, data=CIFAR, backbone=MAIN, increment=10, base=None, shots=None)
-    there = {run["run"]["max_centroids"] for run in runs if run["run"]["learner"] in REDUCED}
-    return sorted(
-        {LIMIT, ENOUGH, *(claim.protocol.max_centroids for claim in budget_claims()), *there}
-        - {None}
-    )
+    run = {one["run"]["max_centroids"] for one in runs if one["run"]["learner"] in REDUCTIONS}
+    stated = {claim.protocol.max_centroids for claim in budget_claims()}
+    return sorted(limit for limit in {LIMIT, UNREDUCED, *stated, *run} if limit is not None)
 
 
 def budget_claims() -> list[Claim]:
-    """What the paper states of average accuracy under a budget, with the backbone that it is compared at."""
-    return [
-        claim
-        for claim in CLAIMS
-        if claim.measure == "average"
-        and claim.method in REDUCED.values()
-        and claim.where.startswith(("Table 5", "sections 4.6"))
-    ]
+    """Return the paper's average accuracies under a budget, with the backbone compared here."""
+    claims = claims_at("Table 5, ablation", "sections 4.6 and 6.3")
+    return [claim for claim in claims if claim.method in REDUCTIONS.values()]
 
 
 def reductions(records: Records) -> list[str]:
-    """The ways to make room that are compared: the paper's two, and any other that was run with several budgets."""
-    theirs = {claim.method for claim in budget_claims()}
-    return [
-        learner
-        for learner, name in REDUCED.items()
-        if name in theirs
-        or len({run["run"]["max_centroids"] for run in aggregate.select(records, learner=learner)})
-        > 1
-    ]
+    """Return the ways to make room that are compared: the paper's, and others with several K."""
+    stated = {claim.method for claim in budget_claims()}
+    learners = []
+    for learner, name in REDUCTIONS.items():
+        runs = aggregate.select(records, learner=learner)
+        if name in stated or len({one["run"]["max_centroids"] for one in runs}) > 1:
+            learners.append(learner)
+    return learners
+
+
+def budget_means(records: Records, learner: str) -> dict[int, Summary]:
+    """Return the average incremental accuracy for each K."""
+    return {
+        limit: mean_of(
+            records, RunGroup(CIFAR, MAIN, learner, max_centroids=limit), aggregate.average
+        )
+        for limit in limits(records)
+    }
 
 
 def budgets(records: Records) -> Table:
     """Average incremental accuracy for every K."""
-    stated_at = {(claim.method, claim.protocol.max_centroids): claim for claim in budget_claims()}
+    stated = {(claim.method, claim.protocol.max_centroids): claim for claim in budget_claims()}
     learners = reductions(records)
-    rows, wanted = [], []
+    names = [REDUCTIONS[learner] for learner in learners]
+    means = [budget_means(records, learner) for learner in learners]
+    rows, groups = [], []
     for limit in limits(records):
-        here = [Cell(CIFAR, MAIN, learner, max_centroids=limit) for learner in learners]
-        paper = [stated(stated_at.get((REDUCED[learner], limit))) for learner in learners[:2]]
-        ours = [aggregate.mean(records, cell, aggregate.averages) for cell in here]
-        kept = aggregate.mean(records, here[0], aggregate.centroids)
-        gap = aggregate.signed(ours[0].mean - ours[1].mean)
+        here = [RunGroup(CIFAR, MAIN, learner, max_centroids=limit) for learner in learners]
+        paper = [format_claim(stated.get((name, limit))) for name in names[:2]]
+        ours = [mean[limit] for mean in means]
+        gap = format_number(ours[0].mean - ours[1].mean, sign="+")
         orders = str(min(one.n for one in ours) or DASH)
-        rows.append(
-            [
-                str(limit),
-                *paper,
-                *map(aggregate.spread, ours),
-                gap,
-                orders,
-                aggregate.number(kept.mean, 0),
-            ]
-        )
-        wanted += here
-    columns = [
-        "K",
-        *(f"paper: {REDUCED[one]}" for one in learners[:2]),
-        *(REDUCED[one] for one in learners),
-    ]
+        kept = format_number(mean_of(records, here[0], aggregate.centroids).mean, 0)
+        rows.append([str(limit), *paper, *map(format_spread, ours), gap, orders, kept])
+        groups += here
+    columns = ["K", *(f"paper: {name}" for name in names[:2]), *names]
     columns += ["CBCL less Remove-Centroids", "orders", "centroids of CBCL"]
     beside = [claim for claim in CLAIMS if claim.measure == "megabytes"]
-    caption = f"CIFAR-100 under memory budgets, 10 classes at a time, {MAIN}: average incremental accuracy (%)"
-    text = (*aggregate.notes(records, wanted), *unrun(beside), *doubts(beside))
-    return Table(caption, columns, [Group(None, rows)], text)
+    caption = (
+        f"CIFAR-100 under memory budgets, 10 classes at a time, {MAIN}: "
+        "average incremental accuracy (%)"
+    )
+    notes = (*aggregate.notes(records, groups), *unrun_notes(beside), *suspect_notes(beside))
+    return Table(caption, columns, [RowGroup(None, rows)], notes)

@@ -1,0 +1,57 @@
+"""Checks of vectors and labels that all learners share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cbcl.method.arrays import Float32s, Int64s, Matrix, as_float32, as_matrix, not_finite
+
+
+def as_vectors(X: ArrayLike) -> Float32s:
+    """Return a matrix of finite float32 numbers."""
+    vectors = as_float32(as_matrix(X))
+    if not np.isfinite(vectors).all():
+        raise not_finite("vectors")
+    return vectors
+
+
+def as_examples(X: ArrayLike, y: ArrayLike) -> tuple[Float32s, NDArray[Any]]:
+    """Return vectors and as many labels; they may still be the caller's own arrays."""
+    vectors, labels = as_vectors(X), np.asarray(y)
+    check_labels(vectors, labels)
+    return vectors, labels
+
+
+def check_labels(vectors: Matrix, labels: NDArray[Any]) -> None:
+    """Raise a ValueError unless there is one label a vector."""
+    if labels.shape != vectors.shape[:1]:
+        raise ValueError(
+            f"{len(vectors)} vectors need as many labels: got labels of shape {labels.shape}."
+        )
+
+
+def check_width(vectors: Matrix, d: int | None) -> None:
+    """Raise a ValueError unless the vectors have d features; None: nothing was learned before."""
+    if d is not None and vectors.shape[1] != d:
+        raise ValueError(
+            f"vectors have {vectors.shape[1]} features, but those learned before have {d}."
+        )
+
+
+def number_labels(classes: NDArray[Any], labels: NDArray[Any]) -> tuple[NDArray[Any], Int64s]:
+    """Return the classes, then the new labels in order of appearance; and each label's number.
+
+    >>> number_labels(np.array(["cup"]), np.array(["key", "cup", "key"]))
+    (array(['cup', 'key'], dtype='<U3'), array([1, 0, 1]))
+    """
+    numbers = {label: number for number, label in enumerate(classes.tolist())}
+    of_labels = [numbers.setdefault(label, len(numbers)) for label in labels.tolist()]
+    return np.array([*numbers]), np.array(of_labels, dtype=np.int64)
+
+
+def nothing_learned() -> ValueError:
+    """Return the error of a learner that is asked before `partial_fit`."""
+    return ValueError("nothing was learned yet: call partial_fit first.")
