@@ -24,6 +24,8 @@ class LearningResult(NamedTuple):
 
     pictures: dict[str, int]  # learned, label by label
     problems: tuple[PictureError, ...]  # with those that could not be read
+    totals: dict[str, int] = {}  # noqa: RUF012
+    n_labels: int = 0
 
 
 class LabelledBatch(NamedTuple):

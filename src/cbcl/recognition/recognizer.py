@@ -34,7 +34,10 @@ from cbcl.vision.decoding import name_of
 from cbcl.vision.extraction import Progress
 
 if TYPE_CHECKING:
+    from cbcl.memory.check import Finding
+    from cbcl.memory.exchange import ExportResult
     from cbcl.method.classifier import CBCLClassifier
+    from cbcl.vision.backbones.base import Backbone
 
 MAX_EXAMINED = 2000  # examples, only to give advice: it takes a second
 
@@ -126,6 +129,42 @@ class Recognizer:
         """What is meant by files, folders, patterns and so on, one by one; a memory in a folder is no picture."""
         return self._sight.sources(things)
 
+    @property
+    def backbone(self) -> Backbone | None:
+        """The backbone in use."""
+        return self._sight.backbone()
+
+    def settings(self) -> Settings:
+        """Return the settings."""
+        return self._memory.view().settings
+
+    def check(self) -> list[Finding]:
+        """Return everything that is wrong with the memory file."""
+        from cbcl.memory.check import check
+
+        return check(self.path)
+
+    def export(self, path: str | os.PathLike[str]) -> ExportResult:
+        """Write arrays and JSON."""
+        from cbcl.memory.exchange import export
+
+        return export(self._memory, Path(path))
+
+    def import_(self, path: str | os.PathLike[str]) -> None:
+        """Read arrays and JSON into a new memory."""
+        from cbcl.memory.exchange import import_
+
+        import_(Path(path), self._memory)
+
+    def find_labelled(self, folders: Sequence[str | os.PathLike[str]]) -> dict[str, list[Path]]:
+        """Return the files of each label in folders of folders."""
+        from cbcl.vision.decoding import find_labelled
+
+        things: dict[str, list[Path]] = {}
+        for label, path in find_labelled(folders, self._memory.own_files()):
+            things.setdefault(label, []).append(path)
+        return things
+
     def labels(self) -> dict[str, int]:
         """What is known, and from how many pictures, in the order of the labels."""
         return {label: concepts.size for label, concepts in self.concepts().items()}
@@ -172,7 +211,9 @@ class Recognizer:
             writing.begin("learn", {"pictures": lesson.learned.pictures}, made.settings)
             for label, stored, thumbnails in made.classes:
                 writing.put(label, stored, thumbnails)
-        return lesson.learned
+        known = self.labels()
+        totals = {label: known.get(label, 0) for label in lesson.learned.pictures}
+        return lesson.learned._replace(totals=totals, n_labels=len(known))
 
     def recognize(self, picture: Any) -> Answer:
         """What a picture shows: a label or "unknown", how sure, what else it might be, and why."""
