@@ -161,7 +161,7 @@ def test_what_fails_is_told_and_the_rest_is_run(workers: int, tmp_path: Path) ->
     first, second = sorted(result.stderr.splitlines())
     for seed, line in enumerate((first, second)):
         assert line.startswith(
-            f"left out: cbcl on digits, seed {seed}: max_centroids=1 cannot hold 2 classes"
+            f"skipped: cbcl on digits, seed {seed}: max_centroids=1 cannot hold 2 classes"
         )
     assert len(read(tmp_path)) == 2
 
@@ -290,7 +290,7 @@ def test_the_paper_needs_vectors_and_says_which(empty: Path, tmp_path: Path) -> 
         f"0 of {len(wanted)} runs are recorded in {tmp_path / 'results'} ("
     )
     assert sorted(result.stderr.splitlines()) == sorted(
-        f"left out: {data} through {name}: `cbcl bench vectors {data} --data DIR --backbone {name}` makes them."
+        f"skipped: {data} through {name}: `cbcl bench vectors {data} --data DIR --backbone {name}` makes them."
         for data, name in missing
     )
     assert not (tmp_path / "results").exists()
