@@ -313,10 +313,11 @@ def interrupted_on_terminal(*words: object, sign: str | None) -> tuple[int, str]
     """Press Ctrl-C when the terminal shows a sign; return the exit code and what it showed."""
     leader, follower = pty.openpty()
     command = [sys.executable, "-m", "cbcl", *map(str, words)]
-    terminal = {"stdin": follower, "stdout": follower, "stderr": follower}
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
     shown, pressed = b"", False
-    with subprocess.Popen(command, env=environment, **terminal) as process:
+    with subprocess.Popen(
+        command, env=environment, stdin=follower, stdout=follower, stderr=follower
+    ) as process:
         os.close(follower)
         while piece := read_piece(leader):
             shown += piece

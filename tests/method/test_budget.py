@@ -12,9 +12,10 @@ from sklearn.cluster import KMeans
 from support import reference
 from support.strategies import vectors
 
-from cbcl import Concepts, agg_var, merge, merge_evenly, reduce, remove
+from cbcl import agg_var, reduce
 from cbcl.method.arrays import Float32s, Int64s
-from cbcl.method.budget import Shrink, shares
+from cbcl.method.budget import Shrink, merge, merge_evenly, remove, shares
+from cbcl.method.concepts import Concepts
 from cbcl.method.kmeans import MAX_POINTS, k_means
 
 sizes = st.lists(st.integers(1, 60), min_size=1, max_size=12)

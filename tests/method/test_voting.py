@@ -13,9 +13,11 @@ from support import reference
 from support.strategies import radii, vectors
 from threadpoolctl import threadpool_limits
 
-from cbcl import Concepts, agg_var, rank_vote, vote
+from cbcl import agg_var, vote
+from cbcl.method.concepts import Concepts
 from cbcl.method.kernel import KERNEL, NUMPY, Kernel
 from cbcl.method.search import MANY_VOTERS, ROWS, TILE, Index, Search
+from cbcl.method.voting import rank_vote
 
 KERNELS = pytest.mark.parametrize("kernel", [KERNEL, NUMPY], ids=["compiled", "numpy"])
 many = settings(max_examples=150, deadline=None)
