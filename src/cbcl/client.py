@@ -52,6 +52,13 @@ class Client:
     What goes wrong is raised as the error that a `Recognizer` would raise, with the server's sentence. If the server is
     too busy, it is asked again after the time that it says, a few times.
 
+    Examples
+    --------
+    >>> from cbcl import Client
+    >>> robot = Client("http://127.0.0.1:8737/?token=as-printed")  # no request is sent yet
+    >>> robot.url
+    'http://127.0.0.1:8737'
+
     """
 
     def __init__(

@@ -45,6 +45,14 @@ class Answer(NamedTuple):
     `label` is None for "unknown": too far from everything that was learned, which is when `strangeness` is above 1.
     `confidence` is how sure that answer is, be it a label or "unknown". The confidences in the ranking leave room for
     "none of these", so they need not add up to 1.
+
+    Examples
+    --------
+    >>> guess = Guess("cup", confidence=0.97, distance=6.1)
+    >>> answer = Answer("cup", 0.97, ranking=(guess,), evidence=(), strangeness=0.5)
+    >>> answer.label, answer.ranking[0].distance
+    ('cup', 6.1)
+
     """
 
     label: str | None
