@@ -1,4 +1,4 @@
-"""docs/study.md, results/report.html and the table in README.md, made from the records: `python docs/make_study.py`."""
+"""Write docs/study.md, results/report.html and README.md's table from the records in results/."""
 
 from __future__ import annotations
 

@@ -40,6 +40,9 @@ ERRORS: dict[str, type[CBCLError]] = {
 class Client:
     """Asks and teaches a server that `cbcl teach` started, mostly as one would a `Recognizer`.
 
+    What goes wrong is raised as the error that a `Recognizer` would raise, with the server's sentence. If the server is
+    too busy, it is asked again after the time that it says, a few times.
+
     Parameters
     ----------
     url
@@ -48,9 +51,6 @@ class Client:
         What a server beyond this machine asks for, if it is not in the address.
     certificate
         A file with the certificate to believe, for a server whose own was not signed by anybody known.
-
-    What goes wrong is raised as the error that a `Recognizer` would raise, with the server's sentence. If the server is
-    too busy, it is asked again after the time that it says, a few times.
 
     Examples
     --------
