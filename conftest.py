@@ -1,4 +1,4 @@
-"""No test, and no example in a docstring, touches the user's own files."""
+"""No test, and no example in a docstring, touches the user's own files; some tests are marked."""
 
 from __future__ import annotations
 
@@ -7,10 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.markers import markers_of
 
-os.environ["ORT_DISABLE_TELEMETRY"] = (
-    "1"  # before any test imports ONNX Runtime: see backbones/network.py
-)
+# Before any test imports ONNX Runtime: see backbones/network.py.
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+
+collect_ignore = ["docs/site_hooks.py"]  # it needs mkdocs: `make docs` runs it
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for marker in markers_of(item.nodeid):
+            item.add_marker(marker)
 
 
 @pytest.fixture(scope="session", autouse=True)
