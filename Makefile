@@ -16,7 +16,7 @@ lint: .venv/dev
 	$(BIN)/mypy
 
 check: lint
-	$(BIN)/pytest -m "$(QUICK)" -n auto --maxprocesses 4
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -m "$(QUICK)" -n auto --maxprocesses 4  # a core each
 
 test: lint
 	SCIPY_ARRAY_API=1 $(BIN)/pytest --cov  # without the variable scikit-learn skips one of its checks
