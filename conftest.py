@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.demo import DemoRun, run_demo
 from support.markers import markers_of
 
 # Before any test imports ONNX Runtime: see backbones/network.py.
@@ -31,3 +32,9 @@ def _home(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.fixture(autouse=True)
 def _folder(doctest_namespace: dict[str, Any], tmp_path: Path) -> None:
     doctest_namespace["folder"] = tmp_path
+
+
+@pytest.fixture(scope="session")
+def demo_run(tmp_path_factory: pytest.TempPathFactory) -> DemoRun:
+    """Run examples/demo.py once for all tests about it."""
+    return run_demo(tmp_path_factory.mktemp("work"))

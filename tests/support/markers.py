@@ -43,6 +43,7 @@ MARKED = {
         "tests/method/test_budget.py::test_k_means_is_as_good_as_the_librarys",
         "tests/method/test_concepts.py::test_a_large_class_is_learned_in_chunks_as_in_one",
         "tests/project/test_demo.py",
+        "tests/project/test_readme.py::test_the_session_prints_what_it_shows",
         "tests/project/test_docs.py::test_the_study_is_that_of_the_records",
         "tests/project/test_public_names.py::test_a_type_checker_sees_the_type_of_every_name_and_result",
         "tests/recognition/test_onnx_export.py",
