@@ -80,17 +80,18 @@ def unknown(known: int) -> list[str]:
 
 def seeing(work: str) -> float:
     runs = [record["results"] for record in records("seeing")]
-    return median(result["ratio"] for run in runs for result in run if result["work"] == work)
+    ratios = [result["ratio"] for run in runs for result in run if result["work"] == work]
+    return float(median(ratios))
 
 
 def photos_per_second(way: str) -> float:
-    return median(64 / record["results"][0]["seconds"][way] for record in records("seeing"))
+    return float(median(64 / record["results"][0]["seconds"][way] for record in records("seeing")))
 
 
 def taught(things: int) -> float:
     work = f"from teaching a photo to the changed answer, {things} things known"
     results = records("serving")[-1]["results"]
-    return next(row["milliseconds"]["50 %"] for row in results if row["work"] == work)
+    return float(next(row["milliseconds"]["50 %"] for row in results if row["work"] == work))
 
 
 def few_shots() -> str:
