@@ -18,6 +18,7 @@ ROOMS = [
     "files",
     "machine",
     "folders",
+    "downloads",
     "method",
     "vision",
     "memory",
