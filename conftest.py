@@ -6,12 +6,17 @@ import os
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 from support.demo import DemoRun, run_demo
 from support.markers import markers_of
 
 # Before any test imports ONNX Runtime: see backbones/network.py.
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+
+# No test is timed: a busy machine must not fail one.
+hypothesis.settings.register_profile("cbcl", deadline=None)
+hypothesis.settings.load_profile("cbcl")
 
 collect_ignore = ["docs/site_hooks.py"]  # it needs mkdocs: `make docs` runs it
 
