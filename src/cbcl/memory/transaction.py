@@ -184,8 +184,9 @@ class Transaction:
             ).fetchall()
             self._connection.execute("DELETE FROM examples WHERE class = ?", row)
             self._connection.executemany(
-                "DELETE FROM pictures WHERE picture = ?1 AND NOT EXISTS (SELECT 1 FROM examples WHERE picture = ?1)",
-                pictures,
+                "DELETE FROM pictures WHERE picture = ?"
+                " AND NOT EXISTS (SELECT 1 FROM examples WHERE picture = ?)",
+                [(picture, picture) for (picture,) in pictures],
             )
         self._connection.executemany("DELETE FROM classes WHERE class = ?", rows)
 

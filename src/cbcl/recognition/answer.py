@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,7 +69,8 @@ class Answer(NamedTuple):
         """Of all votes, what each reason's came to: from 0 to 1, in the order of the evidence."""
         most = max((reason.weight for reason in self.evidence), default=1.0)
         parts = [reason.weight / most for reason in self.evidence]  # so that the sum is finite
-        return tuple(part / sum(parts) for part in parts)
+        whole = reduce(add, parts, 0.0)  # not sum(), which rounds otherwise since Python 3.12
+        return tuple(part / whole for part in parts)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: photo, label (None: unknown), confidence, strangeness and ranking."""
