@@ -46,10 +46,13 @@ MARKED = {
         "tests/project/test_readme.py::test_the_session_prints_what_it_shows",
         "tests/project/test_docs.py::test_the_study_is_that_of_the_records",
         "tests/project/test_public_names.py::test_a_type_checker_sees_the_type_of_every_name_and_result",
+        "tests/recognition/test_editing.py::test_an_example_taken_back_was_never_shown",
         "tests/recognition/test_onnx_export.py",
         "tests/study/test_report.py::test_the_same_records_give_the_same_text_in_whatever_order_they_come",
         "tests/study/test_runs.py::test_the_same_seed_gives_the_same_record",
         "tests/study/test_vectors.py::test_visual_words_are_fitted_to_the_background_or_to_pictures_that_are_no_test",
+        "tests/vision/test_extraction.py::test_threads_and_batches_change_no_bit_of_a_vector",
+        "tests/vision/test_weights.py::test_a_file_with_wrong_bytes_is_read_or_refused_and_nothing_else",
     ],
 }
 
