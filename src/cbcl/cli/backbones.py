@@ -12,7 +12,7 @@ from cbcl.cli.output import Output
 
 @click.group()
 def backbones() -> None:
-    """List, import, download and test backbones: the networks that turn photos into vectors."""
+    """List, import, download and test the networks that turn photos into vectors."""
 
 
 @backbones.command("list")

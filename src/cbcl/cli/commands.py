@@ -225,7 +225,7 @@ def teach(
     key: Path | None,
     log: bool,
 ) -> None:
-    """Serve a page to teach, ask and correct with a camera or photos, and an API for robots.
+    """Serve a page to teach and ask with a camera or photos, and an API for robots.
 
     MEMORY is a file, created by the first thing learned. Only this machine can reach the page
     unless --host says otherwise: then an access token is needed, which is part of the printed
@@ -273,9 +273,9 @@ def tune(
     no_cache: bool,
     quiet: bool,
 ) -> None:
-    """Choose radius and number of voters by cross-validation on photos, without learning them.
+    """Choose radius and number of voters by cross-validation on photos.
 
-    FOLDERS are as for `cbcl learn`. What is known stays as it is: the radius holds for what is
+    FOLDERS are as for `cbcl learn`. They are not learned. What is known stays as it is: the radius holds for what is
     learned from now on. `cbcl learn` tunes by itself when it learns several labels at once.
 
     \b

@@ -159,7 +159,7 @@ def check(memory: Path, quiet: bool) -> None:
 def export(
     memory: Path, file: Path | None, onnx: Path | None, backbone: str | None, quiet: bool
 ) -> None:
-    """Write a memory for other programs: arrays in FILE.safetensors, the rest in FILE.json.
+    """Write a memory for other programs, as FILE.safetensors and FILE.json.
 
     Thumbnails and history are not exported. With --onnx, the file answers by itself, without cbcl
     (docs/onnx.md); a backbone that is a file of your own must be given again.
