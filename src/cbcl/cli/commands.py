@@ -276,8 +276,8 @@ def tune(
     """Choose radius and number of voters by cross-validation on photos.
 
     FOLDERS are as for `cbcl learn`, but they are not learned. What is known stays as it is: the
-    radius holds for what is learned from now on. `cbcl learn` tunes by itself when it learns several
-    labels at once.
+    radius holds for what is learned from now on. `cbcl learn` tunes by itself when it learns
+    several labels at once.
 
     \b
     cbcl tune things.cbcl photos/
