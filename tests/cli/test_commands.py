@@ -167,6 +167,20 @@ def test_backbones_are_listed_tested_and_refused() -> None:
     assert "cbcl backbones import resnet18" in result.output
 
 
+def test_weights_that_cannot_be_had_are_told_in_one_sentence(tmp_path: Path) -> None:
+    weights = tmp_path / "w.pth"
+    weights.write_text("hello")
+    for words, subject in (
+        (["import", "resnet18", weights], "w.pth"),
+        (["import", "nothing", weights], "nothing"),
+        (["download", "nothing"], "nothing"),
+    ):
+        result = run("backbones", *words)
+        assert result.exit_code == 1, result.output
+        assert subject in result.output
+        assert len(result.output.strip().splitlines()) == 1
+
+
 def test_visual_words_are_fitted_kept_and_used(photos: Path, tmp_path: Path) -> None:
     memory = tmp_path / "words.cbcl"
     said("learn", memory, photos, "--backbone", "visual-words")
