@@ -1,26 +1,37 @@
-# make demo: set everything up and see it work.  make test: set everything up and check everything.
+# make demo:  set everything up, and see it work.      make docs:  the documentation, as a site.
+# make check: the quick checks, about a minute.        make bench: the speed of the method.
+# make test:  everything, with coverage.               make clean: remove what these made.
 PYTHON ?= python3
 BIN := .venv/bin
+QUICK := not browser and not process and not slow
 
-.PHONY: demo test bench clean
+.PHONY: demo lint check test docs bench clean
 
 demo: .venv/demo
 	$(BIN)/python examples/demo.py
 
-test: .venv/dev
+lint: .venv/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	SCIPY_ARRAY_API=1 $(BIN)/pytest  # else scikit-learn leaves out one of its own checks
+
+check: lint
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -m "$(QUICK)" -n auto --maxprocesses 4  # a core each
+
+test: lint
+	SCIPY_ARRAY_API=1 $(BIN)/pytest --cov  # without the variable scikit-learn skips one of its checks
+
+docs: .venv/docs
+	$(BIN)/mkdocs build --strict
 
 bench: .venv/bench
 	$(BIN)/python benchmarks/speed.py
 
-# An environment is made anew when what it is made from has changed.
+# An environment is made again when what it is made from has changed.
 .venv/%: pyproject.toml src/cbcl/method/_kernel.c
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --editable ".[$*]"
 	touch $@
 
 clean:
-	rm -rf .venv build src/*.egg-info src/cbcl/method/*.so
+	rm -rf .venv build dist .coverage src/*.egg-info src/cbcl/method/*.so

@@ -1,4 +1,4 @@
-"""No test, and no example in a docstring, touches the user's own files."""
+"""No test, and no example in a docstring, touches the user's own files; some tests are marked."""
 
 from __future__ import annotations
 
@@ -6,11 +6,25 @@ import os
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
+from support.demo import DemoRun, run_demo
+from support.markers import markers_of
 
-os.environ["ORT_DISABLE_TELEMETRY"] = (
-    "1"  # before any test imports ONNX Runtime: see backbones/network.py
-)
+# Before any test imports ONNX Runtime: see backbones/network.py.
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+
+# No test is timed: a busy machine must not fail one.
+hypothesis.settings.register_profile("cbcl", deadline=None)
+hypothesis.settings.load_profile("cbcl")
+
+collect_ignore = ["docs/site_hooks.py"]  # it needs mkdocs: `make docs` runs it
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for marker in markers_of(item.nodeid):
+            item.add_marker(marker)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -23,3 +37,9 @@ def _home(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.fixture(autouse=True)
 def _folder(doctest_namespace: dict[str, Any], tmp_path: Path) -> None:
     doctest_namespace["folder"] = tmp_path
+
+
+@pytest.fixture(scope="session")
+def demo_run(tmp_path_factory: pytest.TempPathFactory) -> DemoRun:
+    """Run examples/demo.py once for all tests about it."""
+    return run_demo(tmp_path_factory.mktemp("work"))

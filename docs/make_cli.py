@@ -1,4 +1,4 @@
-"""docs/cli.md, made from what every command says of itself: `python docs/make_cli.py` after changing one."""
+"""Write docs/cli.md from every command's --help: `python docs/make_cli.py` after changing one."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from cbcl.cli.commands import main
 
 HEAD = """# The command line
 
-Made from `--help` by `python docs/make_cli.py`; a test says whether it is current.
+Made from `--help` by `python docs/make_cli.py`; a test checks that it is current.
 
-Exit codes: 0, all was done; 1, something was wrong with a picture, a memory or a network, in one sentence on standard
-error (pictures that can be read are learned or answered all the same, unless `--strict`); 2, wrong usage. On a terminal
-there are tables, colours and a progress bar; in a pipe, lines with tabs. Ctrl-C leaves a whole memory.
+Exit codes: 0, everything was done; 1, something is wrong with a photo, a memory or a backbone: one
+sentence on standard error (other photos are learned or answered all the same, unless `--strict`);
+2, wrong usage. On a terminal there are tables, colours and a progress bar; in a pipe, lines with
+tabs. Ctrl-C never damages a memory.
 """
 
 

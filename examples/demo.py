@@ -1,10 +1,12 @@
-"""Ten things, learned two at a time from three photos each, and then asked for among things never taught.
+"""Learn ten things, two at a time, from three photos each; then ask about them and about others.
 
-Run it with `make demo`. The photographs come inside scikit-image and scikit-learn: nothing is downloaded. The photos
-are views made from them: other parts, turned, mirrored, lighter, blurred, compressed. Views of one photograph overlap,
-so this shows what it is like to use cbcl and is no benchmark: for those, see results/.
+Run it with `make demo`. The photographs come inside scikit-image and scikit-learn: nothing is
+downloaded. The photos are views made from them: other parts, turned, mirrored, lighter, blurred,
+compressed. Views of one photograph overlap, so this shows what it is like to use cbcl and is no
+benchmark: for those, see results/.
 
-What it makes is left in a folder to look at: photos/, things.cbcl (the memory) and page.html (every answer, and why).
+It leaves a folder to look at: photos/, things.cbcl (the memory) and page.html (every answer, and
+why).
 """
 
 from __future__ import annotations
@@ -45,9 +47,8 @@ NEVER_TAUGHT = {
     "moon": "skimage/data/moon.png",
     "retina": "skimage/data/retina.jpg",
 }
-ASKED_FROM = {
-    "motorcycle": "skimage/data/motorcycle_right.png"
-}  # a stereo pair: the other eye's photograph
+# A stereo pair: the other eye's photograph.
+ASKED_FROM = {"motorcycle": "skimage/data/motorcycle_right.png"}
 
 AT_A_TIME = 2
 SHOTS = 3  # views to learn a thing from
@@ -59,7 +60,7 @@ Answers: TypeAlias = dict[str, list[Answer]]  # to the views of each thing
 
 
 class Score(NamedTuple):
-    """How well things are told apart, once some more have been learned. All shares are of views asked about."""
+    """Accuracy after some more things have been learned. All shares are of views asked about."""
 
     learned: str
     things: int
@@ -79,7 +80,10 @@ unknown: of {ASKED * len(NEVER_TAUGHT)} views of things never taught: {", ".join
 
 
 def main(folder: Path | None = None) -> None:
-    """Make the photos, learn, ask, forget, undo, and write the page: in `folder`/demo, or in a temporary folder."""
+    """Make the photos, learn, ask, forget, undo, and write the page, all in `folder`/demo.
+
+    Without a folder, a temporary one is made.
+    """
     place = (folder or Path(mkdtemp(prefix="cbcl-"))) / "demo"
     if place.exists():
         raise SystemExit(f"{place} is there already: give another folder.")
@@ -95,7 +99,10 @@ def main(folder: Path | None = None) -> None:
 
 
 def learn_and_ask(things: Recognizer, photos: Path) -> tuple[list[Score], Answers]:
-    """Learn a few things at a time, each time asking about all so far: every score, and the answers in the end."""
+    """Learn a few things at a time; ask about all so far each time.
+
+    Return every score, and the answers in the end.
+    """
     print(LEGEND)
     print(line_of(TITLES))
     scores: list[Score] = []
@@ -126,7 +133,7 @@ def forget_and_undo(things: Recognizer, photos: Path) -> None:
 
 
 def in_sight(steps: Sequence[Step], doing: str) -> Iterable[Step]:
-    """Steps, with a bar that shows how far they are, on a terminal."""
+    """Show a progress bar for these steps, on a terminal."""
     screen = Console()
     return track(steps, doing, console=screen, transient=True, disable=not screen.is_terminal)
 
@@ -144,7 +151,7 @@ def make_photos(name: str, folder: Path) -> None:
 
 
 def photograph(path: str) -> Image.Image:
-    """A photograph that lies in an installed package, at most 640 pixels a side."""
+    """Read a photograph from an installed package, at most 640 pixels a side."""
     package, *rest = path.split("/")
     image = Image.open(io.BytesIO(files(package).joinpath(*rest).read_bytes())).convert("RGB")
     image.thumbnail((640, 640), Image.Resampling.LANCZOS)
@@ -152,13 +159,12 @@ def photograph(path: str) -> Image.Image:
 
 
 def save_view(image: Image.Image, rng: np.random.Generator, path: Path) -> None:
-    """Another photo of the same: 60 to 90 % of it, turned, seen from the side, in other light, not quite sharp."""
+    """Save another view: 60 to 90 %, turned, from the side, in other light, not quite sharp."""
     size = np.array(image.size)
     angle = np.radians(rng.uniform(-12, 12))
     turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
-    corners = (
-        np.array([[-1, -1], [-1, 1], [1, 1], [1, -1]]) * size / 2 * rng.uniform(0.6, 0.9)
-    )  # (4, 2)
+    corners = np.array([[-1, -1], [-1, 1], [1, 1], [1, -1]]) * size / 2  # (4, 2)
+    corners = corners * rng.uniform(0.6, 0.9)
     corners = corners * rng.uniform(0.92, 1.08, (4, 2)) @ turn
     corners *= min(1.0, *(size / np.ptp(corners, axis=0)))  # so that all four can lie inside
     corners += rng.random(2) * (size - np.ptp(corners, axis=0)) - corners.min(axis=0)
@@ -183,8 +189,9 @@ def ask(things: Recognizer, names: Iterable[str], photos: Path) -> Answers:
 
 
 def score(learned: Sequence[str], answers: Answers, centroids: int) -> Score:
-    known = [(name, answer) for name, some in answers.items() if name in TAUGHT for answer in some]
-    never = [answer for name, some in answers.items() if name in NEVER_TAUGHT for answer in some]
+    pairs = [(name, answer) for name, answers_to in answers.items() for answer in answers_to]
+    known = [(name, answer) for name, answer in pairs if name in TAUGHT]
+    never = [answer for name, answer in pairs if name in NEVER_TAUGHT]
     return Score(
         learned=", ".join(learned),
         things=len(answers) - len(NEVER_TAUGHT),
@@ -216,7 +223,7 @@ def bits_of(things: Recognizer) -> dict[str, tuple[bytes, bytes]]:
 
 
 def page_of(scores: Sequence[Score], answers: Answers, photos: Path) -> str:
-    """One page with every answer and its reasons, complete in itself: page.html with its blanks filled in."""
+    """Fill in page.html: one page with every answer and its evidence, complete in itself."""
     last, never = scores[-1], ASKED * len(NEVER_TAUGHT)
     numbers = {
         f"of {ASKED * last.things} views of things taught were given their name": last.right,
@@ -237,8 +244,8 @@ def page_of(scores: Sequence[Score], answers: Answers, photos: Path) -> str:
         ),
         titles="".join(f'<th scope="col">{escape(title)}</th>' for title in TITLES),
         steps="\n".join(step_of(row) for row in scores),
-        contents="\n".join(entry_of(name, some) for name, some in answers.items()),
-        sections="\n".join(section_of(name, some, photos / name) for name, some in answers.items()),
+        contents="\n".join(entry_of(*item) for item in answers.items()),
+        sections="\n".join(section_of(*item, photos / item[0]) for item in answers.items()),
     )
 
 
@@ -281,7 +288,10 @@ def card_of(name: str, answer: Answer) -> str:
         f"<td>{guess.confidence:.1%}</td><td>{guess.distance:.1f}</td></tr>"
         for guess in answer.ranking[:3]
     )
-    sure = f"{answer.confidence:.1%} sure{'' if answer.label else f'; closest: {answer.ranking[0].label}'}"
+    closest = "" if answer.label else f"; closest: {answer.ranking[0].label}"
+    sure = f"{answer.confidence:.1%} sure{closest}"
+    ranking_titles = "".join(f'<th scope="col">{name}</th>' for name in ("ranking", "sure", "away"))
+    strangeness = "too strange" if answer.strangeness > 1 else "near enough"
     return f"""<li class="card {kind}">
 <div class="picture">{picture_of(Path(answer.picture), f"{name}, a view asked about")}</div>
 <div class="said">
@@ -289,14 +299,14 @@ def card_of(name: str, answer: Answer) -> str:
 <p class="label">{escape(answer.label or "unknown")}</p>
 <p class="sure">{escape(sure)}</p>
 <table class="ranking">
-<thead><tr><th scope="col">ranking</th><th scope="col">sure</th><th scope="col">away</th></tr></thead>
+<thead><tr>{ranking_titles}</tr></thead>
 <tbody>
 {guesses}
 </tbody>
 </table>
 </div>
 <div class="why">
-<p>strangeness {answer.strangeness:.2f}: {"too strange" if answer.strangeness > 1 else "near enough"}</p>
+<p>strangeness {answer.strangeness:.2f}: {strangeness}</p>
 <div class="strange"><i style="width: {min(100.0, 40 * answer.strangeness):.1f}%"></i><b></b></div>
 {"".join(map(reason_of, answer.evidence))}
 </div>
@@ -305,7 +315,7 @@ def card_of(name: str, answer: Answer) -> str:
 
 def reason_of(reason: Reason) -> str:
     thumbnails = "".join(
-        image_of(one.jpeg, f"{reason.label}, as learned") for one in reason.examples
+        image_of(example.jpeg, f"{reason.label}, as learned") for example in reason.examples
     )
     return f"""<div class="reason"><div class="thumbs">{thumbnails}</div>
 <p>nearest: <strong>{escape(reason.label)}</strong><br>
@@ -313,7 +323,7 @@ def reason_of(reason: Reason) -> str:
 
 
 def verdict_of(name: str, answer: Answer) -> tuple[str, str]:
-    """How an answer is marked: its class on the page, and in words."""
+    """Mark an answer: its class on the page, and in words."""
     if answer.label == (name if name in TAUGHT else None):
         return "right", "✓ right"
     if answer.label is not None:
@@ -336,7 +346,7 @@ def anchor_of(name: str) -> str:
 
 
 def picture_of(path: Path, words: str) -> str:
-    """A photo, made small enough to be written into a page."""
+    """Return a photo as an element, small enough to be written into a page."""
     small, file = Image.open(path), io.BytesIO()
     small.thumbnail((272, 272), Image.Resampling.LANCZOS)
     small.save(file, "JPEG", quality=70)

@@ -1,4 +1,7 @@
-"""Centroid-Based Concept Learning: new classes from a few examples, one after another, without forgetting."""
+"""Centroid-Based Concept Learning: new classes from few examples, one after another.
+
+The names below are the public interface: no other name is promised to stay where it is.
+"""
 
 from importlib import import_module
 from importlib.metadata import version
@@ -7,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cbcl.errors import (
     BackboneError,
     CBCLError,
+    DataError,
     LabelError,
     MemoryFileError,
     PictureError,
@@ -14,11 +18,11 @@ from cbcl.errors import (
 )
 
 if TYPE_CHECKING:
-    from cbcl.method.budget import merge, reduce
+    from cbcl.client import Client
+    from cbcl.method.budget import reduce
     from cbcl.method.classifier import CBCLClassifier
-    from cbcl.method.concepts import Concepts, agg_var
-    from cbcl.method.knowledge import Evidence
-    from cbcl.method.tuning import Tuning, tune
+    from cbcl.method.concepts import agg_var
+    from cbcl.method.tuning import tune
     from cbcl.method.voting import vote
     from cbcl.recognition.answer import Answer
     from cbcl.recognition.recognizer import Recognizer
@@ -31,34 +35,29 @@ __all__ = [
     "BackboneError",
     "CBCLClassifier",
     "CBCLError",
-    "Concepts",
-    "Evidence",
+    "Client",
+    "DataError",
     "LabelError",
     "MemoryFileError",
     "PictureError",
     "Recognizer",
-    "Tuning",
     "WeightsError",
     "__version__",
     "agg_var",
     "load_backbone",
-    "merge",
     "reduce",
     "tune",
     "vote",
 ]
 
-# Loaded when asked for: scikit-learn alone takes most of a second, and a command line is started often.
-_HOMES = {
+# Imported on first use: scikit-learn alone takes most of a second, and a command starts often.
+_MODULES = {
     "Answer": "cbcl.recognition.answer",
     "CBCLClassifier": "cbcl.method.classifier",
-    "Concepts": "cbcl.method.concepts",
-    "Evidence": "cbcl.method.knowledge",
+    "Client": "cbcl.client",
     "Recognizer": "cbcl.recognition.recognizer",
-    "Tuning": "cbcl.method.tuning",
     "agg_var": "cbcl.method.concepts",
     "load_backbone": "cbcl.vision.backbones",
-    "merge": "cbcl.method.budget",
     "reduce": "cbcl.method.budget",
     "tune": "cbcl.method.tuning",
     "vote": "cbcl.method.voting",
@@ -66,9 +65,9 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

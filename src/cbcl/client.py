@@ -43,6 +43,9 @@ class Client:
     where the server cannot be reached or refuses a request. Requests that find the server busy are
     sent again after the time it asks for, up to four times.
 
+    What goes wrong is raised as the error that a `Recognizer` would raise, with the server's sentence. If the server is
+    too busy, it is asked again after the time that it says, a few times.
+
     Parameters
     ----------
     url
@@ -54,7 +57,7 @@ class Client:
 
     Examples
     --------
-    >>> from cbcl.client import Client
+    >>> from cbcl import Client
     >>> robot = Client("http://127.0.0.1:8737/?token=as-printed")  # no request is sent yet
     >>> robot.url
     'http://127.0.0.1:8737'

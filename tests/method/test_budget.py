@@ -12,10 +12,11 @@ from sklearn.cluster import KMeans
 from support import reference
 from support.strategies import vectors
 
-from cbcl import Concepts, agg_var, merge, reduce
+from cbcl import agg_var, reduce
 from cbcl.errors import BudgetError
 from cbcl.method.arrays import Float32s, Int64s
-from cbcl.method.budget import shares
+from cbcl.method.budget import merge, shares
+from cbcl.method.concepts import Concepts
 from cbcl.method.kmeans import MAX_POINTS, k_means
 
 sizes = st.lists(st.integers(1, 60), min_size=1, max_size=12)

@@ -13,9 +13,9 @@ from support import reference
 from support.strategies import PLANS, radii, vectors
 from threadpoolctl import threadpool_limits
 
-from cbcl import Concepts, agg_var
+from cbcl import agg_var
 from cbcl.method.arrays import Float32s
-from cbcl.method.concepts import ClusteringPlan, cluster
+from cbcl.method.concepts import ClusteringPlan, Concepts, cluster
 from cbcl.method.kernel import KERNEL, NUMPY
 
 many = settings(max_examples=150, deadline=None)

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from cbcl import CBCLClassifier, Tuning, agg_var, tune, vote
+from cbcl import CBCLClassifier, agg_var, tune, vote
 from cbcl.method.arrays import Float64s
 from cbcl.method.tuning import (
     MAX_TUNING_VECTORS,
     RADIUS_SCALES,
     ClassRows,
+    Tuning,
     _cross_validate,
     _default_radius,
     _sample,

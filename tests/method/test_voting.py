@@ -13,7 +13,8 @@ from support import reference
 from support.strategies import radii, vectors
 from threadpoolctl import threadpool_limits
 
-from cbcl import Concepts, agg_var, vote
+from cbcl import agg_var, vote
+from cbcl.method.concepts import Concepts
 from cbcl.method.kernel import KERNEL, NUMPY, Kernel
 from cbcl.method.search import BLOCK_ROWS, MAX_COMPILED_VOTERS, TILE_CENTROIDS, Index, Search
 from cbcl.method.voting import tally, votes_by_class

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cbcl import agg_var, merge, vote
+from cbcl import agg_var, vote
 from cbcl.machine import blas_threads, one_thread
+from cbcl.method.budget import merge
 from cbcl.method.search import BLOCK_ROWS
 
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cbcl import Concepts
 from cbcl.method.arrays import Float32s, Float64s
+from cbcl.method.concepts import Concepts
 
 
 def distance(a: Float32s, b: Float32s) -> float:

@@ -1,4 +1,4 @@
-"""`cbcl backbones`: the command line's part about what turns pictures into vectors."""
+"""`cbcl backbones`: list, import, download and test the networks that turn photos into vectors."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from cbcl.cli.output import Output
 
 @click.group()
 def backbones() -> None:
-    """What turns pictures into vectors: list, import, download, test."""
+    """List, import, download and test the networks that turn photos into vectors."""
 
 
 @backbones.command("list")
 def list_() -> None:
-    """The backbones known by name, and whether they are here.
+    """List the backbones known by name, and which are installed.
 
     \b
     cbcl backbones list
     """
     from cbcl.vision.backbones import list_backbones
 
-    Output().table(["name", "numbers", "here", "weights"], list_backbones())
+    Output().table(["name", "features", "installed", "weights"], list_backbones())
 
 
 @backbones.command("import")
@@ -32,7 +32,7 @@ def list_() -> None:
 @click.argument("file", type=PathArgument())
 @QUIET
 def import_backbone(name: str, file: Path, quiet: bool) -> None:
-    """Build a network from a file of weights that you have, to be used by name from now on.
+    """Build a network from a weights file, to be used by name from now on.
 
     \b
     cbcl backbones import resnet18 resnet18-f37072fd.pth
@@ -40,15 +40,15 @@ def import_backbone(name: str, file: Path, quiet: bool) -> None:
     """
     from cbcl.vision.backbones.catalogue import import_network
 
-    made = import_network(name, file)
-    Output(quiet=quiet).say(f"{name} is here ({made.fingerprint[:8]}).")
+    network = import_network(name, file)
+    Output(quiet=quiet).say(f"{name} is installed ({network.fingerprint[:8]}).")
 
 
 @backbones.command()
 @click.argument("name")
 @QUIET
 def download(name: str, quiet: bool) -> None:
-    """Fetch a network's weights from where its makers put them, check their SHA-256, and import them.
+    """Download the weights its authors published, check their SHA-256, and import them.
 
     \b
     cbcl backbones download resnet18
@@ -56,19 +56,19 @@ def download(name: str, quiet: bool) -> None:
     from cbcl.vision.backbones.catalogue import download as fetched
 
     screen = Output(quiet=quiet)
-    with screen.progress("fetching") as progress:
-        made = fetched(name, progress)
-    screen.say(f"{name} is here ({made.fingerprint[:8]}).")
+    with screen.progress("downloading") as progress:
+        network = fetched(name, progress)
+    screen.say(f"{name} is installed ({network.fingerprint[:8]}).")
 
 
 @backbones.command()
 @click.argument("name")
 def test(name: str) -> None:
-    """Run a backbone on a made-up picture: its size, its fingerprint, its speed.
+    """Run a backbone on a generated picture: print its size, fingerprint and speed.
 
     \b
     cbcl backbones test efficientnet-lite0
     """
     from cbcl.vision.backbones import try_out
 
-    Output().table(["name", "numbers", "fingerprint", "pictures a second"], [try_out(name)])
+    Output().table(["name", "features", "fingerprint", "photos per second"], [try_out(name)])

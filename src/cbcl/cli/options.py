@@ -1,4 +1,4 @@
-"""What several commands take."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import click
 from click.shell_completion import CompletionItem
 
 
-class PathArgument(click.ParamType):  # type: ignore[type-arg] # which older versions do not take
-    """A path that was given: an empty one, such as of a variable that is not set, is not the working folder."""
+class PathArgument(click.ParamType):  # type: ignore[type-arg] # older versions are not generic
+    """A path that is not empty: an unset shell variable must not mean the working folder."""
 
     name = "path"
 
@@ -27,17 +27,24 @@ class PathArgument(click.ParamType):  # type: ignore[type-arg] # which older ver
 MEMORY = click.argument("memory", type=PathArgument())
 FOLDERS = click.argument("folders", nargs=-1, required=True, type=PathArgument())
 PHOTOS = click.argument("photos", nargs=-1, required=True, type=PathArgument())
-QUIET = click.option(
-    "--quiet", "-q", is_flag=True, help="Say nothing but what was asked for, and errors."
-)
+QUIET = click.option("--quiet", "-q", is_flag=True, help="Print only results and errors.")
 STRICT = click.option(
-    "--strict", is_flag=True, help="Stop at the first picture that cannot be read, and do nothing."
+    "--strict", is_flag=True, help="Stop at the first photo that cannot be read, and do nothing."
 )
 BACKBONE = click.option(
     "--backbone",
     metavar="NAME",
-    help="What sees: a name from `cbcl backbones list`, or a file .onnx.",
+    help="Backbone: a name from `cbcl backbones list`, or an .onnx file.",
 )
-NO_CACHE = click.option(
-    "--no-cache", is_flag=True, help="Neither use nor keep vectors of pictures seen before."
+NO_CACHE = click.option("--no-cache", is_flag=True, help="Do not read or write the vector cache.")
+PRIVATE = click.option(
+    "--private",
+    is_flag=True,
+    help="Create the memory without thumbnails, and cache no vectors of its photos.",
+)
+MAX_CENTROIDS = click.option(
+    "--max-centroids",
+    type=click.IntRange(1),
+    metavar="K",
+    help="Keep at most this many centroids from now on.",
 )

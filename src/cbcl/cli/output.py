@@ -1,4 +1,4 @@
-"""What the command line shows: tables and colours on a terminal, plain text in a pipe."""
+"""Output of the command line: tables and colours on a terminal, plain text in a pipe."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from cbcl.errors import CBCLError
 if TYPE_CHECKING:
     from cbcl.recognition.answer import Answer
 
-Write: TypeAlias = Callable[[Sequence["Answer"]], None]
+AnswerWriter: TypeAlias = Callable[[Sequence["Answer"]], None]
 
 
 class Output:
-    """Where things are shown, unless they are to be quiet."""
+    """Standard output, unless the command is to be quiet."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self.quiet = quiet
@@ -30,7 +30,7 @@ class Output:
             click.echo(text)
 
     def table(self, titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-        """On a terminal a table; in a pipe, lines with tabs."""
+        """Print a table on a terminal, lines with tabs in a pipe."""
         cells = [[str(cell) for cell in row] for row in rows]
         if self.quiet or not cells:
             return
@@ -43,15 +43,13 @@ class Output:
 
         table = Table(*titles, box=None, header_style="dim", pad_edge=False)
         for row in cells:
-            table.add_row(
-                *(Text(cell) for cell in row)
-            )  # as text, since a label may look like markup
+            table.add_row(*map(Text, row))  # as text: a label may look like markup
         Console().print(table)
 
     def problems(self, problems: Sequence[CBCLError]) -> None:
-        """Pictures that were left out, each with its name; the command has not done all it was asked to."""
+        """Report what was skipped on standard error; then the exit code is 1."""
         for problem in problems:
-            click.echo(f"left out: {problem}", err=True)
+            click.echo(f"skipped: {problem}", err=True)
         if problems:
             raise click.exceptions.Exit(1)
 
@@ -59,9 +57,9 @@ class Output:
     def progress(
         self, doing: str, *, beside_output: bool = False
     ) -> Iterator[Callable[[int, int], None]]:
-        """A bar with rate and time left, on a terminal, unless lines of output go there meanwhile."""
+        """Show a bar with rate and time left, on a terminal that no other output goes to."""
         if self.quiet or not sys.stderr.isatty() or (beside_output and sys.stdout.isatty()):
-            yield _nothing
+            yield _show_nothing
             return
         from rich.console import Console
         from rich.progress import (
@@ -78,93 +76,90 @@ class Output:
             def render(self, task: Task) -> Text:
                 return Text(f"{task.speed:.0f}/s" if task.speed else "")
 
-        columns = (
-            "{task.description}",
-            BarColumn(),
-            MofNCompleteColumn(),
-            Rate(),
-            TimeRemainingColumn(),
-        )
+        text = "{task.description}"
+        columns = (text, BarColumn(), MofNCompleteColumn(), Rate(), TimeRemainingColumn())
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task(doing, total=None)
             yield lambda done, total: bar.update(task, completed=done, total=total or None)
 
 
-def _nothing(done: int, total: int) -> None:
-    """Show no progress."""
+def _show_nothing(done: int, total: int) -> None:
+    """Take a progress report without showing it."""
+
+
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> count(1, "photo"), count(3, "photo")
+    ('1 photo', '3 photos')
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 @contextmanager
-def as_table(*, why: bool) -> Iterator[Write]:
-    """Photo, answer, confidence, what else; and why."""
+def as_table(*, why: bool) -> Iterator[AnswerWriter]:
+    """Print a table: photo, answer, confidence, the next guesses; with `why`, the evidence."""
     rows: list[Sequence[str]] = []
 
     def write(answers: Sequence[Answer]) -> None:
-        for answer in answers:
-            also = ", ".join(
-                f"{guess.label} {guess.confidence:.0%}"
-                for guess in answer.ranking[answer.label is not None :][:2]
-            )
-            rows.append(
-                (
-                    answer.picture,
-                    answer.label or "unknown",
-                    f"{answer.confidence:.0%}",
-                    also,
-                    *_reasons(answer, why),
-                )
-            )
+        rows.extend(
+            [*_cells(answer), *(_evidence_cells(answer) if why else [])] for answer in answers
+        )
 
     yield write
     titles = ["photo", "answer", "confidence", "else", *(["because", "strangeness"] if why else [])]
     Output().table(titles, rows)
 
 
-def _reasons(answer: Answer, why: bool) -> list[str]:
-    if not why:
-        return []
+def _cells(answer: Answer) -> list[str]:
+    others = answer.ranking[answer.label is not None :][:2]
+    other_guesses = ", ".join(f"{guess.label} {guess.confidence:.0%}" for guess in others)
+    return [answer.picture, answer.label or "unknown", f"{answer.confidence:.0%}", other_guesses]
+
+
+def _evidence_cells(answer: Answer) -> list[str]:
     voters = (
-        f"{reason.distance:.3g} from {reason.label} ({reason.pictures} photo{'s' if reason.pictures > 1 else ''})"
+        f"{reason.distance:.3g} from {reason.label} ({count(reason.pictures, 'photo')})"
         for reason in answer.evidence
     )
     return ["; ".join(voters), f"{answer.strangeness:.2f}"]
 
 
 @contextmanager
-def as_json_lines(*, why: bool) -> Iterator[Write]:
-    """One object a photo: photo, label (null: unknown), confidence, strangeness, ranking; and evidence."""
+def as_json_lines(*, why: bool) -> Iterator[AnswerWriter]:
+    """Print one JSON object per photo: `Answer.as_dict`; with `why`, the evidence, too."""
 
     def write(answers: Sequence[Answer]) -> None:
         for answer in answers:
-            told = answer.as_dict()
+            fields = answer.as_dict()
             if why:
-                told["evidence"] = [
+                fields["evidence"] = [
                     {
-                        "label": one.label,
-                        "distance": one.distance,
-                        "weight": one.weight,
-                        "photos": one.pictures,
+                        "label": reason.label,
+                        "distance": reason.distance,
+                        "weight": reason.weight,
+                        "photos": reason.pictures,
                     }
-                    for one in answer.evidence
+                    for reason in answer.evidence
                 ]
-            click.echo(json.dumps(told, ensure_ascii=False))
+            click.echo(json.dumps(fields, ensure_ascii=False))
 
     yield write
 
 
 @contextmanager
-def as_csv_lines() -> Iterator[Write]:
-    """The same as columns; the ranking is text: cup 0.97; mug 0.02."""
+def as_csv_lines() -> Iterator[AnswerWriter]:
+    """Print the same as columns; the ranking is text: cup 0.97; mug 0.02."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(["photo", "label", "confidence", "strangeness", "ranking"])
 
     def write(answers: Sequence[Answer]) -> None:
         for answer in answers:
-            told = answer.as_dict()
-            ranking = "; ".join(
-                f"{guess['label']} {guess['confidence']}" for guess in told.pop("ranking")
-            )
-            writer.writerow([*("" if value is None else value for value in told.values()), ranking])
+            fields = answer.as_dict()
+            guesses = fields.pop("ranking")
+            ranking = "; ".join(f"{guess['label']} {guess['confidence']}" for guess in guesses)
+            cells = ["" if value is None else value for value in fields.values()]
+            writer.writerow([*cells, ranking])
         sys.stdout.flush()
 
     yield write

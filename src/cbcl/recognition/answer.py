@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,6 +60,14 @@ class Answer(NamedTuple):
     `label` is None for "unknown": too far from everything that was learned, which is when
     `strangeness` is above 1. `confidence` is that in the answer, be it a label or "unknown". The
     confidences in the ranking leave room for "none of these", so they need not add up to 1.
+
+    Examples
+    --------
+    >>> guess = Guess("cup", confidence=0.97, distance=6.1)
+    >>> answer = Answer("cup", 0.97, ranking=(guess,), evidence=(), strangeness=0.5)
+    >>> answer.label, answer.ranking[0].distance
+    ('cup', 6.1)
+
     """
 
     label: str | None
@@ -72,7 +82,8 @@ class Answer(NamedTuple):
         """Share of each reason's vote in all votes, from 0 to 1, in the order of the evidence."""
         heaviest = max((reason.weight for reason in self.evidence), default=1.0)
         parts = [reason.weight / heaviest for reason in self.evidence]  # so that the sum is finite
-        return tuple(part / sum(parts) for part in parts)
+        total = reduce(add, parts, 0.0)  # not sum(), which rounds otherwise since Python 3.12
+        return tuple(part / total for part in parts)
 
     def as_dict(self) -> dict[str, Any]:
         """Return photo, label (None: unknown), confidence, strangeness and ranking, for JSON."""

@@ -1,0 +1,212 @@
+"""Commands on a memory that look at no photos: show, edit, check, export and import it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cbcl.cli.options import BACKBONE, MEMORY, QUIET, PathArgument
+from cbcl.cli.output import Output, count
+from cbcl.errors import MemoryFileError
+
+if TYPE_CHECKING:
+    from cbcl.memory.rows import MemoryInfo
+    from cbcl.recognition.recognizer import Recognizer
+
+
+@click.command()
+@MEMORY
+@click.option("--history", is_flag=True, help="Print the steps instead, the latest first.")
+def show(memory: Path, history: bool) -> None:
+    """Print the labels, backbone and settings of a memory.
+
+    \b
+    cbcl show things.cbcl
+    """
+    with _open(memory) as recognizer:
+        about = recognizer.about()
+        if about is None:
+            raise MemoryFileError(memory, "does not exist", "learn something first")
+        if history:
+            _show_history(recognizer)
+        else:
+            _show_labels(recognizer, about)
+
+
+def _show_history(recognizer: Recognizer) -> None:
+    rows = [
+        (step.time[:19], step.action, step.summary, "undone" if step.undone else "")
+        for step in recognizer.history()
+    ]
+    Output().table(["time (UTC)", "step", "of", ""], rows)
+
+
+def _show_labels(recognizer: Recognizer, about: MemoryInfo) -> None:
+    concepts, settings = recognizer.concepts(), recognizer.settings()
+    rows = [(label, known.size, len(known.counts)) for label, known in concepts.items()]
+    screen = Output()
+    screen.table(["label", "photos", "centroids"], rows)
+    centroids = count(sum(row[2] for row in rows), "centroid")
+    limit = f" (at most {settings.max_centroids})" if settings.max_centroids else ""
+    screen.say(
+        f"{count(len(rows), 'thing')}, {centroids}{limit}; "
+        f"backbone {about.backbone} ({about.dimension} features); radius {settings.radius:g}, "
+        f"{count(settings.n_voters, 'voter')}{'; private' if about.private else ''}."
+    )
+
+
+@click.command()
+@MEMORY
+@click.argument("label")
+@click.option(
+    "--for-good",
+    is_flag=True,
+    help="Erase it from the file, name and all; neither this nor any step before can be undone.",
+)
+@QUIET
+def forget(memory: Path, label: str, for_good: bool, quiet: bool) -> None:
+    """Forget a label; all others are as if it had never been learned.
+
+    With a limit on centroids, those that the others lost to make room for it are not restored.
+
+    \b
+    cbcl forget things.cbcl cup
+    """
+    with _open(memory) as recognizer:
+        recognizer.forget(label, for_good=for_good)
+    Output(quiet=quiet).say(
+        f"forgot {label}{' for good' if for_good else ' (cbcl undo brings it back)'}."
+    )
+
+
+@click.command()
+@MEMORY
+@click.argument("label")
+@click.argument("new")
+@QUIET
+def rename(memory: Path, label: str, new: str, quiet: bool) -> None:
+    """Rename a label.
+
+    \b
+    cbcl rename things.cbcl cup "blue cup"
+    """
+    with _open(memory) as recognizer:
+        recognizer.rename(label, new)
+    Output(quiet=quiet).say(f"{label} is now {new}.")
+
+
+@click.command()
+@MEMORY
+@click.argument("label")
+@click.argument("into")
+@QUIET
+def merge(memory: Path, label: str, into: str, quiet: bool) -> None:
+    """Merge LABEL into INTO: they turned out to be the same.
+
+    \b
+    cbcl merge things.cbcl mug cup
+    """
+    with _open(memory) as recognizer:
+        recognizer.merge(label, into)
+    Output(quiet=quiet).say(f"{label} is now part of {into}.")
+
+
+@click.command()
+@MEMORY
+@QUIET
+def undo(memory: Path, quiet: bool) -> None:
+    """Undo the last step; run it again to undo the step before, up to twenty.
+
+    \b
+    cbcl undo things.cbcl
+    """
+    with _open(memory) as recognizer:
+        step = recognizer.undo()
+    Output(quiet=quiet).say(f"undone: {step.action} {step.summary}")
+
+
+@click.command()
+@MEMORY
+@QUIET
+def check(memory: Path, quiet: bool) -> None:
+    """Read every byte of a memory; print what is damaged and what to do about it.
+
+    \b
+    cbcl check things.cbcl
+    """
+    screen = Output(quiet=quiet)
+    with _open(memory) as recognizer:
+        findings = recognizer.check()
+    screen.table(["problem", "what to do"], findings)
+    if findings:
+        raise click.ClickException(f"{memory}: {count(len(findings), 'problem')}.")
+    screen.say(f"{memory} is ok.")
+
+
+@click.command()
+@MEMORY
+@click.argument("file", type=PathArgument(), required=False)
+@click.option(
+    "--onnx",
+    type=PathArgument(),
+    metavar="FILE",
+    help="Write one ONNX graph instead, backbone included.",
+)
+@BACKBONE
+@QUIET
+def export(
+    memory: Path, file: Path | None, onnx: Path | None, backbone: str | None, quiet: bool
+) -> None:
+    """Write a memory for other programs, as FILE.safetensors and FILE.json.
+
+    Thumbnails and history are not exported. With --onnx, the file answers by itself, without cbcl
+    (docs/onnx.md); a backbone that is a file of your own must be given again.
+
+    \b
+    cbcl export things.cbcl things.safetensors
+    cbcl export things.cbcl --onnx things.onnx
+    """
+    if (file is None) == (onnx is None) or (backbone and onnx is None):
+        raise click.UsageError("give either FILE or --onnx FILE; --backbone goes with --onnx.")
+    from cbcl.recognition.recognizer import Recognizer
+
+    screen = Output(quiet=quiet)
+    with Recognizer(memory, backbone) as recognizer:
+        if onnx is not None:
+            recognizer.export_onnx(onnx)
+            screen.say(f"wrote {onnx}.")
+        if file is not None:
+            files, left_out = recognizer.export(_safetensors(file))
+            screen.say(f"wrote {' and '.join(map(str, files))}.")
+            screen.problems([MemoryFileError(label, "is damaged") for label in left_out])
+
+
+@click.command("import")
+@MEMORY
+@click.argument("file", type=PathArgument())
+@QUIET
+def import_(memory: Path, file: Path, quiet: bool) -> None:
+    """Create a memory from FILE.safetensors and FILE.json, as `cbcl export` wrote them.
+
+    \b
+    cbcl import copy.cbcl things.safetensors
+    """
+    with _open(memory) as recognizer:
+        recognizer.import_(_safetensors(file))
+        known = count(len(recognizer.labels()), "thing")
+    Output(quiet=quiet).say(f"{memory} knows {known}.")
+
+
+def _open(memory: Path) -> Recognizer:
+    from cbcl.recognition.recognizer import Recognizer
+
+    return Recognizer(memory)
+
+
+def _safetensors(file: Path) -> Path:
+    return file if file.suffix == ".safetensors" else file.with_name(f"{file.name}.safetensors")
+
+
+COMMANDS = (show, forget, rename, merge, undo, check, export, import_)

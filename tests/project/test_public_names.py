@@ -1,0 +1,80 @@
+"""The public names: the ones that are promised, typed, and shown by an example."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import cbcl
+from cbcl import CBCLError
+
+ROOT = Path(__file__).parents[2]
+
+NAMES = [
+    "Answer",
+    "BackboneError",
+    "CBCLClassifier",
+    "CBCLError",
+    "Client",
+    "DataError",
+    "LabelError",
+    "MemoryFileError",
+    "PictureError",
+    "Recognizer",
+    "WeightsError",
+    "__version__",
+    "agg_var",
+    "load_backbone",
+    "reduce",
+    "tune",
+    "vote",
+]
+USES = [
+    "cbcl.CBCLClassifier().fit([[0.0]], ['cup']).predict([[0.0]])",
+    "cbcl.CBCLClassifier().explain([[0.0]])",
+    "cbcl.Recognizer('things.cbcl').recognize('new.jpg')",
+    "cbcl.Recognizer('things.cbcl').recognize('new.jpg').ranking[0].label",
+    "cbcl.Recognizer('things.cbcl').learn('cup', ['1.jpg']).totals",
+    "cbcl.Recognizer('things.cbcl').labels()",
+    "cbcl.vote([[0.0]], [cbcl.agg_var([[0.0]], 1.0)], 1)",
+    "cbcl.tune([[[0.0]]]).radius",
+]
+# Of numpy's own types: the shape of an array, and what can be turned into one. And the one type of
+# ours that is open by intent: a function of the user's may be a backbone of whatever it takes.
+OPEN_TYPES = ["tuple[Any, ...]", "numpy.dtype[Any]", "typing.Sequence[Any]"]
+
+
+def test_exactly_the_promised_names_are_public() -> None:
+    assert cbcl.__all__ == NAMES
+    assert dir(cbcl) == cbcl.__all__
+    assert all(getattr(cbcl, name) is not None for name in NAMES)
+    with pytest.raises(AttributeError, match="no attribute 'cbcl'"):
+        _ = cbcl.cbcl
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "__version__"])
+def test_every_name_has_an_example_that_runs_as_a_doctest(name: str) -> None:
+    public = getattr(cbcl, name)
+    is_error = isinstance(public, type) and issubclass(public, CBCLError)
+    assert public.__doc__
+    shown = CBCLError.__doc__ if is_error else public.__doc__  # one example for all errors
+    assert ">>>" in str(shown)
+
+
+def test_a_type_checker_sees_the_type_of_every_name_and_result(tmp_path: Path) -> None:
+    expressions = [*(f"cbcl.{name}" for name in NAMES), *USES]
+    code = tmp_path / "uses.py"
+    code.write_text("\n".join(["import cbcl", *(f"reveal_type({use})" for use in expressions)]))
+    cache = str(tmp_path / "cache")
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", cache, str(code)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    revealed = re.findall(r'Revealed type is "(.*)"', done.stdout)
+    assert len(revealed) == len(expressions), done.stdout + done.stderr
+    for expression, kind in zip(expressions, revealed, strict=True):
+        for open_type in OPEN_TYPES:
+            kind = kind.replace(open_type, "")
+        assert not re.search(r"\bAny\b", kind), f"{expression}: {kind}"

@@ -1,0 +1,49 @@
+"""The words of the code: one meaning a name, and plain docstrings. (ruff checks the mood: D401.)"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+import cbcl
+
+SOURCE = Path(cbcl.__file__).parent
+FILES = {str(path.relative_to(SOURCE)): path.read_text() for path in SOURCE.rglob("*.py")}
+Documented: TypeAlias = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def type_names(tree: ast.Module) -> Iterator[str]:
+    """Yield the types that a module defines: classes and aliases."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation) == "TypeAlias":
+            yield ast.unparse(node.target)
+
+
+def test_no_type_name_is_defined_twice() -> None:
+    homes = defaultdict(list)
+    for file, text in FILES.items():
+        for name in type_names(ast.parse(text)):
+            homes[name].append(file)
+    assert {name: files for name, files in homes.items() if len(files) > 1} == {}
+
+
+def docstrings() -> Iterator[tuple[str, str]]:
+    for file, text in FILES.items():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, Documented):
+                yield file, ast.get_docstring(node) or ""
+
+
+def test_docstrings_are_imperatives_or_noun_phrases() -> None:
+    vague = re.compile(r"(What|Where|Whether|How far)\b")
+    assert [(file, text) for file, text in docstrings() if vague.match(text)] == []
+
+
+def test_only_the_errors_module_asks_the_system_for_its_reason() -> None:
+    assert [file for file, text in FILES.items() if ".strerror" in text] == ["errors.py"]

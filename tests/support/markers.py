@@ -1,0 +1,76 @@
+"""The tests that `make check` leaves out, each with the reason as its marker.
+
+A line is a folder, a file, or a test with all its parameters. What is not here runs in `make check`,
+so a test that takes more than about a second belongs here; `pytest --durations=20` finds it.
+"""
+
+from __future__ import annotations
+
+MARKED = {
+    "browser": ["tests/page/"],
+    "process": [
+        "tests/cli/test_bench.py::test_what_ctrl_c_stops_goes_on_with_the_same_command",
+        "tests/cli/test_bench.py::test_what_fails_is_told_and_the_rest_is_run",
+        "tests/cli/test_commands.py::test_a_terminal_gets_tables_colours_and_a_progress_bar",
+        "tests/cli/test_commands.py::test_an_interrupted_learning_leaves_a_whole_memory",
+        "tests/memory/test_memory.py::test_a_child_process_loses_nothing",
+        "tests/memory/test_memory.py::test_a_read_only_memory_can_be_asked_but_not_taught",
+        "tests/memory/test_memory.py::test_on_a_full_disk_nothing_is_lost",
+        "tests/memory/test_memory.py::test_two_hundred_kills_lose_nothing",
+        "tests/memory/test_memory.py::test_what_another_user_learns_is_seen_from_a_read_only_place",
+        "tests/project/test_package.py::test_importing_it_loads_nothing_else",
+        "tests/project/test_package.py::test_what_is_asked_for_is_loaded_then",
+        "tests/recognition/test_recognizer.py::test_processes_that_learn_at_once_lose_nothing",
+        "tests/study/test_records.py::test_two_processes_that_append_at_the_same_time_lose_nothing",
+        "tests/study/test_runs.py::test_a_process_that_is_ended_is_told_and_what_was_finished_is_recorded",
+        "tests/study/test_runs.py::test_a_run_that_fails_keeps_nothing_else_from_being_run",
+        "tests/study/test_runs.py::test_neither_the_order_of_the_runs_nor_how_many_go_at_a_time_changes_a_record",
+        "tests/study/test_runs.py::test_the_processes_of_one_that_was_killed_end_as_well",
+        "tests/study/test_runs.py::test_what_was_killed_goes_on_as_well",
+        "tests/study/test_runs.py::test_what_was_stopped_goes_on_and_ends_as_if_it_had_not_been",
+        "tests/study/test_vectors.py::test_what_was_killed_goes_on_as_well",
+        "tests/vision/test_backbones.py::test_seeing_writes_nothing_but_to_its_own_place_and_reports_to_nobody",
+        "tests/web/test_client.py::test_a_session",
+        "tests/web/test_client.py::test_the_robot_loses_no_name_where_learning_fails",
+        "tests/web/test_client.py::test_the_robot_stops_where_nobody_answers",
+        "tests/web/test_client.py::test_what_goes_wrong_is_raised_as_a_recognizer_would",
+        "tests/web/test_server.py",
+    ],
+    "slow": [
+        "tests/cli/test_bench.py::test_a_folder_of_pictures_is_seen_learned_and_recognized",
+        "tests/cli/test_commands.py::test_visual_words_are_fitted_kept_and_used",
+        "tests/memory/test_memory.py::test_no_flipped_bit_goes_unnoticed_and_changes_an_answer",
+        "tests/method/test_budget.py::test_k_means_is_as_good_as_the_librarys",
+        "tests/method/test_concepts.py::test_a_large_class_is_learned_in_chunks_as_in_one",
+        "tests/project/test_demo.py",
+        "tests/project/test_readme.py::test_the_session_prints_what_it_shows",
+        "tests/project/test_docs.py::test_the_study_is_that_of_the_records",
+        "tests/project/test_public_names.py::test_a_type_checker_sees_the_type_of_every_name_and_result",
+        "tests/recognition/test_editing.py::test_an_example_taken_back_was_never_shown",
+        "tests/recognition/test_onnx_export.py",
+        "tests/study/test_report.py::test_the_same_records_give_the_same_text_in_whatever_order_they_come",
+        "tests/study/test_runs.py::test_the_same_seed_gives_the_same_record",
+        "tests/study/test_vectors.py::test_visual_words_are_fitted_to_the_background_or_to_pictures_that_are_no_test",
+        "tests/vision/test_extraction.py::test_threads_and_batches_change_no_bit_of_a_vector",
+        "tests/vision/test_weights.py::test_a_file_with_wrong_bytes_is_read_or_refused_and_nothing_else",
+    ],
+}
+
+
+def markers_of(test: str) -> list[str]:
+    """Return the markers of a test by its node id.
+
+    >>> markers_of("tests/page/test_page.py::test_a_phone_is_enough")
+    ['browser']
+    >>> markers_of("tests/method/test_voting.py::test_ties[1]")
+    []
+    """
+    name = test.split("[")[0]
+    places = (name, name.split("::")[0])
+    return [
+        marker
+        for marker, marked in MARKED.items()
+        if any(
+            place in places or (place.endswith("/") and name.startswith(place)) for place in marked
+        )
+    ]
