@@ -43,9 +43,6 @@ class Client:
     where the server cannot be reached or refuses a request. Requests that find the server busy are
     sent again after the time it asks for, up to four times.
 
-    What goes wrong is raised as the error that a `Recognizer` would raise, with the server's sentence. If the server is
-    too busy, it is asked again after the time that it says, a few times.
-
     Parameters
     ----------
     url

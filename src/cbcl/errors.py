@@ -8,7 +8,7 @@ CBCLError
 │   ├── ChangedError  another process changed it between two reads
 │   └── GoneError     it was moved, deleted or replaced while it was open
 ├── DataError         a data set cannot be loaded: missing, of another layout, damaged
-├── ServerError       a server cannot be reached, or is not one of cbcl
+├── ServerError       a server cannot be reached, is not one of cbcl, or refuses a request
 │   └── BusyError     it has no place for a request at the moment
 ├── LabelError        a label is unknown, taken or invalid; a ValueError, too
 └── BudgetError       more classes than centroids to keep; a ValueError, too
@@ -38,7 +38,7 @@ class CBCLError(Exception):
 
     kind: ClassVar[str] = "memory"  # in the server's answers
 
-    def __init__(self, subject: Subject, problem: str = "", advice: str = "") -> None:
+    def __init__(self, subject: Subject, problem: str, advice: str = "") -> None:
         super().__init__(subject, problem, advice)  # as given, so that copies and pickles are equal
         self.subject, self.problem, self.advice = subject, problem, advice
 
@@ -53,8 +53,6 @@ class CBCLError(Exception):
 
     def about(self, subject: str) -> str:
         """Return the sentence with another name for the subject."""
-        if not self.problem:
-            return subject  # transitional: a whole sentence
         sentence = f"{subject} {self.problem}".strip()
         return f"{sentence}: {self.advice}." if self.advice else f"{sentence}."
 
@@ -101,7 +99,7 @@ class BusyError(ServerError):
     """A server has no place for a request at the moment; it may be asked again after `seconds`."""
 
     def __init__(
-        self, subject: Subject, problem: str = "", advice: str = "", seconds: float = 1.0
+        self, subject: Subject, problem: str, advice: str = "", seconds: float = 1.0
     ) -> None:
         super().__init__(subject, problem, advice)
         self.args = (*self.args, seconds)

@@ -276,7 +276,7 @@ class Eyes:
         if b"weights" in pictures:
             raise OSError("no weights")
         return [
-            PictureError("broken")
+            PictureError("picture 1", "is broken")
             if one == b"broken"
             else EmbeddedPicture(np.zeros(2, np.float32), one, "")
             for one in pictures

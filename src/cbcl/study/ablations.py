@@ -65,7 +65,7 @@ def fixed(scale: float, n_voters: int) -> ChooseFunction:
 def single(
     matrix: Matrix, lessons: Sequence[ClassRows], before: Tuning | None, seed: int
 ) -> Tuning:
-    """ChooseFunction the radius for one voter: the paper's "Single-Centroid-Pred".
+    """Choose the radius for one voter: the paper's "Single-Centroid-Pred".
 
     With a budget CBCL chooses one voter by itself; to tune n there too, pass
     `cbcl.method.tuning.choose`.
@@ -81,7 +81,7 @@ def agglomerative(
     *,
     linkage: Literal["ward", "average", "complete", "single"] = "average",
 ) -> Concepts:
-    """ClusterFunction bottom-up into as many centroids as Agg-Var would make: the paper's "Trad-Agg".
+    """Cluster bottom-up into as many centroids as Agg-Var would make: the paper's "Trad-Agg".
 
     The paper names no linkage. The mean distance between points is the textbook's, and did best of
     the four on real vectors: a rival is shown at its best. A known centroid is one point, however

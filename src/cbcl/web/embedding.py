@@ -13,7 +13,7 @@ from cbcl.machine import cores
 from cbcl.recognition.recognizer import Recognizer
 from cbcl.web.errors import ApiError
 from cbcl.web.metrics import Metrics
-from cbcl.web.picture_cache import EmbeddingResult, PictureCache
+from cbcl.web.picture_cache import PictureCache, PictureOrError
 from cbcl.web.request_body import MAX_PICTURES
 from cbcl.web.uploads import UploadedFile, too_many_pictures
 from cbcl.web.work_queue import WorkQueue
@@ -27,7 +27,7 @@ class RequestPicture(NamedTuple):
 
     name: str
     digest: str
-    result: EmbeddingResult
+    result: PictureOrError
 
 
 class EmbeddingService:

@@ -15,7 +15,7 @@ from cbcl.web.errors import ApiError
 
 MAX_CACHED_PICTURES = 4096  # about 40 MB
 
-EmbeddingResult: TypeAlias = EmbeddedPicture | PictureError
+PictureOrError: TypeAlias = EmbeddedPicture | PictureError
 
 
 class PictureCache:
@@ -30,16 +30,16 @@ class PictureCache:
     ) -> None:
         self._look, self._max_pictures = look, max_pictures
         self._lock = Lock()
-        self._pictures: OrderedDict[str, Future[EmbeddingResult]] = OrderedDict()
+        self._pictures: OrderedDict[str, Future[PictureOrError]] = OrderedDict()
 
     def clear(self) -> None:
         """Drop all pictures, also those being looked at."""
         with self._lock:
             self._pictures = OrderedDict()
 
-    def get(self, digests: Sequence[str]) -> list[EmbeddingResult]:
+    def get(self, digests: Sequence[str]) -> list[PictureOrError]:
         """Return pictures by their digests, or raise an error with all that are not cached."""
-        results: dict[str, EmbeddingResult] = {}
+        results: dict[str, PictureOrError] = {}
         with self._lock:
             for digest in digests:
                 future = self._pictures.get(digest)
@@ -53,10 +53,10 @@ class PictureCache:
             )
         return [results[digest] for digest in digests]
 
-    def look(self, pictures: Sequence[bytes]) -> list[tuple[str, EmbeddingResult]]:
+    def look(self, pictures: Sequence[bytes]) -> list[tuple[str, PictureOrError]]:
         """Return the digest of each picture, and the embedded picture or its error."""
         digests = [sha256(picture).hexdigest() for picture in pictures]
-        futures: dict[str, Future[EmbeddingResult]] = {}
+        futures: dict[str, Future[PictureOrError]] = {}
         new: dict[str, bytes] = {}
         with self._lock:
             cache = self._pictures
@@ -73,8 +73,8 @@ class PictureCache:
     def _look_at(
         self,
         new: dict[str, bytes],
-        futures: dict[str, Future[EmbeddingResult]],
-        cache: OrderedDict[str, Future[EmbeddingResult]],
+        futures: dict[str, Future[PictureOrError]],
+        cache: OrderedDict[str, Future[PictureOrError]],
     ) -> None:
         try:
             results = self._look([*new.values()], broken="report")

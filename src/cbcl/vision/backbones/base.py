@@ -45,7 +45,7 @@ class Backbone(Protocol):
 
     @property
     def state(self) -> bytes:
-        """What it was fitted to, kept in the memory."""
+        """Fitted parameters, kept in the memory; empty for a pretrained network."""
 
     def vectors(self, things: Sequence[Any]) -> Floats:
         """Return one row a thing."""
