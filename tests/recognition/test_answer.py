@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from cbcl import Concepts
 from cbcl.method.arrays import Float32s
+from cbcl.method.concepts import Concepts
 from cbcl.method.confidence import Scale
 from cbcl.method.knowledge import Knowledge
 from cbcl.method.search import BLOCK_ROWS, Search, Voters

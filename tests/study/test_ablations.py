@@ -14,10 +14,11 @@ from support import reference
 from support.strategies import vectors
 from support.streams import digits, stream
 
-from cbcl import CBCLClassifier, Concepts, agg_var, merge, reduce
+from cbcl import CBCLClassifier, agg_var, reduce
 from cbcl.method import concepts
 from cbcl.method.arrays import Float32s, Float64s
-from cbcl.method.budget import ShrinkFunction
+from cbcl.method.budget import ShrinkFunction, merge
+from cbcl.method.concepts import Concepts
 from cbcl.method.knowledge import ClusterFunction, keep_radius
 from cbcl.method.search import Index, Search
 from cbcl.method.tuning import ClassRows, Tuning
