@@ -14,6 +14,7 @@ lint: .venv/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	tools/check-page.sh  # says so and goes on where there is no Node.js
 
 check: lint
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -m "$(QUICK)" -n auto --maxprocesses 4  # a core each

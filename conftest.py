@@ -18,7 +18,7 @@ os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 hypothesis.settings.register_profile("cbcl", deadline=None)
 hypothesis.settings.load_profile("cbcl")
 
-# The first needs mkdocs, and `make docs` runs it; the others are plugins of the tests that name them.
+# The first needs mkdocs (`make docs` runs it); the others are plugins of tests that name them.
 FIXTURES = sorted(Path(__file__).parent.glob("tests/support/*_fixtures.py"))
 collect_ignore = ["docs/site_hooks.py", *FIXTURES]
 
