@@ -32,7 +32,7 @@ from cbcl.method.arrays import Float32s, Int64s
 from cbcl.method.confidence import Scale, spread_of
 from cbcl.method.knowledge import Knowledge, Options, learn
 from cbcl.recognition.answer import Answer, answers
-from cbcl.recognition.embedder import limit_at_first
+from cbcl.recognition.embedder import initial_limit_of
 from cbcl.recognition.suggestions import worth_asking
 from cbcl.vision.finding import find_labelled
 
@@ -88,7 +88,7 @@ class Trial:
     ) -> None:
         self.rng = np.random.default_rng(seed)
         self.vectors, self.labels = vectors, labels.astype(object)
-        self.at_first = limit_at_first(how.backbone)
+        self.initial_limit = initial_limit_of(how.backbone)
         needed = how.shots + 2 * TESTED
         large = [label for label in np.unique(labels) if np.sum(labels == label) >= needed]
         classes = self.rng.permutation(large)[: how.known + how.new]
@@ -115,7 +115,7 @@ class Trial:
             spread_of(vectors[labels == label], knowledge.radius) for label in knowledge.concepts
         ]
         return answers(
-            self.vectors[pool], knowledge, Scale.of(spreads, knowledge.index, self.at_first)
+            self.vectors[pool], knowledge, Scale.of(spreads, knowledge.index, self.initial_limit)
         )
 
     def right(self, more: Int64s) -> float:

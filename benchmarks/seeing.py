@@ -192,11 +192,13 @@ def fill(path: Path, net: Network, count: int, like: Numbers, rng: np.random.Gen
     memory = Memory(path)
     about = MemoryInfo(net.name, net.fingerprint, len(like), False, cbcl.__version__)
     with memory.writing(about) as writing:
-        writing.begin("learn", {"pictures": {}}, Settings())
+        writing.add_step("learn", {"pictures": {}}, Settings())
         for number in range(count):
             vectors = (like * rng.uniform(0.5, 1.5, (5, len(like)))).astype(np.float32)
             concepts = cbcl.agg_var(vectors, np.inf)
-            writing.put(f"thing {number}", StoredClass(concepts, spread_of(vectors, np.inf)), [])
+            writing.replace_class(
+                f"thing {number}", StoredClass(concepts, spread_of(vectors, np.inf)), []
+            )
     memory.close()
 
 

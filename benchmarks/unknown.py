@@ -32,7 +32,7 @@ from cbcl import Recognizer
 from cbcl.method.confidence import Scale, spread_of
 from cbcl.method.knowledge import Options, learn
 from cbcl.recognition.answer import Answer, answers
-from cbcl.recognition.embedder import limit_at_first
+from cbcl.recognition.embedder import initial_limit_of
 from cbcl.vision.finding import find_labelled
 
 RECORDS = Path(__file__).parent.parent / "results" / "unknown.jsonl"
@@ -53,7 +53,7 @@ def draw(
     labels: NDArray[Any],
     known: int,
     shots: int,
-    at_first: float,
+    initial_limit: float,
     seed: int,
 ) -> dict[str, float]:
     rng = np.random.default_rng(seed)
@@ -70,7 +70,7 @@ def draw(
         spread_of(vectors[learned][labels[learned] == label], knowledge.radius)
         for label in knowledge.concepts
     ]
-    scale = Scale.of(spreads, knowledge.index, at_first)
+    scale = Scale.of(spreads, knowledge.index, initial_limit)
     of_known, of_unknown = (answers(vectors[some], knowledge, scale) for some in (asked, strange))
     right = np.array([answer.ranking[0].label for answer in of_known]) == labels[asked]
     return {
@@ -133,9 +133,10 @@ def main() -> None:
         )
         backbone = recognizer.backbone
     labels = np.array([label for label, _ in files])
-    at_first = limit_at_first(backbone.name)
+    initial_limit = initial_limit_of(backbone.name)
     draws = [
-        draw(vectors, labels, args.known, args.shots, at_first, seed) for seed in range(args.draws)
+        draw(vectors, labels, args.known, args.shots, initial_limit, seed)
+        for seed in range(args.draws)
     ]
     means = {name: float(np.mean([one[name] for one in draws])) for name in draws[0]}
     print(

@@ -19,7 +19,7 @@ from cbcl.method.tuning import (
     _default_radius,
     _sample,
     choose,
-    spread,
+    mean_distance_to_mean,
 )
 
 
@@ -105,7 +105,7 @@ def test_many_vectors_get_a_centroid_for_every_four_and_fewer_get_one(
     lessons = [
         ClassRows(np.arange(start, start + per_class)) for start in range(0, len(matrix), per_class)
     ]
-    radius = _default_radius(matrix, lessons, spread(matrix, lessons))
+    radius = _default_radius(matrix, lessons, mean_distance_to_mean(matrix, lessons))
     found = np.mean([len(agg_var(x, radius).counts) for x in classes])
     assert found == pytest.approx(some, rel=0.15)
 

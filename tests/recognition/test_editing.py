@@ -18,7 +18,7 @@ from support.photos import NAMES, encoded, views
 
 from cbcl import BackboneError, LabelError, MemoryFileError, PictureError, Recognizer, load_backbone
 from cbcl.memory.check import check
-from cbcl.memory.rows import checksum, write_stored
+from cbcl.memory.rows import checksum, pack_class
 from cbcl.memory.schema import MIGRATIONS, VERSION
 from cbcl.recognition.examples import FIRST, PER_CENTROID, EmbeddedPicture
 from cbcl.vision.decoding import Pixels
@@ -466,7 +466,7 @@ def test_labels_that_cannot_be_are_not_taken_over(tmp_path: Path, label: str) ->
         with closing(sqlite3.connect(bad.path, isolation_level=None)) as file:
             file.execute(
                 "UPDATE classes SET label = ?, checksum = ?",
-                (label, write_stored(label, stored)[-1]),
+                (label, pack_class(label, stored)[-1]),
             )
         recognizer.learn("pen", noise(1, 1))
         with pytest.raises(MemoryFileError, match="it was not written by cbcl"):
@@ -479,7 +479,7 @@ def test_more_examples_than_can_be_counted_are_refused(tmp_path: Path) -> None:
         bad.learn("cup", noise(2, 0))
         stored = bad._memory.load(bad._memory.view())["cup"]
         many = stored._replace(concepts=stored.concepts._replace(counts=np.array([2**62])))
-        blobs = write_stored("cup", many)
+        blobs = pack_class("cup", many)
         with closing(sqlite3.connect(bad.path, isolation_level=None)) as file:
             file.execute("UPDATE classes SET counts = ?, checksum = ?", (blobs[1], blobs[-1]))
     with made(bad.path) as bad, pytest.raises(MemoryFileError, match="contains invalid numbers"):

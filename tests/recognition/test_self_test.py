@@ -116,12 +116,12 @@ def test_what_is_like_nothing_else_is_unknown() -> None:
 def test_with_too_few_to_tell_how_far_is_too_far_it_goes_by_what_it_is_told() -> None:
     examples = numbered({"cup": [[9.0, 1.0], [1.0, 9.0]]})
     assert examine(examples, Settings()).right == 2
-    assert examine(examples, Settings(), at_first=0.8).unknown == 2
+    assert examine(examples, Settings(), initial_limit=0.8).unknown == 2
 
 
 def test_without_two_examples_of_anything_it_says_why() -> None:
     for examples, why in (
-        (apart({"cup": 1, "key": 1}), "one example of each"),
+        (apart({"cup": 1, "key": 1}), "every label has a single example"),
         ({}, "private"),
         ({"cup": ()}, "private"),
     ):

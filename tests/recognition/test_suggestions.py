@@ -39,7 +39,7 @@ def known(classes: dict[str, Float32s], radius: float = math.inf) -> tuple[Knowl
     concepts = {label: agg_var(vectors, radius) for label, vectors in sorted(classes.items())}
     knowledge = Knowledge(concepts, radius, 1)
     spreads = [spread_of(vectors, radius) for vectors in classes.values()]
-    return knowledge, Scale.of(spreads, knowledge.index, at_first=0.8)
+    return knowledge, Scale.of(spreads, knowledge.index, initial_limit=0.8)
 
 
 def pairs(classes: dict[str, Float32s], radius: float = math.inf) -> list[tuple[str, str]]:

@@ -263,7 +263,9 @@ def test_a_process_that_is_ended_is_told_and_what_was_finished_is_recorded(tmp_p
             for process in active_children():
                 process.kill()
 
-    with pytest.raises(DataError, match="was ended, perhaps for want of memory: try `--workers 1`"):
+    with pytest.raises(
+        DataError, match="was killed, perhaps because the machine ran out of RAM: try `--workers 1`"
+    ):
         execute(asked, tmp_path, workers=2, progress=ending)
     assert 1 <= len(read(tmp_path)) < 12
     end = time.monotonic() + 10.0

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from cbcl.errors import MemoryFileError
 from cbcl.memory.connection import connect, explained
-from cbcl.memory.rows import MemoryInfo, read_about, read_example, read_step, read_stored
+from cbcl.memory.rows import MemoryInfo, unpack_class, unpack_example, unpack_info, unpack_step
 from cbcl.memory.transaction import STEP_COLUMNS, read_value
 
 
@@ -50,10 +50,10 @@ def _pages(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
 
 
 def _rows(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
-    about = read_about(read_value(connection, "about", path), path)
+    about = unpack_info(read_value(connection, "about", path), path)
     read_value(connection, "backbone", path)
     for row in connection.execute(f"SELECT {STEP_COLUMNS} FROM steps"):
-        read_step(row, path)
+        unpack_step(row, path)
     yield from _classes(connection, about, path)
     yield from _thumbnails(connection, about, path)
 
@@ -64,7 +64,7 @@ def _classes(connection: sqlite3.Connection, about: MemoryInfo, path: Path) -> I
     )
     for label, until, *row in rows:
         try:
-            read_stored(row, label, about, path)
+            unpack_class(row, label, about, path)
         except MemoryFileError:
             if until is None:
                 advice = f"`cbcl forget` {label!r} and learn it again; all others are unharmed."
@@ -86,7 +86,7 @@ def _thumbnails(connection: sqlite3.Connection, about: MemoryInfo, path: Path) -
     )
     for label, m, *row in rows:
         try:
-            valid = read_example(row, label, about, path).centroid < m
+            valid = unpack_example(row, label, about, path).centroid < m
         except MemoryFileError:
             valid = False
         if not valid:

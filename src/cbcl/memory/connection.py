@@ -34,8 +34,8 @@ class FileHandle(NamedTuple):
 def connect(path: Path, *, write: bool = False, create: bool = False) -> FileHandle | None:
     """Open a memory and check it; None where there is none yet, unless it is to be created.
 
-    One of an older format is brought to the present one by the first step that is written; until
-    then, a reader has a copy of it, in memory.
+    A file of an older format is migrated by the first write; until then, readers get a migrated
+    copy in RAM.
     """
     status = _status(path)
     if status is None and not create:
@@ -114,7 +114,7 @@ def own_files(path: Path) -> set[FileIdentity]:
 
 
 def prepare(connection: sqlite3.Connection) -> bool:
-    """Inside a transaction, bring the file to the present format; return whether it was empty."""
+    """Migrate the database to the present format; return whether it was empty."""
     version = version_of(connection)
     if version < VERSION:
         _migrate(connection, version, VERSION)

@@ -24,7 +24,7 @@ from cbcl.memory.rows import (
     as_label,
     as_settings,
     as_spread,
-    read_about,
+    unpack_info,
 )
 from cbcl.memory.store import Memory
 from cbcl.method.concepts import Concepts, check_concepts
@@ -105,9 +105,9 @@ def import_(
     with memory.writing(about, exported.state) as writing:
         if writing.view.step:  # another process was faster
             raise there
-        writing.begin("import", {"labels": list(exported.classes)}, exported.settings)
+        writing.add_step("import", {"labels": list(exported.classes)}, exported.settings)
         for label, stored in exported.classes.items():
-            writing.put(label, stored, [])
+            writing.replace_class(label, stored, [])
 
 
 def _read_exported(path: Path) -> ExportedMemory:
@@ -152,7 +152,7 @@ def _read(path: Path, beside: Path) -> ExportedMemory:
         tensors = load(_read_bytes(path))
     except SafetensorError as error:
         raise ValueError(first_line(error)) from error
-    about = read_about(json.dumps(description["about"]).encode(), beside)
+    about = unpack_info(json.dumps(description["about"]).encode(), beside)
     given = description["settings"]
     settings = as_settings(
         float(given["radius"]), given["n_voters"], given["max_centroids"], beside

@@ -71,7 +71,7 @@ class StoredExample(NamedTuple):
     jpeg: bytes
     vector: Float32s
     rank: int = 0  # among those of its centroid: 0 is the nearest
-    number: int = 0  # its own for good, whatever becomes of its class; 0: it was not written yet
+    number: int = 0  # permanent, even when its class is rewritten; 0: not written yet
 
 
 def as_settings(radius: object, n_voters: object, max_centroids: object, path: Path) -> Settings:
@@ -140,7 +140,7 @@ def checksum(*parts: bytes | str) -> bytes:
     return whole.digest()
 
 
-def read_about(value: bytes, path: Path) -> MemoryInfo:
+def unpack_info(value: bytes, path: Path) -> MemoryInfo:
     try:
         about = MemoryInfo(**json.loads(value))
         texts = (about.backbone, about.fingerprint, about.made)
@@ -153,7 +153,7 @@ def read_about(value: bytes, path: Path) -> MemoryInfo:
     return about
 
 
-def write_stored(label: str, stored: StoredClass) -> tuple[bytes, bytes, bytes, bytes]:
+def pack_class(label: str, stored: StoredClass) -> tuple[bytes, bytes, bytes, bytes]:
     """Return centroids, counts, spread, checksum."""
     blobs = (
         stored.concepts.centroids.astype(FLOAT32, copy=False).tobytes(),
@@ -163,7 +163,7 @@ def write_stored(label: str, stored: StoredClass) -> tuple[bytes, bytes, bytes, 
     return *blobs, checksum(label, *blobs)
 
 
-def read_stored(row: Sequence[Any], label: str, about: MemoryInfo, path: Path) -> StoredClass:
+def unpack_class(row: Sequence[Any], label: str, about: MemoryInfo, path: Path) -> StoredClass:
     """Read centroids, counts, spread, checksum."""
     centroids, counts, spread, expected = row
     if checksum(label, centroids, counts, spread) != expected:
@@ -184,7 +184,7 @@ def read_stored(row: Sequence[Any], label: str, about: MemoryInfo, path: Path) -
     return StoredClass(concepts, as_spread(n, distances, squares, path))
 
 
-def write_step(
+def pack_step(
     time: str, action: str, about: Mapping[str, object], settings: Settings
 ) -> tuple[Any, ...]:
     """Return time, action, about, the settings, checksum."""
@@ -192,7 +192,7 @@ def write_step(
     return time, action, text, *settings, _step_checksum(time, action, text, settings)
 
 
-def read_step(row: Sequence[Any], path: Path) -> tuple[str, str, dict[str, Any], Settings]:
+def unpack_step(row: Sequence[Any], path: Path) -> tuple[str, str, dict[str, Any], Settings]:
     """Read time, action, about, the settings, checksum."""
     time, action, text, radius, n_voters, max_centroids, expected = row
     settings = as_settings(radius, n_voters, max_centroids, path)
@@ -207,13 +207,13 @@ def _step_checksum(time: str, action: str, text: str, settings: Settings) -> byt
     return checksum(time, action, text, numbers)
 
 
-def write_picture(example: StoredExample) -> tuple[bytes, bytes, bytes]:
+def pack_picture(example: StoredExample) -> tuple[bytes, bytes, bytes]:
     """Return JPEG, vector, checksum."""
     vector = example.vector.astype(FLOAT32, copy=False).tobytes()
     return example.jpeg, vector, checksum(example.jpeg, vector)
 
 
-def read_example(row: Sequence[Any], label: str, about: MemoryInfo, path: Path) -> StoredExample:
+def unpack_example(row: Sequence[Any], label: str, about: MemoryInfo, path: Path) -> StoredExample:
     """Read picture, centroid, rank, JPEG, vector, checksum."""
     number, centroid, rank, jpeg, blob, expected = row
     if checksum(jpeg, blob) != expected or len(blob) != about.dimension * FLOAT32.itemsize:

@@ -30,8 +30,8 @@ from cbcl.memory.rows import (
     StoredClass,
     StoredExample,
     checksum,
-    read_example,
-    read_stored,
+    unpack_class,
+    unpack_example,
 )
 from cbcl.memory.transaction import (
     CLASS_COLUMNS,
@@ -139,7 +139,7 @@ class Memory(OpenFile):
                     handle.connection.execute("VACUUM INTO ?", (str(part),))
             with explained(path), closing(Memory(part)) as copy:
                 with copy.writing() as writing:
-                    writing.begin("copy", {}, writing.view.settings)
+                    writing.add_step("copy", {}, writing.view.settings)
                     writing.erase_history()
                 copy.checkpoint()
             with explained(path):
@@ -161,7 +161,7 @@ class Memory(OpenFile):
                 " WHERE class = ? ORDER BY examples.rowid",
                 (view.classes[label],),
             )
-            return [read_example(row, label, view.about, self.path) for row in rows]
+            return [unpack_example(row, label, view.about, self.path) for row in rows]
 
     def example_numbers(self, view: MemoryState, label: str) -> list[tuple[int, int]]:
         """Return number and centroid of the examples kept of a label, in the order learned."""
@@ -199,7 +199,7 @@ class Memory(OpenFile):
                 if row is None:
                     raise LabelError(f"example {number}", "does not exist, or no longer")
                 label, *columns = row
-                return label, read_example(columns, label, self.view().about, self.path)
+                return label, unpack_example(columns, label, self.view().about, self.path)
             finally:
                 if was_closed:  # an answer may outlive its recognizer
                     self._disconnect(self._reading)
@@ -259,7 +259,7 @@ class Memory(OpenFile):
         row = rows.fetchone()
         if row is None:
             raise ChangedError(self.path, "was changed by another process meanwhile", "try again")
-        return read_stored(row, label, about, self.path)
+        return unpack_class(row, label, about, self.path)
 
 
 def _set_timeout(connection: sqlite3.Connection, seconds: float) -> None:

@@ -17,12 +17,12 @@ from cbcl.memory.rows import (
     StoredExample,
     checksum,
     damaged,
-    read_about,
-    read_step,
-    read_stored,
-    write_picture,
-    write_step,
-    write_stored,
+    pack_class,
+    pack_picture,
+    pack_step,
+    unpack_class,
+    unpack_info,
+    unpack_step,
 )
 
 MAX_UNDO = 20  # steps that can be undone
@@ -73,12 +73,12 @@ class Transaction:
         self.step = 0
         self._connection, self._path = connection, path
 
-    def begin(self, action: str, about: Mapping[str, object], settings: Settings) -> None:
+    def add_step(self, action: str, about: Mapping[str, object], settings: Settings) -> None:
         """Write the line of history, before anything else."""
         time = datetime.now(UTC).isoformat(timespec="milliseconds")
         added = self._connection.execute(
             f"INSERT INTO steps ({STEP_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            write_step(time, action, about, settings),
+            pack_step(time, action, about, settings),
         )
         self.step = added.lastrowid or 0
 
@@ -87,22 +87,24 @@ class Transaction:
         rows = self._connection.execute("SELECT 1 FROM classes WHERE label = ?", (label,))
         return rows.fetchone() is not None
 
-    def end(self, label: str) -> None:
+    def retire_class(self, label: str) -> None:
         """End the row of a class."""
         self._connection.execute(
             "UPDATE classes SET until = ? WHERE class = ?", (self.step, self.view.classes[label])
         )
 
-    def put(self, label: str, stored: StoredClass, examples: Iterable[StoredExample]) -> None:
+    def replace_class(
+        self, label: str, stored: StoredClass, examples: Iterable[StoredExample]
+    ) -> None:
         """Write a class in place of its old row, and its examples in the order learned."""
         dimension = self.view.about.dimension
         if stored.concepts.centroids.shape[1] != dimension:
             raise ValueError(f"{label!r} has vectors of another length than {dimension}.")
         if label in self.view.classes:
-            self.end(label)
+            self.retire_class(label)
         added = self._connection.execute(
             f"INSERT INTO classes (label, since, {CLASS_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)",
-            (label, self.step, *write_stored(label, stored)),
+            (label, self.step, *pack_class(label, stored)),
         )
         rows = [
             (added.lastrowid, example.number or self._add(example), example.centroid, example.rank)
@@ -112,7 +114,7 @@ class Transaction:
 
     def _add(self, example: StoredExample) -> int | None:
         added = self._connection.execute(
-            "INSERT INTO pictures (jpeg, vector, checksum) VALUES (?, ?, ?)", write_picture(example)
+            "INSERT INTO pictures (jpeg, vector, checksum) VALUES (?, ?, ?)", pack_picture(example)
         )
         return added.lastrowid
 
@@ -126,7 +128,7 @@ class Transaction:
             return None
         step = as_step(row, self._path)
         self._check_restorable(step)
-        self.begin("undo", {"action": step.action, **step.about}, self.view.settings)
+        self.add_step("undo", {"action": step.action, **step.about}, self.view.settings)
         self._drop("since = ?", step.step)
         self._connection.execute("UPDATE classes SET until = NULL WHERE until = ?", (step.step,))
         self._connection.execute(
@@ -140,10 +142,10 @@ class Transaction:
         )
         for label, *row in rows:
             try:
-                read_stored(row, label, self.view.about, self._path)
+                unpack_class(row, label, self.view.about, self._path)
             except MemoryFileError as error:
                 problem = f"cannot undo {step.action}, since what was known of {label!r} is damaged"
-                advice = "forgetting any label for good removes it"
+                advice = "forget any label for good to remove the damaged data"
                 raise MemoryFileError(self._path, problem, advice) from error
 
     def erase_history(self) -> None:
@@ -151,8 +153,8 @@ class Transaction:
         self._drop("until <= ?", self.step)
         rows = self._connection.execute(f"SELECT step, {STEP_COLUMNS} FROM steps").fetchall()
         for number, *row in rows:
-            time, action, _, settings = read_step(row, self._path)
-            blank = write_step(time, action, {}, settings)
+            time, action, _, settings = unpack_step(row, self._path)
+            blank = pack_step(time, action, {}, settings)
             self._connection.execute(
                 "UPDATE steps SET about = ?, checksum = ?, undone = iif(undone = 0, -1, undone)"
                 " WHERE step = ?",
@@ -210,12 +212,12 @@ def transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
 
 
 def read_state(connection: sqlite3.Connection, path: Path) -> MemoryState:
-    about = read_about(read_value(connection, "about", path), path)
+    about = unpack_info(read_value(connection, "about", path), path)
     last = connection.execute(
         f"SELECT {STEP_COLUMNS} FROM steps WHERE undone <= 0 AND action != 'undo'"
         " ORDER BY step DESC LIMIT 1"
     ).fetchone()
-    settings = read_step(last, path)[3] if last else Settings()
+    settings = unpack_step(last, path)[3] if last else Settings()
     rows = connection.execute("SELECT label, class FROM classes WHERE until IS NULL")
     classes = dict(sorted(rows.fetchall()))
     (step,) = connection.execute("SELECT ifnull(max(step), 0) FROM steps").fetchone()
@@ -235,5 +237,5 @@ def read_value(connection: sqlite3.Connection, name: str, path: Path) -> bytes:
 def as_step(row: Sequence[Any], path: Path) -> Step:
     """Read a row of step, undone and STEP_COLUMNS."""
     number, undone, *columns = row
-    time, action, about, _ = read_step(columns, path)
+    time, action, about, _ = unpack_step(columns, path)
     return Step(number, time, action, about, undone > 0, undone == 0 and action != "undo")

@@ -28,7 +28,7 @@ MAX_SAMPLED_CENTROIDS = 128  # to estimate the distance between classes
 
 @dataclass(frozen=True)
 class Spread:
-    """Sums of the relative distances from the vectors of a class to its concepts before each."""
+    """Running sums of relative distances, each from a vector to the concepts learned before it."""
 
     n: int = 0
     total: float = 0.0
@@ -74,24 +74,24 @@ class Scale(NamedTuple):
     limit: float
 
     @classmethod
-    def of(cls, spreads: Iterable[Spread], index: Index, at_first: float = math.inf) -> Scale:
+    def of(cls, spreads: Iterable[Spread], index: Index, initial_limit: float = math.inf) -> Scale:
         """Estimate from all classes together: with a few pictures each, none has enough by itself.
 
         The limit is the upper end of a prediction interval: one more distance stays below it nine
         times in ten. It is at least half the distance to another class, since pictures that are all
-        alike say nothing about others of the same class. Fewer than three distances give no
-        interval, and one class has no distance to another: then the limit is `at_first`. If that is
-        infinite, nothing is unknown at first, and one class goes by its own distances.
+        alike say nothing about others of the same class. With fewer than three distances,
+        `initial_limit` takes the place of the interval; with a single class, that of the half
+        distance, unless it is infinite.
         """
         pooled = sum(spreads, NO_SPREAD)
         if pooled.n < 3 or pooled.total <= 0.0:
             usual = pooled.total / pooled.n if pooled.total > 0.0 else 1.0
-            return cls(usual, max(at_first, half_class_distance(index)))
+            return cls(usual, max(initial_limit, half_class_distance(index)))
         mean = pooled.total / pooled.n
         variance = max(0.0, pooled.squares - pooled.n * mean * mean) / (pooled.n - 1)
         limit = mean + _student_t(pooled.n - 1) * math.sqrt(variance * (1.0 + 1.0 / pooled.n))
-        has_default = len(index.sizes) == 1 and at_first < math.inf
-        return cls(mean, max(limit, at_first if has_default else half_class_distance(index)))
+        has_default = len(index.sizes) == 1 and initial_limit < math.inf
+        return cls(mean, max(limit, initial_limit if has_default else half_class_distance(index)))
 
 
 def half_class_distance(index: Index) -> float:

@@ -28,8 +28,8 @@ from cbcl.method.tuning import (
 )
 from cbcl.method.voting import block_votes, vote_weights
 
-# After the matrix and its rows, they take: the tuning before and a seed; the radius and the limit
-# on centroids; the radius and the known concepts.
+# After the matrix and its rows: the previous tuning and a seed; the radius and max_centroids; the
+# radius and the known concepts.
 ChooseFunction: TypeAlias = Callable[[Matrix, Sequence[ClassRows], Tuning | None, int], Tuning]
 WidenFunction: TypeAlias = Callable[[Matrix, Sequence[ClassRows], float, int], float]
 ClusterFunction: TypeAlias = Callable[[Matrix, Int64s, float, Concepts | None], Concepts]

@@ -89,7 +89,7 @@ def choose(
     radius: float | None = None,
     n_voters: int | None = None,
 ) -> Tuning:
-    """Choose as `tune` does on rows of a matrix, where the radius or the number of voters is None.
+    """Choose as `tune` does, on rows of a matrix; keep a `radius` or `n_voters` that is given.
 
     A choice made before is kept: a smaller radius would favour the new classes, a larger one the
     known.
@@ -97,7 +97,7 @@ def choose(
     default = before or Tuning(math.inf, 1)
     default = Tuning(default.radius if radius is None else radius, n_voters or default.n_voters)
     classes = _sample(classes, seed)
-    unit = 0.0 if before is not None else spread(matrix, classes)
+    unit = 0.0 if before is not None else mean_distance_to_mean(matrix, classes)
     if unit == 0.0:
         return default  # there is nothing to choose
     if radius is None:
@@ -135,7 +135,7 @@ def widen_radius(
     """Return the radius, or about the smallest larger one that keeps to `max_centroids`."""
     if _count_centroids(matrix, classes, radius) <= max_centroids:
         return radius
-    high = max(2.0 * radius, 2.0 * spread(matrix, classes))
+    high = max(2.0 * radius, 2.0 * mean_distance_to_mean(matrix, classes))
     return _bisect_radius(matrix, classes, radius, high, max_centroids)
 
 
@@ -157,7 +157,7 @@ def _count_centroids(matrix: Matrix, classes: Sequence[ClassRows], radius: float
 
 
 def _sample(classes: Sequence[ClassRows], seed: int) -> Sequence[ClassRows]:
-    """Draw as many classes, and as many vectors of each, in their order, as there is time for."""
+    """Return the classes, or a random sample that keeps to MAX_TUNING_CLASSES and _VECTORS."""
     n_vectors = sum(len(rows) for rows, _ in classes)
     if len(classes) <= MAX_TUNING_CLASSES and n_vectors <= MAX_TUNING_VECTORS:
         return classes
@@ -177,7 +177,7 @@ def _is_significantly_better(these: CorrectMask, those: CorrectMask) -> bool:
     return better - worse > MIN_STANDARD_ERRORS * math.sqrt(better + worse + 1)
 
 
-def spread(matrix: Matrix, classes: Sequence[ClassRows]) -> float:
+def mean_distance_to_mean(matrix: Matrix, classes: Sequence[ClassRows]) -> float:
     """Return the mean distance of a vector to the mean of its class, in classes of two or more."""
     total, count = 0.0, 0
     for rows, _ in classes:

@@ -44,9 +44,9 @@ def forget(memory: Memory, label: str, *, for_good: bool) -> None:
     with memory.writing() as writing:
         if not (for_good and writing.remembers(label)):
             check_known(label, writing.view)
-        writing.begin("forget", {} if for_good else {"label": label}, writing.view.settings)
+        writing.add_step("forget", {} if for_good else {"label": label}, writing.view.settings)
         if label in writing.view.classes:
-            writing.end(label)
+            writing.retire_class(label)
         if for_good:
             writing.erase_history()
     if for_good:
@@ -60,10 +60,10 @@ def rename(memory: Memory, label: str, new: str) -> None:
         if new in writing.view.classes:
             advice = f"to make {label!r} part of it, merge them"
             raise LabelError(repr(new), "is taken", advice)
-        writing.begin("rename", {"label": label, "new": new}, writing.view.settings)
+        writing.add_step("rename", {"label": label, "new": new}, writing.view.settings)
         stored = memory.load(writing.view, [label])[label]
-        writing.put(new, stored, memory.thumbnails(writing.view, label))
-        writing.end(label)
+        writing.replace_class(new, stored, memory.thumbnails(writing.view, label))
+        writing.retire_class(label)
 
 
 def merge(memory: Memory, label: str, into: str) -> None:
@@ -73,27 +73,27 @@ def merge(memory: Memory, label: str, into: str) -> None:
         check_known(into, writing.view)
         if label == into:
             raise LabelError(repr(label), "cannot be merged with itself", "give two labels")
-        writing.begin("merge", {"label": label, "into": into}, writing.view.settings)
+        writing.add_step("merge", {"label": label, "into": into}, writing.view.settings)
         both = memory.load(writing.view, [label, into])
         stored = _join(both[into], both[label], writing.view.settings.radius)
         examples = [
             *memory.thumbnails(writing.view, into),
             *memory.thumbnails(writing.view, label),
         ]
-        writing.put(into, stored, select(examples, stored.concepts))
-        writing.end(label)
+        writing.replace_class(into, stored, select(examples, stored.concepts))
+        writing.retire_class(label)
 
 
 def unlearn(memory: Memory, number: int) -> str:
     with memory.writing() as writing:
         label, example = memory.example(number)
-        writing.begin("unlearn", {"label": label}, writing.view.settings)
+        writing.add_step("unlearn", {"label": label}, writing.view.settings)
         stored = memory.load(writing.view, [label])[label]
         if stored.concepts.size == 1:
-            writing.end(label)
+            writing.retire_class(label)
         else:
             kept = memory.thumbnails(writing.view, label)
-            writing.put(label, *_without(example, stored, kept, writing.view.settings))
+            writing.replace_class(label, *_without(example, stored, kept, writing.view.settings))
     return label
 
 
@@ -158,14 +158,14 @@ def adopt(
         _check_alike(ours.about, about)
         settings = ours.settings if ours.step else theirs.view.settings
         settings = settings._replace(max_centroids=max_centroids or settings.max_centroids)
-        writing.begin("adopt", {"labels": [*theirs.classes]}, settings)
+        writing.add_step("adopt", {"labels": [*theirs.classes]}, settings)
         known = memory.load(ours) if ours.step else {}
         for label, stored in _combine(known, theirs.classes, settings).items():
             examples = memory.thumbnails(ours, label) if label in known else []
             if not ours.about.private:
                 new = theirs.thumbnails.get(label, [])
                 examples += [example._replace(number=0) for example in new]
-            writing.put(label, stored, select(examples, stored.concepts))
+            writing.replace_class(label, stored, select(examples, stored.concepts))
     added = [label for label in theirs.classes if label not in known]
     return ImportResult(added, [label for label in theirs.classes if label in known])
 

@@ -32,7 +32,7 @@ BackboneSpec: TypeAlias = (
 OnBroken: TypeAlias = Literal["raise", "report"]  # what to do about a picture that cannot be read
 
 MAX_FITTED = 500  # pictures that a backbone is fitted to
-INITIAL_LIMIT = 0.8  # relative distance: see `limit_at_first`
+INITIAL_LIMIT = 0.8  # relative distance: see `initial_limit_of`
 
 
 class Embedder:
@@ -197,7 +197,7 @@ class Embedder:
             ) from error
 
 
-def limit_at_first(backbone: str) -> float:
+def initial_limit_of(backbone: str) -> float:
     """Return the distance that is too far while too little was learned to tell.
 
     It fits the networks known by name: on the photos of three data sets it keeps 80 to 97 of 100

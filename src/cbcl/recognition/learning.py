@@ -113,9 +113,9 @@ def learn_batch(
     with _begin(memory, embedder, batch) as writing:
         if pending is None or pending.basis != _basis(batch, writing.view, options):
             pending = _work_out(batch, writing.view, memory, options)  # another was faster
-        writing.begin("learn", {"pictures": batch.counts}, pending.settings)
+        writing.add_step("learn", {"pictures": batch.counts}, pending.settings)
         for label, (stored, examples) in pending.classes.items():
-            writing.put(label, stored, examples)
+            writing.replace_class(label, stored, examples)
     totals = {label: pending.classes[label][0].concepts.size for label in batch.counts}
     n_labels = len({*writing.view.classes, *batch.counts})
     return LearningResult(batch.counts, batch.problems, totals, n_labels)
@@ -126,7 +126,7 @@ def tune_by(memory: Memory, embedder: Embedder, batch: LabelledBatch) -> Tuning:
     tuning = tune([batch.matrix[batch.targets == label] for label in batch.counts])
     with _begin(memory, embedder, batch) as writing:
         settings = writing.view.settings._replace(radius=tuning.radius, n_voters=tuning.n_voters)
-        writing.begin("tune", {"pictures": batch.counts}, settings)
+        writing.add_step("tune", {"pictures": batch.counts}, settings)
     return tuning
 
 

@@ -28,7 +28,7 @@ from cbcl.recognition.embedder import (
     BackboneSpec,
     Embedder,
     OnBroken,
-    limit_at_first,
+    initial_limit_of,
     nothing_given,
 )
 from cbcl.recognition.learning import LearningResult, embed_labelled, learn_batch, tune_by
@@ -290,10 +290,10 @@ class Recognizer:
     def forget(self, label: str, *, for_good: bool = False) -> None:
         """Forget a label: the others are as if it had never been learned.
 
-        Only centroids that they gave up for it, where there is a limit, do not come back. It can be
-        undone, so the file still holds it; with `for_good` nothing of it remains, not even its
-        name, and neither this nor any step before it can be undone. A label that was forgotten
-        before can be forgotten for good.
+        With `max_centroids`, centroids that the others lost to make room for it do not come back.
+        It can be undone, so the file still holds it; with `for_good` nothing of it remains, not
+        even its name, and neither this nor any step before it can be undone. A label that was
+        forgotten before can be forgotten for good.
         """
         editing.forget(self._memory, label, for_good=for_good)
 
@@ -376,7 +376,7 @@ class Recognizer:
             label: [(one.number, one.vector) for one in self._memory.thumbnails(view, label)]
             for label in view.classes
         }
-        return examine(examples, view.settings, at_first=limit_at_first(view.about.backbone))
+        return examine(examples, view.settings, initial_limit=initial_limit_of(view.about.backbone))
 
     def advise(self) -> Suggestions:
         """Suggest what to ask a teacher: which labels may be the same, and which need examples."""

@@ -62,13 +62,13 @@ def examine(
     examples: Mapping[str, NumberedVectors],
     settings: Settings,
     *,
-    at_first: float = math.inf,
+    initial_limit: float = math.inf,
     seed: int = 0,
 ) -> SelfTestResult:
     """Test each example against what is learned from others, by five-fold cross-validation.
 
     Each fold is answered by what is learned from the other four alone, as the memory learns: with
-    its radius, voters and budget, and the limit that follows (`at_first` is for `Scale.of`). A
+    its radius, voters and budget, and the limit that follows (`initial_limit` is for `Scale.of`). A
     label with fewer than five examples always keeps all but one; one with a single example is
     learned, but not tested. Of more than 5,000 examples a sample is tested, evenly over the labels.
 
@@ -89,7 +89,7 @@ def examine(
     wrong = []
     for fold in range(SELF_TEST_FOLDS):
         knowledge, spreads = _train(labels, classes, folds, fold, settings)
-        scale = Scale.of(spreads, knowledge.index, at_first)
+        scale = Scale.of(spreads, knowledge.index, initial_limit)
         for row, number, answer in _test(classes, folds, fold, knowledge, scale):
             matrix[row, columns[answer]] += 1
             if answer != labels[row]:
@@ -106,7 +106,7 @@ def _find_problem(counts: Sequence[int]) -> str | None:
         )
     if max(counts) < 2:
         return (
-            "there is one example of each label, and to hold one back takes two: "
+            "every label has a single example, and the self-test needs two of a label: "
             "show more of something."
         )
     return None

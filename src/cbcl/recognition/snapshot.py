@@ -14,7 +14,7 @@ from cbcl.method.arrays import Float32s
 from cbcl.method.confidence import Scale
 from cbcl.method.knowledge import Knowledge
 from cbcl.recognition.answer import Answer, Example, Reason, answers
-from cbcl.recognition.embedder import limit_at_first
+from cbcl.recognition.embedder import initial_limit_of
 from cbcl.recognition.examples import PER_CENTROID
 
 MAX_READ_TRIES = 10  # while other processes change the memory
@@ -47,7 +47,7 @@ class Snapshot:
     @cached_property
     def scale(self) -> Scale:
         spreads = (stored.spread for stored in self.classes.values())
-        return Scale.of(spreads, self.knowledge.index, limit_at_first(self.view.about.backbone))
+        return Scale.of(spreads, self.knowledge.index, initial_limit_of(self.view.about.backbone))
 
     @cached_property
     def summaries(self) -> list[LabelSummary]:

@@ -24,7 +24,7 @@ from cbcl.recognition.self_test import SelfTestResult
 MIN_CLOSENESS = 0.6  # of two labels that may be the same
 CHANCE_MARGIN = 0.2  # of the squared distance that chance explains on average
 MIN_MEASURED_DISTANCES = 3  # to estimate the spread of labels
-DEFAULT_SPREAD = 0.5  # within a label, as long as there are fewer
+DEFAULT_SPREAD = 0.5  # within a label, while fewer distances are measured
 MAX_SPREAD = 0.9
 DEFAULT_DIFFERENCE = 0.3  # between two labels, as long as there are no others to compare with
 MIN_DIFFERENCE = 0.05  # to compare with, should all labels look the same
@@ -142,7 +142,7 @@ def worth_asking(matrix: Float32s, answers: Sequence[Answer]) -> list[int]:
 
 
 def _compare_labels(knowledge: Knowledge, scale: Scale) -> tuple[Int64s, Float64s, Float64s]:
-    """Return the neighbours of each label, their differences, and the part of chance in the first.
+    """Return the neighbours of each label, their differences, and chance's part in the first.
 
     The neighbours are sorted by difference, a squared distance less what chance explains:
     (t, n), (t, n) and (t,).

@@ -31,7 +31,7 @@ from cbcl.method.concepts import Concepts
 from cbcl.method.distances import distances_between
 from cbcl.method.knowledge import ChooseFunction, ClusterFunction
 from cbcl.method.search import Search
-from cbcl.method.tuning import ClassRows, Tuning, spread
+from cbcl.method.tuning import ClassRows, Tuning, mean_distance_to_mean
 from cbcl.method.voting import sum_votes
 
 ROUNDING = 1e-11  # of squared distances computed from products, relative to the squared lengths
@@ -57,7 +57,7 @@ def fixed(scale: float, n_voters: int) -> ChooseFunction:
             return before
         if scale in (0.0, math.inf):
             return Tuning(scale, n_voters)
-        return Tuning(scale * spread(matrix, lessons) or math.inf, n_voters)
+        return Tuning(scale * mean_distance_to_mean(matrix, lessons) or math.inf, n_voters)
 
     return choose
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from cbcl.study.learners import RADIUS_SCALES, learner_kind
+from cbcl.study.learners import FIXED_RADIUS_SCALES, learner_kind
 from cbcl.study.records import Run
 from cbcl.study.report.paper import BUDGETS, ORDERS
 
@@ -15,7 +15,7 @@ FIGURE_BUDGETS = (3000, 5000, 7000, 9000)  # K of figure 5
 SHOTS = (None, 5, 10)
 
 RESNET, LITE, VGG, WORDS = "resnet50-keras", "efficientnet-lite0", "vgg16", "visual-words"
-FIXED_RADII = tuple(f"radius-{scale:g}" for scale in RADIUS_SCALES)
+FIXED_RADII = tuple(f"radius-{scale:g}" for scale in FIXED_RADIUS_SCALES)
 ABLATION = ("trad-agg", "k-means", "remove-centroids", "single-centroid", "merge-evenly")
 RANK = "cbcl-rank"  # with a budget there is one voter, and how votes are weighed does not matter
 PEERS = ("knn", "slda", "ranpac", "probe")

@@ -25,8 +25,8 @@ from cbcl.study.hybrid import Hybrid
 from cbcl.study.report.paper import FLB
 
 NEIGHBOURS = 10
-# Of fixed radii, to compare the tuned one with; infinity is nearest class mean.
-RADIUS_SCALES = (1.5, 1.25, 1.1, 1.0, 0.75, 0.0)
+# Fixed radii to compare with the tuned one; an infinite one would be nearest class mean, "ncm".
+FIXED_RADIUS_SCALES = (1.5, 1.25, 1.1, 1.0, 0.75, 0.0)
 
 
 class Learner(Protocol):
@@ -86,7 +86,7 @@ LEARNERS = {
             choose=fixed(scale, 1),
             widen=keep_radius,
         )
-        for scale in RADIUS_SCALES
+        for scale in FIXED_RADIUS_SCALES
     },
     "flb": _unbudgeted(
         "the paper's few-shot baseline: a linear layer, trained on all data so far",

@@ -64,7 +64,7 @@ def perform(
             tunings.append([_finite(knowledge.radius), knowledge.n_voters])
     confusion = np.bincount(truth * t + answers, minlength=t * t).reshape(t, t)
     return {
-        "run": _record_of(run, data),
+        "run": _run_fields(run, data),
         "inputs": inputs(data),
         "classes": list(classes.classes),
         "increments": list(classes.sizes),
@@ -89,7 +89,7 @@ def _finite(radius: float) -> float | None:
     return radius if np.isfinite(radius) else None  # JSON has no infinity
 
 
-def _record_of(run: Run, data: Features) -> dict[str, Any]:
+def _run_fields(run: Run, data: Features) -> dict[str, Any]:
     """Return a run's fields for its record, in which a folder goes by its name."""
     return {**run._asdict(), "data": data.about["data"]}
 
@@ -141,7 +141,7 @@ def execute(
     keys = {}
     for run in runs:
         data = _features(run.data, run.backbone, home)
-        keys[run] = key(_record_of(run, data), inputs(data))
+        keys[run] = key(_run_fields(run, data), inputs(data))
     records = {key(record["run"], record["inputs"]): record for record in read(results)}
     missing = [run for run in runs if keys[run] not in records]
     done, failures = len(keys) - len(missing), []
@@ -175,7 +175,7 @@ def _perform_all(
         except BrokenProcessPool:
             raise DataError(
                 "a process",
-                "that ran a learner was ended, perhaps for want of memory",
+                "that ran a learner was killed, perhaps because the machine ran out of RAM",
                 "try `--workers 1`; what was finished is recorded",
             ) from None
 

@@ -32,7 +32,7 @@ def is_loopback(address: str) -> bool:
 
 
 def connection_limit() -> int:
-    """Return how many connections may be open: half of the process's files are for other things."""
+    """Return how many connections may be open: at most half of the process's file descriptors."""
     files = os.sysconf("SC_OPEN_MAX") if hasattr(os, "sysconf") else -1
     return min(MAX_CONNECTIONS, files // 2) if files > 0 else MAX_CONNECTIONS
 

@@ -128,7 +128,7 @@ def serve(
 ) -> None:
     """Serve a memory until SIGINT or SIGTERM; requests that were accepted are finished."""
     for name in ("python_multipart", "uvicorn.error"):
-        logging.getLogger(name).setLevel(logging.ERROR)  # senders are told of what they send broken
+        logging.getLogger(name).setLevel(logging.ERROR)  # the sender gets these errors as answers
     _check_memory(recognizer, private=private)
     _check_certificate(certificate, key)
     address = listen(host, port, secure=certificate is not None)

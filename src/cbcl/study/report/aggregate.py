@@ -1,6 +1,6 @@
 """Runs behind a number of the report: their mean and spread, how it is written, and tables of such.
 
-A run group is all that a run is but its seed. Accuracies are in per cent here.
+A run group is the runs that differ in their seed alone. Accuracies are in per cent here.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def runs_of(records: Iterable[RunRecord], group: RunGroup) -> list[RunRecord]:
 
 
 def in_common_orders(records: Records, groups: Iterable[RunGroup]) -> list[RunRecord]:
-    """Return the records of the orders in which every group that was run at all was run."""
+    """Return the records whose order of classes was run in every group that has runs."""
     seeds = [{run["run"]["seed"] for run in runs_of(records, group)} for group in groups]
     shared = set.intersection(*filter(None, seeds)) if any(seeds) else set()
     return [record for record in records if record["run"]["seed"] in shared]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cbcl.method.arrays import Int64s
-from cbcl.study.learners import RADIUS_SCALES
+from cbcl.study.learners import FIXED_RADIUS_SCALES
 from cbcl.study.records import RunRecord
 from cbcl.study.report import aggregate
 from cbcl.study.report.aggregate import (
@@ -110,7 +110,7 @@ def tuner(records: Records) -> Table:
     """Return the average with the radius that CBCL chose, beside every fixed one."""
     rows: list[list[str]] = []
     wanted: list[RunGroup] = []
-    learners = ["cbcl", "ncm", *(f"radius-{scale:g}" for scale in RADIUS_SCALES)]
+    learners = ["cbcl", "ncm", *(f"radius-{scale:g}" for scale in FIXED_RADIUS_SCALES)]
     for data, backbone in pairs(records):
         for shots in SHOTS:
             groups = [
@@ -124,7 +124,7 @@ def tuner(records: Records) -> Table:
             }
             rows.append([DATA[data], backbone, str(shots or "all"), orders, *_tuner_row(means)])
             wanted += groups
-    names = ["∞ (NCM)", *(f"{scale:g}" for scale in RADIUS_SCALES)]
+    names = ["∞ (NCM)", *(f"{scale:g}" for scale in FIXED_RADIUS_SCALES)]
     columns = ("data", "backbone", "shots", "orders", "tuned", *names, "best", "tuned less best")
     caption = (
         "Average incremental accuracy (%) with D tuned, and with D fixed at so many times the "

@@ -19,7 +19,7 @@ from cbcl.study.report.figures import AccuracyLine, BudgetLine, Colour, PaperMar
 from cbcl.study.report.paper import STATISTICS
 from cbcl.study.report.rendering import Drawing, Section, markdown_table, to_html, to_markdown
 from cbcl.study.report.scores import curve
-from cbcl.study.report.tables import CIFAR, LIMIT, MAIN
+from cbcl.study.report.tables import CIFAR, CIFAR_BUDGET, MAIN_BACKBONE
 
 TITLE = "CBCL: the paper's experiments, run again"
 PAGE = "../results/report.html"
@@ -95,9 +95,9 @@ def _claims(records: Records) -> Section:
 
 def _curves(records: Records) -> Section:
     text = (
-        f"CIFAR-100 with {MAIN}: all the data, and a few pictures of each class. NCM is nearest "
-        "class mean, one centroid a class; FLB is the paper's baseline, which is trained anew on "
-        "all data so far."
+        f"CIFAR-100 with {MAIN_BACKBONE}: all the data, and a few pictures of each class. NCM is "
+        "nearest class mean, one centroid a class; FLB is the paper's baseline, which is trained "
+        "anew on all data so far."
     )
     caption = (
         "Accuracy on CIFAR-100 as classes are learned, a few or more at a time: mean and one "
@@ -131,7 +131,7 @@ def _draw_curves(records: Records) -> list[str]:
 def _lines(records: Records, size: int) -> list[AccuracyLine]:
     lines = []
     for name, learner, shots, colour, dashes in LINES:
-        group = RunGroup(CIFAR, MAIN, learner, size, None, shots, LIMIT)
+        group = RunGroup(CIFAR, MAIN_BACKBONE, learner, size, None, shots, CIFAR_BUDGET)
         if runs := aggregate.runs_of(records, group):
             average = aggregate.mean_of(records, group, aggregate.average).mean
             lines.append(AccuracyLine(name, curve(runs), average, colour, dashes))
@@ -143,7 +143,9 @@ def _tables(records: Records) -> list[Section]:
     few = f"Average incremental accuracy from {shots} pictures of each class, beside the paper's."
     few_tables = [
         tables.few_shots(
-            records, tables.FEW_CIFAR, f"CIFAR-100, {MAIN}: average incremental accuracy (%)"
+            records,
+            tables.FEW_CIFAR,
+            f"CIFAR-100, {MAIN_BACKBONE}: average incremental accuracy (%)",
         ),
         tables.few_shots(
             records, tables.FEW_OTHERS, "Caltech-101 and CUB: average incremental accuracy (%)"
@@ -232,9 +234,9 @@ def _confusion(records: Records) -> Section:
     many = f"{len(runs)} orders" if len(runs) > 1 else "one order"
     caption = (
         "CBCL's answer (column) and the true class (row) after the last increment, CIFAR-100, "
-        f"{MAIN}, 10 classes at a time, K = {LIMIT}; in per cent of each row. Classes are in the "
-        f"order in which they were learned, and those of {many} are added up place by place: a "
-        "place is when a class was learned, not which class it is."
+        f"{MAIN_BACKBONE}, 10 classes at a time, K = {CIFAR_BUDGET}; in per cent of each row. "
+        f"Classes are in the order in which they were learned, and those of {many} are added up "
+        "place by place: a place is when a class was learned, not which class it is."
     )
     title = "Confusion of classes on CIFAR-100, in the order in which they were learned"
     figure = Drawing(caption, lambda: [figures.draw_confusion(counts, title)])

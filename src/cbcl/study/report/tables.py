@@ -41,8 +41,8 @@ from cbcl.study.report.paper import (
 )
 from cbcl.study.report.scores import Summary, summary
 
-CIFAR, MAIN = "cifar100", "resnet50-keras"  # of most of the paper's comparisons
-LIMIT = BUDGETS[CIFAR]
+CIFAR, MAIN_BACKBONE = "cifar100", "resnet50-keras"  # of most of the paper's comparisons
+CIFAR_BUDGET = BUDGETS[CIFAR]
 SHOTS = (5, 10)
 FEW_SHOT_METHODS = {"FLB": "flb", "FLB, well tuned": "probe", "NCM": "ncm", "CBCL": "cbcl"}
 REDUCTIONS = {
@@ -64,11 +64,11 @@ class FewShotColumn(NamedTuple):
 
 
 FEW_CIFAR = [
-    FewShotColumn(f"{size} at a time", CIFAR, size, (MAIN,))
+    FewShotColumn(f"{size} at a time", CIFAR, size, (MAIN_BACKBONE,))
     for size in STATISTICS[CIFAR].increments
 ]
 FEW_OTHERS = [
-    FewShotColumn(DATA[data], data, 10, (MAIN, "efficientnet-lite0"))
+    FewShotColumn(DATA[data], data, 10, (MAIN_BACKBONE, "efficientnet-lite0"))
     for data in ("caltech101", "cub200")
 ]
 
@@ -92,7 +92,7 @@ def unrun_notes(claims: Iterable[Claim]) -> Iterator[str]:
 
 
 def suspect_notes(claims: Iterable[Claim | None]) -> Iterator[str]:
-    """Yield a line on each reason why some of the claims may not be what they are said to be."""
+    """Yield a line for each reason to doubt some of the claims, with the numbers it concerns."""
     numbers: dict[str, dict[str, list[str]]] = {}  # by reason and method
     for claim in claims:
         if claim is not None and claim.suspect:
@@ -107,7 +107,10 @@ def cifar(records: Records) -> Table:
     """CIFAR-100 with all the data, CBCL beside nearest class mean."""
     groups, rows = [], []
     for size in STATISTICS[CIFAR].increments:
-        pair = [RunGroup(CIFAR, MAIN, name, size, max_centroids=LIMIT) for name in ("cbcl", "ncm")]
+        pair = [
+            RunGroup(CIFAR, MAIN_BACKBONE, name, size, max_centroids=CIFAR_BUDGET)
+            for name in ("cbcl", "ncm")
+        ]
         ours = [
             format_mean(records, group, score)
             for score in (aggregate.last, aggregate.average)
@@ -119,7 +122,7 @@ def cifar(records: Records) -> Table:
     ours_columns = ("CBCL, last", "NCM, last", "CBCL, average", "NCM, average")
     columns = ("classes at a time", "paper: CBCL, last", *ours_columns)
     caption = (
-        f"CIFAR-100, all the data, {MAIN}, K = {LIMIT}: "
+        f"CIFAR-100, all the data, {MAIN_BACKBONE}, K = {CIFAR_BUDGET}: "
         "accuracy (%) after the last increment and on the average"
     )
     unrun = unrun_notes(claims_at("section 4.3", "section 6.3"))
@@ -194,7 +197,7 @@ def omegas(records: Records) -> Table:
         for claim in claims:
             if (claim.method, claim.protocol.shots) != ("CBCL", shots):
                 continue
-            group = group_of(claim, MAIN)
+            group = group_of(claim, MAIN_BACKBONE)
             pair = [group, group._replace(learner="ncm")]
             ours = (
                 summary([measure_run(claim, run) for run in runs_of(records, one)]) for one in pair
@@ -205,7 +208,7 @@ def omegas(records: Records) -> Table:
             groups += pair
     setting = claims[0].protocol
     steps = f"{setting.base} classes and then {setting.increment} at a time"
-    caption = f"FearNet's measures on CIFAR-100, {steps}, {MAIN}, K = {LIMIT}"
+    caption = f"FearNet's measures on CIFAR-100, {steps}, {MAIN_BACKBONE}, K = {CIFAR_BUDGET}"
     columns = ("measure", "paper: FearNet", "paper: CBCL", "CBCL", "NCM")
     unrun = unrun_notes(claims_at("section 6.2"))
     notes = (*aggregate.notes(records, groups), *suspect_notes(claims), *unrun)
@@ -219,13 +222,13 @@ def ablation(records: Records) -> Table:
         (claim.method, claim.protocol.ours[0], format_claim(claim), LEARNERS[claim.method])
         for claim in claims
     ]
-    hybrids += [(learner, MAIN, DASH, learner) for learner in EXTRA_HYBRIDS]
+    hybrids += [(learner, MAIN_BACKBONE, DASH, learner) for learner in EXTRA_HYBRIDS]
     pairs = {(backbone, learner) for _, backbone, _, learner in hybrids}
     others = _run_elsewhere(records) - pairs
     hybrids += [(learner, backbone, DASH, learner) for backbone, learner in sorted(others)]
     rows, groups = [], []
     for method, backbone, stated, learner in hybrids:
-        group = RunGroup(CIFAR, backbone, learner, max_centroids=LIMIT)
+        group = RunGroup(CIFAR, backbone, learner, max_centroids=CIFAR_BUDGET)
         accuracy = [
             format_mean(records, group, score) for score in (aggregate.average, aggregate.last)
         ]
@@ -236,7 +239,9 @@ def ablation(records: Records) -> Table:
         groups.append(group)
     columns = ["hybrid", "our backbone", "paper", "average", "after the last"]
     columns += ["orders", "centroids", "megabytes"]
-    caption = f"Ablation on CIFAR-100, 10 classes at a time, K = {LIMIT}: accuracy (%) and memory"
+    caption = (
+        f"Ablation on CIFAR-100, 10 classes at a time, K = {CIFAR_BUDGET}: accuracy (%) and memory"
+    )
     extra = (
         f"{learner}, no row of the paper's: {describe_learner(learner)}."
         for learner in EXTRA_HYBRIDS
@@ -249,15 +254,17 @@ def _run_elsewhere(records: Records) -> set[tuple[str, str]]:
     """Return backbones other than the main one, and the learners that were run on them."""
     runs = aggregate.select(records, data=CIFAR, increment=10, base=None, shots=None)
     pairs = {(record["run"]["backbone"], record["run"]["learner"]) for record in runs}
-    return {pair for pair in pairs if pair[0] != MAIN}
+    return {pair for pair in pairs if pair[0] != MAIN_BACKBONE}
 
 
 def limits(records: Records) -> list[int]:
     """Return the values of K that were run or that the paper mentions."""
-    runs = aggregate.select(records, data=CIFAR, backbone=MAIN, increment=10, base=None, shots=None)
+    runs = aggregate.select(
+        records, data=CIFAR, backbone=MAIN_BACKBONE, increment=10, base=None, shots=None
+    )
     run = {one["run"]["max_centroids"] for one in runs if one["run"]["learner"] in REDUCTIONS}
     stated = {claim.protocol.max_centroids for claim in budget_claims()}
-    return sorted(limit for limit in {LIMIT, UNREDUCED, *stated, *run} if limit is not None)
+    return sorted(limit for limit in {CIFAR_BUDGET, UNREDUCED, *stated, *run} if limit is not None)
 
 
 def budget_claims() -> list[Claim]:
@@ -281,7 +288,7 @@ def budget_means(records: Records, learner: str) -> dict[int, Summary]:
     """Return the average incremental accuracy for each K."""
     return {
         limit: mean_of(
-            records, RunGroup(CIFAR, MAIN, learner, max_centroids=limit), aggregate.average
+            records, RunGroup(CIFAR, MAIN_BACKBONE, learner, max_centroids=limit), aggregate.average
         )
         for limit in limits(records)
     }
@@ -295,7 +302,9 @@ def budgets(records: Records) -> Table:
     means = [budget_means(records, learner) for learner in learners]
     rows, groups = [], []
     for limit in limits(records):
-        here = [RunGroup(CIFAR, MAIN, learner, max_centroids=limit) for learner in learners]
+        here = [
+            RunGroup(CIFAR, MAIN_BACKBONE, learner, max_centroids=limit) for learner in learners
+        ]
         paper = [format_claim(stated.get((name, limit))) for name in names[:2]]
         ours = [mean[limit] for mean in means]
         gap = format_number(ours[0].mean - ours[1].mean, sign="+")
@@ -307,7 +316,7 @@ def budgets(records: Records) -> Table:
     columns += ["CBCL less Remove-Centroids", "orders", "centroids of CBCL"]
     beside = [claim for claim in CLAIMS if claim.measure == "megabytes"]
     caption = (
-        f"CIFAR-100 under memory budgets, 10 classes at a time, {MAIN}: "
+        f"CIFAR-100 under memory budgets, 10 classes at a time, {MAIN_BACKBONE}: "
         "average incremental accuracy (%)"
     )
     notes = (*aggregate.notes(records, groups), *unrun_notes(beside), *suspect_notes(beside))
