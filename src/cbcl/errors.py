@@ -38,7 +38,7 @@ class CBCLError(Exception):
 
     kind: ClassVar[str] = "memory"  # in the server's answers
 
-    def __init__(self, subject: Subject, problem: str, advice: str = "") -> None:
+    def __init__(self, subject: Subject, problem: str = "", advice: str = "") -> None:
         super().__init__(subject, problem, advice)  # as given, so that copies and pickles are equal
         self.subject, self.problem, self.advice = subject, problem, advice
 
@@ -53,7 +53,7 @@ class CBCLError(Exception):
 
     def about(self, subject: str) -> str:
         """Return the sentence with another name for the subject."""
-        sentence = f"{subject} {self.problem}".strip()
+        sentence = f"{subject} {self.problem}".strip().removesuffix(".")
         return f"{sentence}: {self.advice}." if self.advice else f"{sentence}."
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import cbcl
+from cbcl import errors
 
 SOURCE = Path(cbcl.__file__).parent
 FILES = {str(path.relative_to(SOURCE)): path.read_text() for path in SOURCE.rglob("*.py")}
@@ -47,3 +48,20 @@ def test_docstrings_are_imperatives_or_noun_phrases() -> None:
 
 def test_only_the_errors_module_asks_the_system_for_its_reason() -> None:
     assert [file for file, text in FILES.items() if ".strerror" in text] == ["errors.py"]
+
+
+def test_every_error_that_is_raised_names_its_subject_and_its_problem() -> None:
+    kinds = {name for name in vars(errors) if name.endswith("Error")}
+    for file, text in FILES.items():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in kinds:
+                assert len(node.args) >= 2, f"{file}:{node.lineno}: {ast.unparse(node)}"
+
+
+def test_an_error_of_somebody_elses_may_be_one_sentence() -> None:
+    error = errors.PictureError("The camera is off.")
+    assert (str(error), error.public, error.about("x.jpg")) == (
+        "The camera is off.",
+        "The camera is off.",
+        "x.jpg.",
+    )

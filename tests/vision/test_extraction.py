@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import io
+import os
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Barrier, Lock, Thread
 from time import sleep
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pytest
@@ -21,6 +25,7 @@ from cbcl.errors import PictureError
 from cbcl.machine import cores
 from cbcl.vision import decoding, extraction
 from cbcl.vision import vector_cache as cache_module
+from cbcl.vision.backbones.base import Backbone
 from cbcl.vision.backbones.network import Network
 from cbcl.vision.decoding import Floats
 from cbcl.vision.extraction import EmbeddedPicture, embed_pictures, extract
@@ -197,6 +202,45 @@ def test_no_more_pictures_are_decoded_at_a_time_than_there_are_cores(
     for caller in callers:
         caller.join()
     assert 0 < most <= cores()
+
+
+def test_functions_that_take_no_pictures_run_on_as_many_threads_as_call_them() -> None:
+    calls = cores() + 2
+    barrier = Barrier(calls, timeout=30)  # which breaks unless all are in the function at once
+
+    def lengths(words: Sequence[str]) -> list[list[float]]:
+        barrier.wait()
+        return [[len(word)] for word in words]
+
+    backbone = cast(Backbone, load_backbone(lengths, name="lengths"))
+    words = ["x" * number for number in range(calls)]
+    with ThreadPoolExecutor(calls) as executor:
+        results = [*executor.map(lambda word: extract(backbone, [word]), words)]
+    assert [values(result) for result in results] == [[float(number)] for number in range(calls)]
+
+
+FORKED = """
+import os, sys
+from cbcl.vision import extraction
+from test_extraction import Counting, flat
+
+for _ in range(extraction.cores()):  # as threads hold them that embed while the process forks
+    extraction._DECODING.free.acquire()
+child = os.fork()
+if not child:
+    extraction.extract(Counting(), [flat(3)])
+    os._exit(7)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_process_does_not_wait_for_threads_of_its_parent() -> None:
+    paths = os.pathsep.join(map(str, Path(__file__).parents[:2]))
+    environment = {**os.environ, "PYTHONPATH": paths}
+    command = [sys.executable, "-W", "ignore", "-c", FORKED]
+    done = subprocess.run(command, env=environment, timeout=60, check=False)
+    assert done.returncode == 7
 
 
 def test_a_broken_picture_is_raised_at_once_if_that_is_asked_for() -> None:

@@ -28,7 +28,7 @@ def show(memory: Path, history: bool) -> None:
     with _open(memory) as recognizer:
         about = recognizer.about()
         if about is None:
-            raise MemoryFileError(memory, "does not exist", "learn something first")
+            raise MemoryFileError(recognizer.path, "does not exist", "learn something first")
         if history:
             _show_history(recognizer)
         else:

@@ -144,12 +144,12 @@ class Recognizer:
         """The backbone of the memory, or of a new one; it is loaded when first asked for."""
         return self._embedder.backbone()
 
-    def pictures(self, pictures: Any) -> list[Any]:
+    def pictures(self, things: Any) -> list[Any]:
         """Return the single pictures meant by files, folders, patterns and lists of these.
 
         A memory in a folder is not among them.
         """
-        return self._embedder.sources(pictures)
+        return self._embedder.sources(things)
 
     def find_labelled(self, folders: Iterable[str | os.PathLike[str]]) -> dict[str, list[Path]]:
         """Return the files of each label, for `learn_many`, from folders of folders.

@@ -30,7 +30,20 @@ CACHE_WRITE_ROWS = 256  # vectors between two writes to the cache
 
 Progress = Callable[[int, int], None]  # done, of how many
 
-_DECODING = BoundedSemaphore(cores())  # batches at a time, in the whole process
+
+class _DecodingSlots:
+    """Batches that may be decoded at a time, in the whole process."""
+
+    def __init__(self) -> None:
+        self.reset()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.reset)  # those taken are the parent's threads'
+
+    def reset(self) -> None:
+        self.free = BoundedSemaphore(cores())
+
+
+_DECODING = _DecodingSlots()
 
 
 @dataclass(frozen=True)
@@ -150,8 +163,11 @@ class _Pipeline:
             executor.shutdown(cancel_futures=True)
 
     def _embed_batch(self, batch: range) -> list[EmbeddingResult]:
-        # A decoded picture may be hundreds of megabytes, and one thread a batch is enough.
-        with _DECODING, one_thread() if self.backbone.threads else nullcontext():
+        # A decoded picture may be hundreds of megabytes, and one thread a batch is enough. A
+        # function of other things decodes nothing; it may take long, or ask another recognizer.
+        takes_pictures = self.backbone.at_least is not None
+        slot = _DECODING.free if takes_pictures else nullcontext()
+        with slot, one_thread() if self.backbone.threads else nullcontext():
             results: dict[int, EmbeddingResult] = {}
             waiting: list[DecodedPicture] = []
             for number in batch:
