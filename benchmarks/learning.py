@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import PIL
 import skimage.data
-from contest import record
 from PIL import Image
 
 import cbcl
@@ -105,6 +104,8 @@ def compare(folder: Path, contestants: dict[str, Path | str]) -> list[dict[str, 
 
 
 def main() -> None:
+    from contest import record  # not in a worker, which may be of an older checkout
+
     print(__doc__)
     contestants: dict[str, Path | str] = {"here": sys.executable}
     if len(sys.argv) > 1:
