@@ -47,7 +47,7 @@ def server() -> Iterator[tuple[str, type[Handler]]]:
         ranges: ClassVar[list[str | None]] = []
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Fresh) as serving:
-        threading.Thread(target=serving.serve_forever).start()
+        threading.Thread(target=serving.serve_forever, args=(0.01,)).start()
         yield f"http://127.0.0.1:{serving.server_port}/data", Fresh
         serving.shutdown()
 

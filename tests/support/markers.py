@@ -30,6 +30,7 @@ MARKED = {
         "tests/study/test_runs.py::test_what_was_stopped_goes_on_and_ends_as_if_it_had_not_been",
         "tests/study/test_vectors.py::test_what_was_killed_goes_on_as_well",
         "tests/vision/test_backbones.py::test_seeing_writes_nothing_but_to_its_own_place_and_reports_to_nobody",
+        "tests/vision/test_extraction.py::test_a_forked_process_does_not_wait_for_threads_of_its_parent",
         "tests/web/test_client.py::test_a_session",
         "tests/web/test_client.py::test_the_robot_loses_no_name_where_learning_fails",
         "tests/web/test_client.py::test_the_robot_stops_where_nobody_answers",
@@ -38,6 +39,7 @@ MARKED = {
     ],
     "slow": [
         "tests/cli/test_bench.py::test_a_folder_of_pictures_is_seen_learned_and_recognized",
+        "tests/cli/test_commands.py::test_bad_input_is_one_sentence_exit_1_and_nothing_lost",
         "tests/cli/test_commands.py::test_visual_words_are_fitted_kept_and_used",
         "tests/memory/test_memory.py::test_no_flipped_bit_goes_unnoticed_and_changes_an_answer",
         "tests/method/test_budget.py::test_k_means_is_as_good_as_the_librarys",

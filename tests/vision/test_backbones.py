@@ -270,7 +270,7 @@ def server(tmp_path: Path) -> Iterator[tuple[str, Path]]:
             pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as serving:
-        threading.Thread(target=serving.serve_forever).start()
+        threading.Thread(target=serving.serve_forever, args=(0.01,)).start()
         yield f"http://127.0.0.1:{serving.server_port}", folder
         serving.shutdown()
 

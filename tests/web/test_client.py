@@ -109,7 +109,7 @@ def answering(
             pass
 
     with HTTPServer(("127.0.0.1", 0), Handler) as serving:
-        thread = threading.Thread(target=serving.serve_forever)
+        thread = threading.Thread(target=serving.serve_forever, args=(0.01,))
         thread.start()
         yield f"http://127.0.0.1:{serving.server_port}"
         serving.shutdown()
