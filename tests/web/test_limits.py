@@ -13,7 +13,8 @@ from support.server import run_async
 
 from cbcl import Recognizer
 from cbcl.vision.backbones.base import Backbone
-from cbcl.web import request_body, security
+from cbcl.web import request_body, routes, security
+from cbcl.web.request_body import MAX_PICTURES
 from cbcl.web.security import AccessPolicy
 
 pytest_plugins = ["support.api_fixtures"]
@@ -124,3 +125,13 @@ def test_a_memory_has_its_place_among_those_that_are_sent_until_its_end(taught: 
     run_async(app(scope, receive, send))
     assert set(sending) == {1}
     assert app.state.transfers == 0
+
+
+def test_the_limit_on_pictures_is_the_same_wherever_it_is_written() -> None:
+    root = Path(__file__).parents[2]
+    script = (root / "src/cbcl/web/static/js/teaching.js").read_text()
+    guide = (root / "docs/serving.md").read_text()
+    assert f"MAX_DIGESTS = {MAX_PICTURES};" in script
+    assert f"recognize one picture, or up to {MAX_PICTURES} |" in guide
+    assert f"| request | 64 MB and {MAX_PICTURES} pictures;" in guide
+    assert f"up to {MAX_PICTURES} pictures" in (routes.recognize_many.__doc__ or "")
