@@ -68,8 +68,10 @@ class Recognizer:
     max_centroids
         The most centroids to keep, over all labels. None: as the memory has it, which is no limit
         at first.
-    radius, n_voters
-        As for `CBCLClassifier`: "auto" chooses them. Given values hold from the next `learn` on.
+    radius
+        As for `CBCLClassifier`: "auto" chooses it. What is given holds from the next `learn` on.
+    n_voters
+        Likewise.
     cache
         Keep vectors in the user's cache folder, so that a picture is embedded once.
 
