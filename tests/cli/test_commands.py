@@ -216,7 +216,7 @@ def bad(memory: Path, photos: Path, tmp_path: Path) -> dict[str, tuple[list[Any]
         "label of two lines": (["learn", memory, "--label", "a\nb", photos], "cannot be a label"),
         "newer": (["show", newer], "newer cbcl"),
         "not a memory": (["show", text], "is not a memory of cbcl"),
-        "not a folder": (["learn", memory, photos / "coffee" / "0.jpg"], "is no folder"),
+        "not a folder": (["learn", memory, photos / "coffee" / "0.jpg"], "is not a folder"),
         "wrong backbone": (
             ["recognize", memory, "--backbone", "visual-words", photos],
             "not through visual-words",
@@ -239,7 +239,7 @@ def bad(memory: Path, photos: Path, tmp_path: Path) -> dict[str, tuple[list[Any]
             ["learn", memory, photos, "--max-centroids", "1"],
             "max_centroids=1 cannot hold",
         ),
-        "no radius": (["learn", memory, photos, "--radius", "nan"], "is no distance"),
+        "no radius": (["learn", memory, photos, "--radius", "nan"], "is not a distance"),
         "long name": (["show", tmp_path / ("x" * 300)], "cannot be opened"),
         "no place to export": (
             ["export", memory, tmp_path / "no" / "x" / ("y" * 300)],

@@ -150,8 +150,8 @@ def test_huge_and_tiny_numbers_are_merged_as_well() -> None:
     ("limit", "message"),
     [
         (1, "max_centroids=1 cannot hold 2 classes: every class needs at least one centroid"),
-        (0, "max_centroids=0 is no count"),
-        (math.inf, "max_centroids=inf is no count"),
+        (0, "max_centroids=0 is not a count"),
+        (math.inf, "max_centroids=inf is not a count"),
     ],
 )
 def test_a_budget_that_cannot_hold_is_refused(limit: int, message: str) -> None:

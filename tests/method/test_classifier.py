@@ -332,11 +332,11 @@ BAD = [
     ([[1.0, 2.0]], ["cup", "cup"], {}, "inconsistent numbers of samples"),
     ([[1.0, 2.0]], [3], {}, "labels must be of one kind, but '.*' is a string and 3 is not"),
     ([[1.0, 2.0]], ["fork"], {"max_centroids": 3}, "max_centroids=3 cannot hold 4 classes"),
-    ([[1.0, 2.0]], ["cup"], {"max_centroids": 0}, "max_centroids=0 is no count"),
-    ([[1.0, 2.0]], ["cup"], {"radius": -1}, "radius=-1 is no distance"),
-    ([[1.0, 2.0]], ["cup"], {"radius": "big"}, "radius='big' is no distance"),
-    ([[1.0, 2.0]], ["cup"], {"n_voters": 0}, "n_voters=0 is no count"),
-    ([[1.0, 2.0]], ["cup"], {"n_voters": 2.5}, "n_voters=2.5 is no count"),
+    ([[1.0, 2.0]], ["cup"], {"max_centroids": 0}, "max_centroids=0 is not a count"),
+    ([[1.0, 2.0]], ["cup"], {"radius": -1}, "radius=-1 is not a distance"),
+    ([[1.0, 2.0]], ["cup"], {"radius": "big"}, "radius='big' is not a distance"),
+    ([[1.0, 2.0]], ["cup"], {"n_voters": 0}, "n_voters=0 is not a count"),
+    ([[1.0, 2.0]], ["cup"], {"n_voters": 2.5}, "n_voters=2.5 is not a count"),
 ]
 
 

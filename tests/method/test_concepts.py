@@ -209,9 +209,9 @@ def test_numbers_that_are_not_finite_are_refused(plan: ClusteringPlan, bad: floa
             r"vectors must be a matrix, one row a vector: got an array of shape \(2,\)",
         ),
         ((np.empty((0, 3)), 1.0), r"got an array of shape \(0, 3\)"),
-        (([[1.0]], -1.0), r"radius=-1.0 is no distance: give a number of at least 0"),
-        (([[1.0]], math.nan), "radius=nan is no distance"),
-        (([[1.0]], "wide"), "radius='wide' is no distance"),
+        (([[1.0]], -1.0), r"radius=-1.0 is not a distance: give a number of at least 0"),
+        (([[1.0]], math.nan), "radius=nan is not a distance"),
+        (([[1.0]], "wide"), "radius='wide' is not a distance"),
         (
             ([[1.0]], 1.0, agg_var([[1.0, 2.0]], 1.0)),
             "vectors have 1 features, but the known centroids have 2",

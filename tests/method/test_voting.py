@@ -169,7 +169,10 @@ def test_bad_input_is_refused_in_so_many_words() -> None:
     for arguments, message in (
         (([[1.0]], classes, 1), "vectors have 1 features, but the concepts have 2"),
         (([[1.0, math.nan]], classes, 1), "hold NaN, infinity or a number too large"),
-        (([[1.0, 2.0]], classes, 0), "n_voters=0 is no count: give a whole number of at least 1"),
+        (
+            ([[1.0, 2.0]], classes, 0),
+            "n_voters=0 is not a count: give a whole number of at least 1",
+        ),
         (([[1.0, 2.0]], [], 1), "give the concepts of at least one class"),
         (([[1.0, 2.0]], [*classes, agg_var([[1.0]], 1.0)], 1), r"centroids of \[1, 2\] features"),
     ):

@@ -93,7 +93,7 @@ def test_a_fixed_radius_is_measured_on_the_first_increment_that_has_two_vectors_
 
 @pytest.mark.parametrize("scale", [-1.0, math.nan])
 def test_a_scale_that_is_none_is_refused(scale: float) -> None:
-    with pytest.raises(ValueError, match="is no distance"):
+    with pytest.raises(ValueError, match="is not a distance"):
         fixed(scale, 1)
 
 

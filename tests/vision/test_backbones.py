@@ -141,7 +141,7 @@ def test_a_file_that_is_no_network_is_told(file: Path) -> None:
     file.write_bytes(b"")
     backbone = load_backbone(file)
     assert isinstance(backbone, Network)
-    with pytest.raises(WeightsError, match="no network that ONNX Runtime can run"):
+    with pytest.raises(WeightsError, match="not a network that ONNX Runtime can run"):
         backbone.vectors([photo("coffee")])
 
 
@@ -176,7 +176,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         load_backbone("lite0")
     with pytest.raises(ValueError, match="needs a name"):
         load_backbone(lambda things: things)
-    with pytest.raises(ValueError, match="is no backbone"):
+    with pytest.raises(ValueError, match="is not a backbone"):
         load_backbone(7)  # type: ignore[arg-type]
 
 

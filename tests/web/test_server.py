@@ -291,7 +291,7 @@ def test_without_a_port_the_next_free_one_is_taken() -> None:
         (["a/folder/x.cbcl"], "make that folder first"),
         (
             ["x.cbcl", "--host", "no.such.host.invalid"],
-            "'no.such.host.invalid' is no address to listen on",
+            "'no.such.host.invalid' is not an address to listen on",
         ),
         (["x.cbcl", "--backbone", "lite"], "'lite'"),
         (["x.cbcl", "--certificate", "none.pem"], "none.pem cannot be used as a certificate"),

@@ -49,12 +49,12 @@ def not_finite(name: str) -> ValueError:
 def as_radius(radius: object) -> float:
     if not isinstance(radius, Real) or isinstance(radius, bool) or not float(radius) >= 0.0:
         raise ValueError(
-            f"radius={radius!r} is no distance: give a number of at least 0, or math.inf."
+            f"radius={radius!r} is not a distance: give a number of at least 0, or math.inf."
         )
     return float(radius)
 
 
 def as_count(count: object, name: str) -> int:
     if not isinstance(count, Integral) or isinstance(count, bool) or count < 1:
-        raise ValueError(f"{name}={count!r} is no count: give a whole number of at least 1.")
+        raise ValueError(f"{name}={count!r} is not a count: give a whole number of at least 1.")
     return int(count)

@@ -53,13 +53,13 @@ def find_labelled(
 
     >>> find_labelled(["nowhere"])
     Traceback (most recent call last):
-    cbcl.errors.PictureError: nowhere is no folder: give folders with one folder a class in them.
+    cbcl.errors.PictureError: nowhere is not a folder: give folders with one folder a class in them.
     """
     labelled: list[LabelledFile] = []
     for folder in map(Path, folders):
         if not _is_folder(folder):
             advice = "give folders with one folder a class in them"
-            raise PictureError(folder, "is no folder", advice)
+            raise PictureError(folder, "is not a folder", advice)
         files = _files_in(folder, leave_out)
         loose = [path for path in files if path.parent == folder]
         if loose and len(loose) < len(files):
@@ -84,7 +84,7 @@ def _matches(pattern: Path) -> list[Path]:
     try:
         matches = sorted(start.glob(str(pattern.relative_to(start))))
     except (OSError, ValueError) as error:
-        raise PictureError(pattern, f"is no pattern: {reason(error)}") from error
+        raise PictureError(pattern, f"is not a pattern: {reason(error)}") from error
     if not matches:
         raise PictureError(pattern, "matches no files")
     return matches

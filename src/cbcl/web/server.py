@@ -88,7 +88,7 @@ def _bind(host: str, port: int) -> ConnectionLimiter:
     except (OSError, UnicodeError) as error:
         problem = reason(error) if isinstance(error, OSError) else first_line(error)
         raise ServerError(
-            repr(host), f"is no address to listen on ({problem})", "give another with --host"
+            repr(host), f"is not an address to listen on ({problem})", "give another with --host"
         ) from error
     listening = ConnectionLimiter(family, kind, protocol)
     listening.limit = connection_limit()

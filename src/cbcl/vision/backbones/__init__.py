@@ -49,7 +49,7 @@ def load_backbone(
     if hasattr(source, "vectors") or hasattr(source, "fit"):
         return cast("Backbone | Fittable", source)
     if not callable(source):
-        raise ValueError(f"{source!r} is no backbone: give a name, an ONNX file or a function.")
+        raise ValueError(f"{source!r} is not a backbone: give a name, an ONNX file or a function.")
     if not name:
         raise ValueError(
             "a function needs a name, which identifies it in the memory: name='my-encoder-1'."

@@ -82,7 +82,7 @@ class Network:
         try:
             session = onnxruntime.InferenceSession(self.model, options, providers=providers)
         except Exception as error:  # its errors have no common class but this
-            problem = f"is no network that ONNX Runtime can run: {first_line(error)}"
+            problem = f"is not a network that ONNX Runtime can run: {first_line(error)}"
             raise self._error(problem) from error
         self._check_interface(session)
         return session

@@ -45,7 +45,7 @@ class Dtype:
 
     def __init__(self, code: str, *_: object) -> None:
         if not re.fullmatch(r"[biufc](1|2|4|8|16)", code):
-            raise FileFormatError(f"holds an array of {code!r}, which are no numbers")
+            raise FileFormatError(f"holds an array of {code!r}, which are not numbers")
         self.code = code
         self.order = "="
 

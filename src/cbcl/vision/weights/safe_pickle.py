@@ -65,7 +65,7 @@ def read_pickle_bytes(stream: PickleStream) -> bytes:
         index = int(argument or 0) if opcode.name in ("PUT", "BINPUT", "LONG_BINPUT") else 0
         if index > step or step > MAX_OPCODES or opcode.name.startswith("EXT"):
             raise FileFormatError(
-                f"is no plain collection of tensors: its pickle has {opcode.name} as step {step}"
+                f"is not a plain collection of tensors: its pickle has {opcode.name} as step {step}"
             )
     end = stream.tell()
     stream.seek(start)

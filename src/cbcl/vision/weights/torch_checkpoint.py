@@ -203,7 +203,7 @@ def _read_legacy(stream: IO[bytes]) -> tuple[dict[str, StridedView], dict[str, T
     """
     with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
         if StateDictUnpickler(read_pickle_bytes(content)).load() != LEGACY_MAGIC:
-            raise FileFormatError("is no checkpoint of torch")
+            raise FileFormatError("is not a checkpoint of torch")
         _, machine = (StateDictUnpickler(read_pickle_bytes(content)).load() for _ in range(2))
         if not (isinstance(machine, dict) and machine.get("little_endian")):
             raise FileFormatError("was written on a big-endian machine")
