@@ -26,6 +26,10 @@ from cbcl.study.data.downloads import ARCHIVES, Archive, download
 from cbcl.vision.decoding import Pixels
 from cbcl.vision.decoding import load as load_picture
 
+unpacks = pytest.mark.skipif(
+    not hasattr(tarfile, "data_filter"), reason="Python before 3.11.4 cannot unpack safely"
+)
+
 CLASSES = ("aquarium_fish", "bee", "maple_tree")
 
 
@@ -396,6 +400,7 @@ def archive(
     return given, serving
 
 
+@unpacks
 def test_a_download_is_checked_unpacked_and_found(
     archive: tuple[Archive, type[Serving]], tmp_path: Path
 ) -> None:
@@ -413,6 +418,7 @@ def test_a_download_is_checked_unpacked_and_found(
     assert archive[1].asked == [None]
 
 
+@unpacks
 @pytest.mark.parametrize("ranges", [True, False])
 def test_an_interrupted_download_goes_on(
     ranges: bool, archive: tuple[Archive, type[Serving]], tmp_path: Path
@@ -428,6 +434,7 @@ def test_an_interrupted_download_goes_on(
     assert load("cifar100", tmp_path).own_split
 
 
+@unpacks
 def test_a_part_that_is_already_whole_is_taken(
     archive: tuple[Archive, type[Serving]], tmp_path: Path
 ) -> None:
@@ -449,6 +456,7 @@ def test_a_file_of_another_length_is_refused_before_it_is_fetched(
     assert not part.exists()
 
 
+@unpacks
 def test_a_file_got_by_other_means_is_checked_and_unpacked(
     archive: tuple[Archive, type[Serving]], tmp_path: Path
 ) -> None:
@@ -471,6 +479,7 @@ def test_a_wrong_checksum_leaves_nothing_behind(
     assert [*(tmp_path / "data").iterdir()] == []
 
 
+@unpacks
 def test_the_second_address_is_tried_where_the_first_fails(
     archive: tuple[Archive, type[Serving]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -501,6 +510,7 @@ def test_without_internet_the_way_round_is_told(
         download("digits", tmp_path)
 
 
+@unpacks
 def test_a_hostile_archive_cannot_write_elsewhere(
     archive: tuple[Archive, type[Serving]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -516,6 +526,7 @@ def test_a_hostile_archive_cannot_write_elsewhere(
     assert not [*tmp_path.rglob("outside")]
 
 
+@unpacks
 def test_the_archive_inside_caltechs_archive_is_unpacked(
     server: tuple[str, type[Serving]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
