@@ -40,7 +40,7 @@ from PIL import Image
 import cbcl
 from cbcl import Recognizer
 from cbcl.machine import cores
-from cbcl.recognition.examples import EmbeddedPicture
+from cbcl.vision.extraction import EmbeddedPicture
 
 CLIENTS = 32
 LABELS = [f"thing {number}" for number in range(50)]

@@ -20,8 +20,9 @@ from cbcl import BackboneError, LabelError, MemoryFileError, PictureError, Recog
 from cbcl.memory.check import check
 from cbcl.memory.rows import checksum, pack_class
 from cbcl.memory.schema import MIGRATIONS, VERSION
-from cbcl.recognition.examples import FIRST, PER_CENTROID, EmbeddedPicture
+from cbcl.recognition.examples import FIRST, PER_CENTROID
 from cbcl.vision.decoding import Pixels
+from cbcl.vision.extraction import EmbeddedPicture
 
 
 def colours(pictures: Any) -> Any:

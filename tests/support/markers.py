@@ -1,13 +1,13 @@
 """The tests that `make check` leaves out, each with the reason as its marker.
 
-A line is a folder, a file, or a test with all its parameters. What is not here runs in `make check`,
-so a test that takes more than about a second belongs here; `pytest --durations=20` finds it.
+A line is a file, or a test with all its parameters; the browser tests mark themselves. What is not
+here runs in `make check`, so a test that takes more than about a second belongs here:
+`pytest --durations=20` finds it.
 """
 
 from __future__ import annotations
 
 MARKED = {
-    "browser": ["tests/page/"],
     "process": [
         "tests/cli/test_bench.py::test_what_ctrl_c_stops_goes_on_with_the_same_command",
         "tests/cli/test_bench.py::test_what_fails_is_told_and_the_rest_is_run",
@@ -62,17 +62,11 @@ MARKED = {
 def markers_of(test: str) -> list[str]:
     """Return the markers of a test by its node id.
 
-    >>> markers_of("tests/page/test_page.py::test_a_phone_is_enough")
-    ['browser']
+    >>> markers_of("tests/web/test_server.py::test_a_restarted_server_knows_all_it_knew")
+    ['process']
     >>> markers_of("tests/method/test_voting.py::test_ties[1]")
     []
     """
     name = test.split("[")[0]
-    places = (name, name.split("::")[0])
-    return [
-        marker
-        for marker, marked in MARKED.items()
-        if any(
-            place in places or (place.endswith("/") and name.startswith(place)) for place in marked
-        )
-    ]
+    places = {name, name.split("::")[0]}
+    return [marker for marker, marked in MARKED.items() if places & set(marked)]

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from support.server import TIMEOUT_SECONDS, run_async, until
 
 from cbcl import PictureError
-from cbcl.recognition.examples import EmbeddedPicture
+from cbcl.vision.extraction import EmbeddedPicture
 from cbcl.web import events, rate_limit, request_body
 from cbcl.web.errors import ApiError
 from cbcl.web.metrics import Metrics

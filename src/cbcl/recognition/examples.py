@@ -11,7 +11,7 @@ from cbcl.errors import PictureError
 from cbcl.memory.rows import StoredExample
 from cbcl.method.concepts import Concepts
 from cbcl.method.search import Index, nearest
-from cbcl.vision.extraction import EmbeddedPicture as EmbeddedPicture
+from cbcl.vision.extraction import EmbeddedPicture
 
 PER_CENTROID = 3  # of the nearest are always kept
 FIRST = 100  # of a class are kept, whatever they are near to

@@ -10,7 +10,7 @@ from threading import Lock
 from typing import Any, TypeAlias
 
 from cbcl.errors import PictureError
-from cbcl.recognition.examples import EmbeddedPicture
+from cbcl.vision.extraction import EmbeddedPicture
 from cbcl.web.errors import ApiError
 
 MAX_CACHED_PICTURES = 4096  # about 40 MB

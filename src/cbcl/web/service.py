@@ -12,8 +12,8 @@ from cbcl.errors import CBCLError, LabelError, MemoryFileError, PictureError
 from cbcl.memory.connection import file_identity
 from cbcl.memory.rows import as_label
 from cbcl.recognition.answer import Answer
-from cbcl.recognition.examples import EmbeddedPicture
 from cbcl.recognition.recognizer import Recognizer
+from cbcl.vision.extraction import EmbeddedPicture
 from cbcl.web import responses, schemas
 from cbcl.web.embedding import EmbeddingService, RequestPicture
 from cbcl.web.errors import ApiError
