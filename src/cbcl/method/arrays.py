@@ -13,7 +13,7 @@ Float64s: TypeAlias = NDArray[np.float64]
 Int64s: TypeAlias = NDArray[np.int64]
 Matrix: TypeAlias = NDArray[np.floating[Any]]  # checked, two-dimensional, float32 or float64
 
-Number = TypeVar("Number", np.float32, np.float64, np.int64)
+Number = TypeVar("Number", bound=np.generic)
 
 
 def as_matrix(vectors: ArrayLike, name: str = "vectors") -> Matrix:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Literal, Self
+from functools import partial
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,17 +17,30 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix, as_count, as_radius
 from cbcl.method.concepts import Concepts, check_concepts
 from cbcl.method.knowledge import Evidence, Knowledge, Options, learn
+from cbcl.method.statistical import Standing, StatisticalKnowledge, learn_statistics
+from cbcl.method.statistics import ClassStatistics
+
+Kind = TypeVar("Kind", Knowledge, StatisticalKnowledge)
 
 
 class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
     """Incremental classifier that learns classes one after another from a few vectors each.
 
-    Each class is clustered on its own into centroids; a vector is labelled by the inverse-distance
-    vote of its nearest centroids. No vector is kept and nothing is retrained: learning a class
-    leaves the others untouched until `max_centroids` is reached. Vectors are compared in float32.
+    Of each class, statistics are kept: its mean and the main axes of its scatter, in a fixed number
+    of bytes. They add up and can be taken apart: learning a class leaves the others untouched, and
+    forgetting it leaves nothing of it. A vector is labelled by a discriminant that is solved from
+    the statistics of all classes, in closed form. With `head="vote"` it is the paper's learner:
+    each class is clustered on its own into centroids, and a vector is labelled by the
+    inverse-distance vote of its nearest centroids.
+
+    Vectors of 64 features or more are taken for embeddings, of which the direction counts; those of
+    fewer for measurements, which are compared as they are. All are compared in float32.
 
     Parameters
     ----------
+    head : "discriminant" or "vote", default="discriminant"
+        How vectors are labelled: see above. The parameters from `radius` to `random_state` are
+        those of the vote.
     radius : float or "auto", default="auto"
         D in the paper: a vector closer than this to a centroid of its class joins it, any other
         becomes a centroid. `math.inf` keeps one centroid a class, 0 keeps every vector. "auto"
@@ -46,6 +60,8 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
     ----------
     classes_ : array of shape (n_classes,)
         The labels known so far, sorted.
+    statistics_ : dict
+        Each label's `ClassStatistics`; of the discriminant only. All below are of the vote only.
     concepts_ : dict
         Each label's `Concepts`: its centroids, and the number of vectors behind each.
     centroids_, counts_ : arrays of shape (n_centroids, n_features) and (n_centroids,)
@@ -68,16 +84,18 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
 
     """
 
-    _knowledge: Knowledge
+    _knowledge: Knowledge | StatisticalKnowledge
 
     def __init__(
         self,
         *,
+        head: Literal["discriminant", "vote"] = "discriminant",
         radius: float | Literal["auto"] = "auto",
         n_voters: int | Literal["auto"] = "auto",
         max_centroids: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
+        self.head = head
         self.radius = radius
         self.n_voters = n_voters
         self.max_centroids = max_centroids
@@ -94,8 +112,8 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
     ) -> Self:
         """Return a classifier that knows these concepts, label by label, and can learn more.
 
-        `radius` and `n_voters` are those that the concepts were learned with; `params` are those of
-        the constructor.
+        Its head is the vote. `radius` and `n_voters` are those that the concepts were learned with;
+        `params` are those of the constructor.
 
         >>> from cbcl import CBCLClassifier, agg_var
         >>> cups = agg_var([[0.0, 1.0], [0.2, 0.9]], radius=2.0)
@@ -104,10 +122,10 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
         >>> clf.predict([[4.0, 4.0]]).tolist()
         ['key']
         """
-        learner = cls(**params)
+        learner = cls(head="vote", **params)
         by_label = {label: check_concepts(known) for label, known in sorted(concepts.items())}
         learner._knowledge = Knowledge(by_label, as_radius(radius), as_count(n_voters, "n_voters"))
-        learner.n_features_in_ = learner._knowledge.index.centroids.shape[1]
+        learner.n_features_in_ = learner._knowledge.dimension
         return learner
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
@@ -129,32 +147,41 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
         return knowledge.classes[knowledge.winners(matrix)]
 
     def predict_proba(self, X: ArrayLike) -> Float64s:
-        """Return each label's share of the vote, in the order of `classes_`: not calibrated."""
-        votes = self._votes(X)
-        votes /= votes.sum(axis=1, keepdims=True)
-        return votes
+        """Return the probability of each label, in the order of `classes_`.
+
+        That of the discriminant is calibrated on what was learned; that of the vote is each label's
+        share of it, which is not.
+        """
+        matrix, knowledge = self._validate(X)
+        return knowledge.probabilities(matrix)
 
     def decision_function(self, X: ArrayLike) -> Float64s:
-        """Return each label's votes, Pred'(y) of equation 3.
+        """Return each label's score; of the vote its votes, Pred'(y) of equation 3.
 
-        With two labels, it is one number: the second label's share of the votes less the first's.
+        With two labels, it is one number: the second label's score less the first's; of the vote,
+        its share of the votes less the first's.
         """
-        votes = self._votes(X)
-        if votes.shape[1] == 2:
-            lead: Float64s = (votes[:, 1] - votes[:, 0]) / votes.sum(axis=1)
-            return lead
-        return votes
-
-    def explain(self, X: ArrayLike) -> Evidence:
-        """Return the centroids that voted on each vector, their labels, distances and weights."""
         matrix, knowledge = self._validate(X)
-        return knowledge.evidence(matrix)
+        scores = knowledge.decide(matrix)
+        if scores.shape[1] == 2:
+            lead: Float64s = scores[:, 1] - scores[:, 0]
+            return lead
+        return scores
+
+    def explain(self, X: ArrayLike) -> Evidence | Standing:
+        """Return the grounds of each vector's label.
+
+        Of the discriminant, how the five likeliest labels stand: `Standing`. Of the vote, the
+        centroids that voted, their labels, distances and weights: `Evidence`.
+        """
+        matrix, knowledge = self._validate(X)
+        return knowledge.explain(matrix)
 
     def forget(self, label: Hashable) -> Self:
         """Forget a label: the others are, bit for bit, as if it had never been learned.
 
-        That holds as long as `max_centroids` was not reached: centroids that were merged to make
-        room for it stay merged.
+        With `max_centroids`, that holds as long as it was not reached: centroids that were merged
+        to make room for it stay merged.
         """
         rest = self._fitted().without(label)
         if rest is None:
@@ -168,44 +195,67 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
         return self._fitted().classes
 
     @property
+    def statistics_(self) -> dict[Any, ClassStatistics]:
+        return self._of(StatisticalKnowledge, "discriminant").statistics
+
+    @property
     def concepts_(self) -> dict[Any, Concepts]:
-        return self._fitted().concepts
+        return self._of(Knowledge, "vote").concepts
 
     @property
     def centroids_(self) -> Float32s:
-        return self._fitted().index.centroids
+        return self._of(Knowledge, "vote").index.centroids
 
     @property
     def counts_(self) -> Int64s:
-        return self._fitted().index.counts
+        return self._of(Knowledge, "vote").index.counts
 
     @property
     def n_centroids_(self) -> int:
-        return len(self._fitted().index.owners)
+        return len(self._of(Knowledge, "vote").index.owners)
 
     @property
     def radius_(self) -> float:
-        return self._fitted().radius
+        return self._of(Knowledge, "vote").radius
 
     @property
     def n_voters_(self) -> int:
-        return self._fitted().n_voters
+        return self._of(Knowledge, "vote").n_voters
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_knowledge")
 
-    def _fitted(self) -> Knowledge:
+    def _fitted(self) -> Knowledge | StatisticalKnowledge:
         check_is_fitted(self)
         return self._knowledge
 
+    def _of(self, kind: type[Kind], head: str) -> Kind:
+        knowledge = self._fitted()
+        if not isinstance(knowledge, kind):
+            raise AttributeError(f"this is an attribute of head={head!r}, not of {self.head!r}.")
+        return knowledge
+
     def _learn(self, X: ArrayLike, y: ArrayLike, *, from_scratch: bool) -> Self:
-        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        options = Options.of(self.radius, self.n_voters, self.max_centroids, seed)
+        learn_more = self._learner()
         matrix, targets = validate_data(
             self, X, y, reset=from_scratch, dtype=(np.float64, np.float32)
         )
-        self._knowledge = learn(None if from_scratch else self._knowledge, matrix, targets, options)
+        self._knowledge = learn_more(None if from_scratch else self._knowledge, matrix, targets)
         return self
+
+    def _learner(self) -> Callable[[Any, Matrix, NDArray[Any]], Knowledge | StatisticalKnowledge]:
+        """Check the parameters, and return the function that learns by them."""
+        if self.head == "vote":
+            seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+            options = Options.of(self.radius, self.n_voters, self.max_centroids, seed)
+            return partial(learn, options=options)
+        if self.head != "discriminant":
+            raise ValueError(f"head={self.head!r} is neither 'discriminant' nor 'vote'.")
+        given = {"radius": self.radius != "auto", "n_voters": self.n_voters != "auto"}
+        given["max_centroids"] = self.max_centroids is not None
+        for name in (name for name in given if given[name]):
+            raise ValueError(f"{name} is a parameter of the vote: give head='vote' with it.")
+        return learn_statistics
 
     @contextmanager
     def _unchanged_on_error(self) -> Iterator[None]:
@@ -217,15 +267,10 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
             self.__dict__ = before
             raise
 
-    def _validate(self, X: ArrayLike) -> tuple[Matrix, Knowledge]:
+    def _validate(self, X: ArrayLike) -> tuple[Matrix, Knowledge | StatisticalKnowledge]:
         knowledge = self._fitted()
         if type(X) is np.ndarray and not hasattr(self, "feature_names_in_"):
-            width = knowledge.index.centroids.shape[1]
-            fits = X.ndim == 2 and len(X) > 0 and X.shape[1] == width
+            fits = X.ndim == 2 and len(X) > 0 and X.shape[1] == knowledge.dimension
             if fits and X.dtype in (np.float32, np.float64):
-                return X, knowledge  # the search finds NaN and infinity without another pass
+                return X, knowledge  # both heads find NaN and infinity without another pass
         return validate_data(self, X, reset=False, dtype=(np.float64, np.float32)), knowledge
-
-    def _votes(self, X: ArrayLike) -> Float64s:
-        matrix, knowledge = self._validate(X)
-        return knowledge.votes(matrix)

@@ -6,7 +6,7 @@ one, so a thread that predicts meanwhile sees the old or the new, never a mixtur
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeAlias
@@ -100,10 +100,11 @@ class Knowledge:
 
     @cached_property
     def classes(self) -> NDArray[Any]:
-        classes = np.array(self.labels)
-        if classes.tolist() != self.labels:  # such as integers that only a float could hold
-            classes = np.array(self.labels, dtype=object)
-        return classes
+        return classes_of(self.labels)
+
+    @property
+    def dimension(self) -> int:
+        return int(self.index.centroids.shape[1])
 
     @cached_property
     def index(self) -> Index:
@@ -126,7 +127,17 @@ class Knowledge:
         """Return Pred'(y) of equation 3: (q, t)."""
         return search_rows(matrix, self.index, self.n_voters, block_votes)
 
-    def evidence(self, matrix: Matrix) -> Evidence:
+    def probabilities(self, matrix: Matrix) -> Float64s:
+        """Return each class's share of the vote, which is not calibrated: (q, t)."""
+        votes = self.votes(matrix)
+        votes /= votes.sum(axis=1, keepdims=True)
+        return votes
+
+    def decide(self, matrix: Matrix) -> Float64s:
+        """Return the votes; of two classes, the shares, which can be compared: (q, t)."""
+        return self.probabilities(matrix) if len(self.concepts) == 2 else self.votes(matrix)
+
+    def explain(self, matrix: Matrix) -> Evidence:
         """Return the voters on each vector."""
         voters = search_rows(matrix, self.index, self.n_voters, Search.voters)
         owners = self.index.owners[voters.indices]
@@ -160,7 +171,10 @@ def learn_by(
 ) -> Knowledge:
     """Learn as `learn` does, with these functions."""
     known = {} if before is None else before.concepts
-    rows_by_label = _group_rows(targets, known)
+    rows_by_label = {
+        label: ClassRows(rows, known.get(label))
+        for label, rows in group_rows(targets, known).items()
+    }
     classes = [*rows_by_label.values()]
     tuning = None
     if before is not None and not _can_choose_anew(before, classes):
@@ -205,8 +219,16 @@ def _block_winners(vote: VoteFunction, search: Search, block: Float32s) -> Int64
     return winners
 
 
-def _group_rows(targets: NDArray[Any], known: dict[Any, Concepts]) -> dict[Any, ClassRows]:
-    """Return the rows to learn, label by label, each in the order given, and its known concepts."""
+def classes_of(labels: list[Any]) -> NDArray[Any]:
+    """Return labels as an array; one of objects where numpy would change them."""
+    classes = np.array(labels)
+    if classes.tolist() != labels:  # such as integers that only a float could hold
+        classes = np.array(labels, dtype=object)
+    return classes
+
+
+def group_rows(targets: NDArray[Any], known: Iterable[Any]) -> dict[Any, Int64s]:
+    """Return the rows to learn, label by label, each in the order given."""
     if targets.dtype.kind == "f" and (fractions := targets[targets != np.floor(targets)]).size:
         # scikit-learn's own check also warns of many classes with few examples, which is our case.
         raise ValueError(
@@ -220,7 +242,4 @@ def _group_rows(targets: NDArray[Any], known: dict[Any, Concepts]) -> dict[Any, 
         )
     labels, codes = np.unique(targets, return_inverse=True)
     groups = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
-    return {
-        label: ClassRows(rows, known.get(label))
-        for label, rows in zip(labels.tolist(), groups, strict=True)
-    }
+    return dict(zip(labels.tolist(), groups, strict=True))

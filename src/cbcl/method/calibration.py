@@ -1,0 +1,216 @@
+"""Calibration: a true confidence and a limit of what is known, from the views that are kept.
+
+t classes, w witnesses, q vectors. A witness is a view that is kept, scored as if it had not been
+learned (leave-one-out): it is taken out of the mean and the covariances by rank-one updates, so no
+class is solved again, and the scores are those of a new picture of its class. The temperature that
+makes the confidences true on the witnesses makes them so on new pictures, and the limit that
+refuses one witness in twenty refuses about as many new pictures of known classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from cbcl.method.arrays import Float64s, Int64s, Matrix
+from cbcl.method.discriminant import RIDGE, Discriminant, Scores, own_weight
+from cbcl.method.statistics import ClassStatistics
+
+REFUSED = 0.05  # share of the pictures of known classes that may be called unknown
+KNOWN_SLOPE = 3.5  # of the log odds of "known", by standard deviations of the witnesses
+MAX_WITNESSES = 1000  # of all classes together
+MIN_WITNESSES = 6  # to calibrate by
+MAX_LEVERAGE = 0.98
+TEMPERATURES = np.geomspace(0.05, 2.0, 75)
+FIRST_TEMPERATURE = 0.3  # that of the witnesses counts more, the more there are
+PRIOR_WITNESSES = 10.0  # that this one counts for
+
+
+class Witnesses(NamedTuple):
+    """Scores of the witnesses, each without itself."""
+
+    classes: Int64s  # (w,), their own
+    scores: Scores  # (w, t) each
+
+
+class Calibration(NamedTuple):
+    """The temperature of the scores, and the limit of what is known."""
+
+    temperature: float
+    means: Float64s | None = None  # (3,), of the witnesses' signs of familiarity; None: no limit
+    deviations: Float64s | None = None  # (3,)
+    scale: float = 1.0  # standard deviation of their sum
+    limit: float = 0.0
+
+    @classmethod
+    def of(cls, discriminant: Discriminant, classes: Sequence[ClassStatistics]) -> Calibration:
+        """Calibrate by the witnesses, if there are enough."""
+        witnesses = leave_one_out(discriminant, classes)
+        if witnesses is None or len(witnesses.classes) < MIN_WITNESSES:
+            return cls(FIRST_TEMPERATURE)
+        scores = witnesses.scores
+        temperature = _fit_temperature(scores.total, witnesses.classes)
+        signs = _signs(scores)
+        means, deviations = signs.mean(axis=0), signs.std(axis=0)
+        deviations[deviations == 0.0] = 1.0
+        scale = float(((signs - means) / deviations).sum(axis=1).std()) or 1.0
+        known = cls(temperature, means, deviations, scale)
+        evidence = known.familiarity(scores) + _log_best(scores.total, temperature) / KNOWN_SLOPE
+        return known._replace(limit=float(np.quantile(evidence, REFUSED)))
+
+    def confidences(self, scores: Scores) -> Float64s:
+        """Return the probability of each class, given that a vector is of one of them: (q, t)."""
+        return np.exp(_log_softmax(scores.total / self.temperature))
+
+    def familiarity(self, scores: Scores) -> Float64s:
+        """Return how much vectors look like known ones; of witnesses the mean is 0: (q,)."""
+        if self.means is None or self.deviations is None:
+            return np.full(len(scores.total), np.inf)
+        signs = (_signs(scores) - self.means) / self.deviations
+        familiarity: Float64s = signs.sum(axis=1) / self.scale
+        return familiarity
+
+    def log_odds_known(self, scores: Scores) -> Float64s:
+        """Return the log odds that vectors are of a known class: (q,)."""
+        return KNOWN_SLOPE * (self.familiarity(scores) - self.limit)
+
+
+def leave_one_out(
+    discriminant: Discriminant, classes: Sequence[ClassStatistics]
+) -> Witnesses | None:
+    """Score the witnesses of all classes of two or more views; None: there are none."""
+    most = max(1, MAX_WITNESSES // len(classes))
+    kept = [known.directions[-most:] if known.n > 1 else known.directions[:0] for known in classes]
+    own = np.repeat(np.arange(len(classes)), [len(rows) for rows in kept])
+    if not len(own):
+        return None
+    return Witnesses(own, _rescore(discriminant, classes, np.concatenate(kept), own))
+
+
+def _rescore(
+    solved: Discriminant, classes: Sequence[ClassStatistics], views: Matrix, own: Int64s
+) -> Scores:
+    """Score views without themselves.
+
+    With z the offset of a view from its class mean, the covariance without it is W - g z z', whose
+    inverse adds `gamma` (W^-1 z)(W^-1 z)', and the mean without it is off by z / (n - 1). A class
+    that is summarized holds the view by the share of its scatter that its axes keep.
+    """
+    row = np.arange(len(own))
+    n = solved.counts[own].astype(np.float64)
+    away = views - np.stack([known.mean for known in classes])[own]  # z
+    length = np.maximum(solved.squared_lengths(away), 1e-12)  # z W^-1 z
+    places = solved.project(views)
+    offset = places - solved.means[own]  # z in Fisher's space
+    along = offset @ solved.means.T  # z W^-1 (mean - centre): (w, t)
+    own_along = along[row, own]
+    share = np.array([_held_share(known) for known in classes])[own]
+    leverage = share * np.minimum(n / (n - 1.0) / solved.freedom * length, MAX_LEVERAGE)
+    gamma = leverage / length / (1.0 - leverage)
+    kappa = (solved.freedom - 1.0) / solved.freedom
+    # A new picture is compared with a mean of n, not of n - 1.
+    surplus = (1.0 - (n**2 - 1.0) / n**2) * kappa * (n / (n - 1.0)) ** 2
+
+    products = places @ solved.means.T
+    lengths = (solved.means**2).sum(axis=1)
+    squares = (places**2).sum(axis=1)[:, np.newaxis] - 2.0 * products + lengths
+    outside = solved.outside(views, places)[:, np.newaxis]
+    to_means = length[:, np.newaxis] + own_along[:, np.newaxis] - along  # (x - mean) W^-1 z
+    distances = kappa * (squares + outside + gamma[:, np.newaxis] * to_means**2)
+    own_square = length * (1.0 + gamma * length)
+    distances[row, own] = kappa * (n / (n - 1.0)) ** 2 * own_square - surplus * own_square
+
+    to_centre = length + own_along  # (x - centre) W^-1 z
+    shift = length / (n - 1.0)
+    inner = kappa * (products + gamma[:, np.newaxis] * to_centre[:, np.newaxis] * along)
+    inner[row, own] = kappa * (
+        products[row, own] - to_centre / (n - 1.0) + gamma * to_centre * (own_along - shift)
+    )
+    own_lengths = lengths[own] - 2.0 * own_along / (n - 1.0) + shift / (n - 1.0)
+    gains = inner - 0.5 * kappa * lengths
+    gains[row, own] = inner[row, own] - 0.5 * kappa * own_lengths + 0.5 * surplus * own_square
+
+    nearness = np.maximum(kappa * (places**2).sum(axis=1)[:, np.newaxis] - 2.0 * gains, 1e-9)
+    taken_off = solved.taken_off(places)
+    densities = -0.5 * (nearness / solved.spreads - taken_off + solved.log_volumes)
+    own_offset = np.maximum((offset**2).sum(axis=1), 1e-12)
+    spread = solved.spreads[own]
+    density = own_offset / spread - taken_off[row, own]
+    freed = 1.0 - share * own_weight(n) * n / (n - 1.0) ** 2 * density
+    rate = np.minimum(1.0 / spread, density / own_offset / np.maximum(freed, 0.05))
+    densities[row, own] = -0.5 * (nearness[row, own] * rate + solved.log_volumes[own])
+
+    ridge = _ridge_without(solved, inner, along, own, n, length, gamma)
+    return Scores(solved.combine(densities, ridge), distances, gains, ridge)
+
+
+def _ridge_without(
+    solved: Discriminant,
+    inner: Float64s,
+    along: Float64s,
+    own: Int64s,
+    n: Float64s,
+    length: Float64s,
+    gamma: Float64s,
+) -> Float64s:
+    """Return the ridge regression's scores where the Gram matrix of the means changes, too: (w, t).
+
+    The change is of rank two: by the unit vector of the class, and by `along`.
+    """
+    t, row = len(solved.counts), np.arange(len(own))
+    gram = solved.means @ solved.means.T / t
+    gram[np.diag_indices(t)] += RIDGE * float((solved.means**2).sum()) / t**2 or 1.0
+    inverse = np.linalg.inv(gram)
+    shift = length / (n - 1.0)
+    change = np.empty((len(own), 2, 2))
+    change[:, 0, 0] = shift / (n - 1.0) + gamma * shift**2
+    change[:, 0, 1] = change[:, 1, 0] = -1.0 / (n - 1.0) - gamma * shift
+    change[:, 1, 1] = gamma
+    projected, scores = along @ inverse, inner @ inverse
+    between = np.empty((len(own), 2, 2))
+    between[:, 0, 0] = inverse[own, own]
+    between[:, 0, 1] = between[:, 1, 0] = projected[row, own]
+    between[:, 1, 1] = (projected * along).sum(axis=1)
+    core = np.linalg.solve(t * np.eye(2) + change @ between, change)
+    outer = np.stack([scores[row, own], (scores * along).sum(axis=1)], axis=1)
+    weights = np.einsum("wi,wij->wj", outer, core)
+    without: Float64s = scores - weights[:, :1] * inverse[own] - weights[:, 1:] * projected
+    return without
+
+
+def _held_share(known: ClassStatistics) -> float:
+    """Return the share of a class's scatter that its axes keep."""
+    if known.rest is None:
+        return 1.0
+    kept, rest = float((known.axes**2).sum()), float(known.rest.sum())
+    return kept / (kept + rest) if kept > 0.0 else 0.0
+
+
+def _signs(scores: Scores) -> Float64s:
+    """Return three signs that vectors are known: near, better explained, regressed: (q, 3)."""
+    nearest = -np.sqrt(scores.distances.min(axis=1))
+    return np.stack([nearest, scores.gains.max(axis=1), scores.ridge.max(axis=1)], axis=1)
+
+
+def _fit_temperature(total: Float64s, own: Int64s) -> float:
+    """Return the temperature of the likeliest confidences, with some weight on the first one."""
+    row = np.arange(len(own))
+    losses = [
+        -_log_softmax(total / temperature)[row, own].sum()
+        + 0.5 * PRIOR_WITNESSES * np.log(temperature / FIRST_TEMPERATURE) ** 2
+        for temperature in TEMPERATURES
+    ]
+    return float(TEMPERATURES[int(np.argmin(losses))])
+
+
+def _log_best(total: Float64s, temperature: float) -> Float64s:
+    best: Float64s = _log_softmax(total / temperature).max(axis=1)
+    return best
+
+
+def _log_softmax(scores: Float64s) -> Float64s:
+    shifted = scores - scores.max(axis=1, keepdims=True)
+    logarithms: Float64s = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    return logarithms

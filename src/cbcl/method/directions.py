@@ -1,0 +1,34 @@
+"""Vectors as the statistics see them: the direction of an embedding, or measurements as they are.
+
+n vectors, d features. An embedding's features are raised to the power of one half, with their
+signs, and the result scaled to unit length: that makes a few strong features count less, and its
+brightness or contrast not at all. A vector of few features is no embedding, and its length counts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cbcl.method.arrays import Float32s, Matrix, as_float32, not_finite
+
+MIN_EMBEDDING = 64  # features: a vector of fewer is taken for measurements
+
+
+def as_directions(matrix: Matrix) -> Float32s:
+    """Return the rows as the statistics see them; row by row, so that no batch matters.
+
+    >>> as_directions(np.array([[3.0, -4.0]])).tolist()
+    [[3.0, -4.0]]
+    >>> np.round(as_directions(np.repeat([[4.0, -1.0]], 32, axis=1))[0, [0, -1]], 4).tolist()
+    [0.1581, -0.0791]
+    """
+    vectors = as_float32(matrix)
+    if not np.isfinite(vectors).all():
+        raise not_finite("vectors")
+    if vectors.shape[1] < MIN_EMBEDDING:
+        return vectors
+    directions = np.sqrt(np.abs(vectors))
+    lengths = np.sqrt(np.abs(vectors).sum(axis=1, keepdims=True, dtype=np.float64))
+    lengths[lengths == 0.0] = 1.0
+    directions /= lengths.astype(np.float32)
+    return np.copysign(directions, vectors, out=directions)

@@ -1,0 +1,206 @@
+"""All that was learned, as the statistics of every class: the default head.
+
+q vectors, t classes. Like `Knowledge`, of the vote, it is one value: learning and forgetting return
+a new one. What is derived from the classes is computed when it is first needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix
+from cbcl.method.calibration import Calibration
+from cbcl.method.coding import encode
+from cbcl.method.directions import MIN_EMBEDDING, as_directions
+from cbcl.method.discriminant import Discriminant, Scores
+from cbcl.method.knowledge import classes_of, group_rows
+from cbcl.method.statistics import EXACT, ClassStatistics, learn_class, sketch
+
+MAX_EXPLAINED = 5  # labels
+BLOCK_ROWS = 1024  # vectors that are scored at a time
+TAUGHT_CONFIDENCE = 0.99  # at least, in the label of a picture that was taught
+FIRST_SLOPE = 20.0  # of the log odds of "known", by the cosine to the nearest view over the limit
+NEGATIVE_SLOPE = 20.0  # likewise, by the distance to the nearest negative over that to a class
+
+
+class Judgement(NamedTuple):
+    """Probabilities of q vectors, and what they come from."""
+
+    shares: Float64s  # (q, t), of each class, given that it is one of them
+    known: Float64s  # (q,), probability that it is
+    distances: Float64s  # (q, t), to the means, by the pooled covariance
+    taught: Int64s  # (q,), the class that this very vector was taught as; -1: none
+    scores: Scores
+
+
+class Standing(NamedTuple):
+    """How the n likeliest labels stand on each of q vectors: arrays of shape (q, n)."""
+
+    labels: NDArray[Any]
+    probabilities: Float64s
+    distances: Float64s  # to the mean of the class, by the covariance of all classes
+    densities: Float64s  # by which a class explains the vector better than no class
+    regressions: Float64s  # score of the ridge regression
+
+
+@dataclass(frozen=True, eq=False)
+class StatisticalKnowledge:
+    """The statistics of at least one class, in the order of their labels, and of negatives.
+
+    `first_cosine` is the least cosine of a known picture to a view of its class, for as long as too
+    little was learned to tell; None: it is not known, and nothing is unknown until then.
+    """
+
+    statistics: dict[Any, ClassStatistics]
+    negatives: ClassStatistics | None = None  # pictures of nothing that has a label
+    first_cosine: float | None = None
+
+    @cached_property
+    def labels(self) -> list[Any]:
+        return [*self.statistics]
+
+    @cached_property
+    def classes(self) -> NDArray[Any]:
+        return classes_of(self.labels)
+
+    @property
+    def dimension(self) -> int:
+        return next(iter(self.statistics.values())).dimension
+
+    @cached_property
+    def sizes(self) -> Int64s:
+        return np.array([known.n for known in self.statistics.values()])
+
+    @cached_property
+    def discriminant(self) -> Discriminant:
+        return Discriminant.of([*self.statistics.values()])
+
+    @cached_property
+    def calibration(self) -> Calibration:
+        return Calibration.of(self.discriminant, [*self.statistics.values()])
+
+    @cached_property
+    def _owners(self) -> dict[int, int]:
+        """The class of each sketch; none where two classes have the same."""
+        owners: dict[int, int] = {}
+        for number, known in enumerate(self.statistics.values()):
+            for own in known.sketches.tolist():
+                owners[own] = number if owners.get(own, number) == number else -1
+        if self.negatives is not None:
+            owners |= dict.fromkeys(self.negatives.sketches.tolist(), -1)
+        return owners
+
+    def without(self, label: Hashable) -> StatisticalKnowledge | None:
+        """Return the knowledge without a label; None where it was the only one."""
+        if label not in self.statistics:
+            raise ValueError(f"{label!r} cannot be forgotten: the known labels are {self.labels}.")
+        rest = {other: known for other, known in self.statistics.items() if other != label}
+        return replace(self, statistics=rest) if rest else None
+
+    def judge(self, matrix: Matrix) -> Judgement:
+        """Return the probabilities of vectors; one that was taught is what it was taught as."""
+        directions = as_directions(matrix)
+        scores = self._score(directions)
+        shares = self.calibration.confidences(scores)
+        taught = self._taught(directions)
+        rows = np.flatnonzero(taught >= 0)
+        _raise_to(shares, rows, taught[rows])
+        odds = self._log_odds(directions, scores)
+        odds[rows] = np.maximum(odds[rows], np.log(TAUGHT_CONFIDENCE / (1.0 - TAUGHT_CONFIDENCE)))
+        known = 1.0 / (1.0 + np.exp(np.clip(-odds, -700.0, 700.0)))
+        return Judgement(shares, known, np.sqrt(scores.distances), taught, scores)
+
+    def winners(self, matrix: Matrix) -> Int64s:
+        """Return the number of each vector's class: (q,)."""
+        winners: Int64s = self.decide(matrix).argmax(axis=1)
+        return winners
+
+    def probabilities(self, matrix: Matrix) -> Float64s:
+        """Return the probability of each class, given that it is one of them: (q, t)."""
+        return self.calibration.confidences(self._score(as_directions(matrix)))
+
+    def decide(self, matrix: Matrix) -> Float64s:
+        """Return the score of each class: (q, t)."""
+        return self._score(as_directions(matrix)).total
+
+    def explain(self, matrix: Matrix) -> Standing:
+        """Return how the likeliest labels stand: five of them, or all."""
+        scores = self._score(as_directions(matrix))
+        shares = self.calibration.confidences(scores)
+        order = np.argsort(-shares, axis=1, kind="stable")[:, :MAX_EXPLAINED]
+        columns = (shares, np.sqrt(scores.distances), scores.gains, scores.ridge)
+        return Standing(
+            self.classes[order], *(np.take_along_axis(column, order, axis=1) for column in columns)
+        )
+
+    def _score(self, directions: Float32s) -> Scores:
+        starts = range(0, len(directions), BLOCK_ROWS)
+        blocks = [self.discriminant.scores(directions[i : i + BLOCK_ROWS]) for i in starts]
+        return (
+            blocks[0]
+            if len(blocks) == 1
+            else Scores(*map(np.concatenate, zip(*blocks, strict=True)))
+        )
+
+    def _taught(self, directions: Float32s) -> Int64s:
+        """Return the class that the very same vector was taught as; -1: none: (q,)."""
+        found = [self._owners.get(own, -1) for own in sketch(encode(directions)).tolist()]
+        return np.array(found, dtype=np.int64)
+
+    def _log_odds(self, directions: Float32s, scores: Scores) -> Float64s:
+        """Return the log odds that vectors are of a known class: (q,)."""
+        odds = self.calibration.log_odds_known(scores)
+        if self.calibration.means is None and self.first_cosine is not None:
+            views = np.concatenate([known.directions for known in self.statistics.values()])
+            if views.shape[1] >= MIN_EMBEDDING:
+                away = 1.0 - (directions @ views.T).max(axis=1).astype(np.float64)
+                odds = FIRST_SLOPE * (1.0 - away / (1.0 - self.first_cosine))
+        if self.negatives is not None:
+            odds = np.minimum(odds, self._log_odds_against(directions, scores, self.negatives))
+        return odds
+
+    def _log_odds_against(
+        self, directions: Float32s, scores: Scores, negatives: ClassStatistics
+    ) -> Float64s:
+        """Return the log odds that vectors are of a known class, not like a negative: (q,)."""
+        # The distance to a mean of n views is that to the true mean and a part of chance, 1 / n.
+        nearest = (scores.distances / (1.0 + 1.0 / self.sizes)).min(axis=1)
+        distances = [
+            self.discriminant.squared_lengths(directions - view) / 2.0
+            for view in negatives.directions
+        ]
+        against = np.min(distances, axis=0)
+        odds: Float64s = NEGATIVE_SLOPE * (np.sqrt(against / np.maximum(nearest, 1e-300)) - 1.0)
+        return odds
+
+
+def learn_statistics(
+    before: StatisticalKnowledge | None,
+    matrix: Matrix,
+    targets: NDArray[Any],
+    least_cosine: float = EXACT,
+) -> StatisticalKnowledge:
+    """Return the knowledge after learning these vectors and their labels."""
+    known: Mapping[Any, ClassStatistics] = {} if before is None else before.statistics
+    directions = as_directions(matrix)
+    learned = {
+        label: learn_class(directions[rows], known.get(label), least_cosine)[0]
+        for label, rows in group_rows(targets, known).items()
+    }
+    everything = dict(sorted({**known, **learned}.items()))
+    return replace(before, statistics=everything) if before else StatisticalKnowledge(everything)
+
+
+def _raise_to(shares: Float64s, rows: Int64s, classes: Int64s) -> None:
+    """Raise the shares of these classes to TAUGHT_CONFIDENCE where they are below, in place."""
+    low = shares[rows, classes] < TAUGHT_CONFIDENCE
+    rows, classes = rows[low], classes[low]
+    others = 1.0 - shares[rows, classes]
+    shares[rows] *= ((1.0 - TAUGHT_CONFIDENCE) / others)[:, np.newaxis]
+    shares[rows, classes] = TAUGHT_CONFIDENCE

@@ -1,0 +1,313 @@
+"""Statistics of one class, which add up and can be taken apart: views, then a summary of them.
+
+n views, d features, r axes. A view is a vector that is no near-copy of another of its class. The
+first 24 views are kept, each in eight bits a number. When there are more, the views are folded into
+a summary eight at a time, in their order: their number, their mean, the main axes of their scatter
+and the rest of it, feature by feature; the latest eight stay, as witnesses. That happens at fixed
+counts, wherever a call ends, so learning in two calls is learning in one, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from hashlib import shake_256
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbcl.machine import one_thread
+from cbcl.method.arrays import Float32s, Float64s, read_only
+from cbcl.method.coding import CodedRows, empty_rows, encode
+from cbcl.method.directions import MIN_EMBEDDING
+
+MAX_VIEWS = 24  # that are kept, until there are more
+MAX_WITNESSES = 8  # of the latest that are kept, from then on
+FINE_AXES, COARSE_AXES = 8, 12  # in eight bits and in four
+MAX_SKETCHES = 512  # of the latest views
+SKETCH_BITS = 64
+EXACT = 0.9999  # the least cosine of two pictures that are the same
+MEAN_STEPS = 32767  # of the largest number in a mean, which is kept in 16 bits
+
+Sketches = NDArray[np.uint64]
+NO_SKETCHES: Sketches = np.empty(0, dtype=np.uint64)
+
+
+class Summary(NamedTuple):
+    """The views of a class that were folded."""
+
+    n: int
+    mean: Float32s  # (d,), of at most 16 bits each
+    fine: CodedRows  # (<= 8, d), the main axes of the scatter, times their singular values
+    coarse: CodedRows  # (<= 12, d), the next ones
+    rest: Float32s  # (d,), what the axes leave of the scatter of each feature; of 16 bits each
+
+
+@dataclass(frozen=True, eq=False)
+class ClassStatistics:
+    """All that is kept of a class. The last `n - summary.n` views are not in the summary yet."""
+
+    n: int
+    views: CodedRows
+    sketches: Sketches  # of the latest views, to know exactly the same ones
+    summary: Summary | None = None
+
+    @property
+    def dimension(self) -> int:
+        return int(self.views.codes.shape[1])
+
+    @cached_property
+    def mean(self) -> Float64s:
+        """Mean of all views: (d,)."""
+        new, folded = self._unfolded, self.summary
+        total = new.sum(axis=0, dtype=np.float64)
+        if folded is not None:
+            total = total + folded.n * folded.mean.astype(np.float64)
+        mean: Float64s = total / self.n
+        return mean
+
+    @cached_property
+    def axes(self) -> Float32s:
+        """Rows whose products, with `rest`, make the scatter of the views: A'A + diag(rest)."""
+        new, folded = self._unfolded, self.summary
+        if folded is None:
+            return (new - self.mean).astype(np.float32) if self.n > 1 else new[:0]
+        return np.concatenate([*_axes(folded), *_joint_scatter(folded.n, folded.mean, new)])
+
+    @property
+    def rest(self) -> Float32s | None:
+        return None if self.summary is None else self.summary.rest
+
+    @cached_property
+    def directions(self) -> Float32s:
+        """The views that are kept: (k, d)."""
+        return self.views.values
+
+    @property
+    def _unfolded(self) -> Float32s:
+        folded = 0 if self.summary is None else self.summary.n
+        return self.directions[len(self.directions) - (self.n - folded) :]
+
+    def find_copy(self, directions: Float32s, least_cosine: float = EXACT) -> NDArray[np.bool_]:
+        """Tell which of some vectors are copies of views: (n, d) to (n,)."""
+        coded = encode(directions)
+        near = _cosines(coded.values, self.directions).max(axis=1, initial=-1.0) >= least_cosine
+        seen: NDArray[np.bool_] = near | np.isin(sketch(coded), self.sketches)
+        return seen
+
+
+def learn_class(
+    directions: Float32s, known: ClassStatistics | None = None, least_cosine: float = EXACT
+) -> tuple[ClassStatistics, NDArray[np.bool_]]:
+    """Learn vectors of a class, in their order; tell which are views, and no copies: (n,).
+
+    `least_cosine` is that of two vectors of which one is a copy of the other.
+    """
+    coded = encode(directions)
+    state = known or ClassStatistics(0, empty_rows(directions.shape[1]), NO_SKETCHES)
+    return _learn(coded, sketch(coded), state, least_cosine)
+
+
+def _learn(
+    coded: CodedRows, sketches: Sketches, state: ClassStatistics, least_cosine: float
+) -> tuple[ClassStatistics, NDArray[np.bool_]]:
+    is_view = np.zeros(len(coded), dtype=bool)
+    values, seen = coded.values, {*state.sketches.tolist()}
+    pending: list[int] = []  # views since the last fold
+    kept, room = state.directions, _room(state)
+
+    def append() -> ClassStatistics:
+        return _append(state, coded.take(np.array(pending, dtype=np.int64)), sketches[pending])
+
+    with one_thread():  # which is faster, and always gives the same bits
+        for row, own in enumerate(sketches.tolist()):
+            if own in seen or _is_near(values[row], kept, least_cosine):
+                continue
+            if room == 0:
+                state = _fold(append())
+                pending, kept, room = [], state.directions, _room(state)
+            is_view[row] = True
+            pending.append(row)
+            seen.add(own)
+            room -= 1
+            kept = np.concatenate([kept, values[row : row + 1]])
+        return append() if pending else state, is_view
+
+
+def merge_classes(
+    these: ClassStatistics, those: ClassStatistics, least_cosine: float = EXACT
+) -> ClassStatistics:
+    """Make one class of two: exact while neither is summarized, else as exact as summaries are."""
+    if these.summary is None or those.summary is None:
+        into, other = (these, those) if those.summary is None else (those, these)
+        return _learn(other.views, other.sketches, into, least_cosine)[0]
+    with one_thread():
+        this, that = _fold(these), _fold(those)
+        assert this.summary is not None
+        assert that.summary is not None
+        n, m = this.n, that.n
+        shift = np.sqrt(n * m / (n + m)) * (this.mean - that.mean)
+        scatter = [*_axes(this.summary), *_axes(that.summary), shift.astype(np.float32)[np.newaxis]]
+        mean = (n * this.mean + m * that.mean) / (n + m)
+        rest = this.summary.rest + that.summary.rest
+        summary = _summarize(n + m, mean, np.concatenate(scatter), rest)
+    latest = this.views.join(that.views)
+    sketches = np.concatenate([this.sketches, that.sketches])[-MAX_SKETCHES:]
+    return ClassStatistics(
+        n + m, latest.take(slice(-MAX_WITNESSES, None)), read_only(sketches), summary
+    )
+
+
+def unlearn_view(known: ClassStatistics, direction: Float32s) -> ClassStatistics | None:
+    """Take one view out of a class; None: it was the only one.
+
+    A view that is kept, and not folded, is taken out exactly, as if it had never been learned. One
+    that is in the summary is taken out of its mean exactly, of its scatter as far as its axes go.
+    """
+    if known.n == 1:
+        return None
+    coded = encode(direction[np.newaxis])
+    closeness = _cosines(coded.values, known.directions)[0]
+    row = int(closeness.argmax()) if len(closeness) else 0
+    is_kept = bool(len(closeness)) and closeness[row] >= EXACT
+    others = np.flatnonzero(np.arange(len(known.views)) != row) if is_kept else slice(None)
+    place = np.flatnonzero(known.sketches == sketch(coded)[0])
+    sketches = np.delete(known.sketches, place[:1])
+    views, n, old = known.views.take(others), known.n - 1, known.summary
+    n_folded = 0 if old is None else old.n
+    if old is None or (is_kept and row >= len(known.views) - (known.n - n_folded)):
+        return ClassStatistics(n, views, read_only(sketches), old)
+    with one_thread():
+        summary = _take_out(old, coded.values[0])
+    return ClassStatistics(n, views, read_only(sketches), summary)
+
+
+def _take_out(summary: Summary, direction: Float32s) -> Summary:
+    """Take one view out of a summary."""
+    n, axes = summary.n, np.concatenate(_axes(summary)).astype(np.float64)
+    away = direction - summary.mean.astype(np.float64)
+    mean = summary.mean - away / (n - 1)
+    taken = np.sqrt(n / (n - 1)) * away
+    inside = axes @ taken  # on the axes, which are orthogonal: only there it can be taken out
+    lengths = np.maximum((axes**2).sum(axis=1), 1e-300)
+    gram = np.diag(lengths)
+    gram -= np.outer(inside, inside) / np.sqrt(np.outer(lengths, lengths))
+    values, vectors = np.linalg.eigh(gram)
+    scales = vectors * np.sqrt(np.maximum(values, 0.0))
+    kept = (scales.T @ (axes / np.sqrt(lengths)[:, np.newaxis])).astype(np.float32)
+    outside = taken - (inside / lengths) @ axes
+    rest = summary.rest - (outside**2).astype(np.float32)
+    return _summarize(n - 1, mean, kept, np.maximum(rest, 0.0))
+
+
+def _room(state: ClassStatistics) -> int:
+    """Return how many more views can be appended before a fold."""
+    if state.summary is None:
+        return MAX_VIEWS - state.n
+    return MAX_WITNESSES - (state.n - state.summary.n)
+
+
+def _append(state: ClassStatistics, views: CodedRows, sketches: Sketches) -> ClassStatistics:
+    joined = state.views.join(views)
+    if state.summary is not None:
+        joined = joined.take(slice(-MAX_WITNESSES, None))
+    all_sketches = np.concatenate([state.sketches, sketches])[-MAX_SKETCHES:]
+    n = state.n + len(views)
+    return ClassStatistics(n, joined, read_only(all_sketches), state.summary)
+
+
+def _fold(state: ClassStatistics) -> ClassStatistics:
+    """Fold all views into the summary, and keep the latest as witnesses."""
+    new, old = state._unfolded, state.summary
+    if old is None:
+        scatter, rest = (
+            [(new - state.mean).astype(np.float32)],
+            np.zeros(state.dimension, dtype=np.float32),
+        )
+    else:
+        scatter, rest = [*_axes(old), *_joint_scatter(old.n, old.mean, new)], old.rest
+    summary = _summarize(state.n, state.mean, np.concatenate(scatter), rest)
+    return replace(state, views=state.views.take(slice(-MAX_WITNESSES, None)), summary=summary)
+
+
+def _summarize(n: int, mean: Float64s, scatter: Float32s, rest: Float32s) -> Summary:
+    """Keep the main axes of the scatter of n views, and of the others the diagonal."""
+    _, vectors = np.linalg.eigh((scatter @ scatter.T).astype(np.float64))
+    main = vectors[:, ::-1][:, : FINE_AXES + COARSE_AXES].astype(np.float32)
+    axes = main.T @ scatter
+    fine, coarse = encode(axes[:FINE_AXES]), encode(axes[FINE_AXES:], bits=4)
+    left = rest + _column_squares(scatter)
+    left -= _column_squares(fine.values) + _column_squares(coarse.values)
+    return Summary(n, _round_mean(mean), fine, coarse, _round_rest(left))
+
+
+def _column_squares(rows: Float32s) -> Float32s:
+    squares: Float32s = np.einsum("nd,nd->d", rows, rows)
+    return squares
+
+
+def _axes(summary: Summary) -> tuple[Float32s, Float32s]:
+    return summary.fine.values, summary.coarse.values
+
+
+def _joint_scatter(n: int, mean: Float32s, new: Float32s) -> Iterator[Float32s]:
+    """Yield the scatter of new views about their mean, and of their mean from that of n others."""
+    if len(new):
+        own = new.mean(axis=0, dtype=np.float64)
+        weight = np.sqrt(n * len(new) / (n + len(new)))
+        yield (new - own).astype(np.float32)
+        yield (weight * (mean - own)).astype(np.float32)[np.newaxis]
+
+
+def _round_mean(mean: Float64s) -> Float32s:
+    if len(mean) < MIN_EMBEDDING:
+        return read_only(mean.astype(np.float32))
+    step = np.float32(np.abs(mean).max() / MEAN_STEPS) or np.float32(1.0)
+    return read_only((np.rint(mean / step) * step).astype(np.float32))
+
+
+def _round_rest(rest: Float32s) -> Float32s:
+    rest = np.maximum(rest, 0.0)
+    if len(rest) < MIN_EMBEDDING:
+        return read_only(rest.astype(np.float32))
+    return read_only(rest.astype(np.float16).astype(np.float32))
+
+
+def _is_near(vector: Float32s, views: Float32s, least_cosine: float) -> bool:
+    return bool(_cosines(vector[np.newaxis], views).max(initial=-1.0) >= least_cosine)
+
+
+def _cosines(these: Float32s, those: Float32s) -> Float32s:
+    """Return the cosines of directions; of measurements 1 where equal, else 0: (n, k)."""
+    if these.shape[1] < MIN_EMBEDDING:
+        equal = (these[:, np.newaxis] == those[np.newaxis]).all(axis=2)
+        matches: Float32s = equal.astype(np.float32)
+        return matches
+    cosines: Float32s = these @ those.T
+    return cosines
+
+
+def sketch(coded: CodedRows) -> Sketches:
+    """Return 64 bits of each row, the same for the same row: (n,).
+
+    They are the signs of sums of whole numbers, which no order of summation changes.
+    """
+    codes = coded.codes
+    if codes.dtype != np.int8:
+        parts = [shake_256((row + np.float32(0.0)).tobytes()).digest(8) for row in codes]
+        return np.frombuffer(b"".join(parts), dtype="<u8").astype(np.uint64)
+    d = codes.shape[1]
+    products = codes.astype(np.float32) @ _signs(d)  # exact: below 2^24
+    centre = codes.sum(axis=1, dtype=np.int64)[:, np.newaxis] * _signs(d).sum(axis=0)
+    bits = np.packbits(products.astype(np.float64) * d > centre, axis=1, bitorder="little")
+    return np.ascontiguousarray(bits).view("<u8")[:, 0].astype(np.uint64)
+
+
+@cache
+def _signs(d: int) -> Float32s:
+    """Return the same random signs for ever: (d, 64)."""
+    data = shake_256(b"cbcl").digest(d * SKETCH_BITS // 8)
+    bits = np.unpackbits(np.frombuffer(data, dtype=np.uint8)).reshape(d, SKETCH_BITS)
+    return read_only(bits.astype(np.float32) * 2.0 - 1.0)
