@@ -5,7 +5,9 @@ b pictures, s pixels a side, d features. Each function names the one that it tra
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from hashlib import sha256
 from typing import cast
 
 import numpy as np
@@ -53,6 +55,7 @@ class BackboneNodes:
         self._inputs = {crop: name for name, crop in crops_of(backbone).items()}
         self._opset = max([OPSET, *(_opset(one) for one in networks_of(backbone))])
         self._opsets = {"": self._opset}
+        self._weights: dict[bytes, str] = {}  # names by digest
         self.batch: int | str = "batch"  # some networks take one picture at a time
         self.model = onnx.ModelProto(ir_version=IR_VERSION)  # weights and inputs, without nodes
         self.vector = graph("Identity", self._add(backbone), name="vector")
@@ -87,8 +90,9 @@ class BackboneNodes:
         source, target = model.graph.input[0], model.graph.output[0]
         self.batch = source.type.tensor_type.shape.dim[0].dim_value or self.batch
         self._add_normalization(network.preprocessing, source.name)
+        self._add_weights(model.graph.initializer)
         self._graph.nodes.extend(model.graph.node)
-        for field in ("initializer", "sparse_initializer", "value_info", "quantization_annotation"):
+        for field in ("sparse_initializer", "value_info", "quantization_annotation"):
             getattr(self.model.graph, field).extend(getattr(model.graph, field))
         self.model.functions.extend(model.functions)
         self.model.ir_version = max(self.model.ir_version, model.ir_version)
@@ -97,6 +101,19 @@ class BackboneNodes:
                 self._opsets[opset.domain] = max(opset.version, self._opsets.get(opset.domain, 0))
         d = network.vectors([Image.new("RGB", (8, 8))]).shape[1]
         return self._add_pooling(network, target.name, d)
+
+    def _add_weights(self, tensors: Iterable[TensorProto]) -> None:
+        """Add weights; those that another view of the same network has, too, are stored once."""
+        own = {}
+        for tensor in tensors:
+            name, tensor.name = tensor.name, ""
+            digest = sha256(tensor.SerializeToString(deterministic=True)).digest()
+            if digest in self._weights:
+                self._graph("Identity", self._weights[digest], name=name)
+                continue
+            own[digest] = tensor.name = name
+            self.model.graph.initializer.append(tensor)
+        self._weights |= own
 
     def _add_normalization(self, how: Preprocessing, name: str) -> None:
         """Translate `Preprocessing.normalize`: bytes (b, s, s, 3) to the network's (b, 3, s, s)."""
