@@ -23,6 +23,7 @@ import PIL
 import skimage.data
 from contest import medians, record
 from PIL import Image
+from tables import tabulate_backbones
 
 import cbcl
 from cbcl.vision.backbones import load_backbone
@@ -75,20 +76,18 @@ def main() -> None:
         alone[name] = partial(extract, backbone, files[:1])
         folder[name] = partial(extract, backbone, files)
     one, many = medians(alone, 15), medians(folder, 5)
-    print("| backbone | numbers | one photo | a folder, each | times lite0: one | folder |")
-    print("|---|---|---|---|---|---|")
     results: list[dict[str, object]] = []
     for name, backbone in backbones.items():
-        (vector,) = extract(backbone, files[:1])
-        dimension = len(cast("list[float]", vector))
-        seconds = {"one": one[name], "folder": many[name] / PHOTOS}
-        ratios = {"one": one[name] / one[PEER], "folder": many[name] / many[PEER]}
-        times = " | ".join(f"{1e3 * value:.1f} ms" for value in seconds.values())
-        factors = " | ".join(f"{value:.2f}" for value in ratios.values())
-        print(f"| `{name}` | {dimension} | {times} | {factors} |", flush=True)
+        vector = extract(backbone, files[:1])[0]
         results.append(
-            {"backbone": name, "dimension": dimension, "seconds": seconds, "ratios": ratios}
+            {
+                "backbone": name,
+                "dimension": len(cast("list[float]", vector)),
+                "seconds": {"one": one[name], "folder": many[name] / PHOTOS},
+                "ratios": {"one": one[name] / one[PEER], "folder": many[name] / many[PEER]},
+            }
         )
+    print(tabulate_backbones(results))
     data = f"{PHOTOS} JPEGs of 640 x 480 pixels, of scikit-image's photographs"
     print(json.dumps(record([cbcl, np, onnxruntime, PIL], results, data=data)))
 

@@ -1,9 +1,10 @@
-"""The tables of docs/results.md and docs/onnx.md, made from the records in results/."""
+"""The tables of docs/results.md, onnx.md and backbones.md, made from the records in results/."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -94,6 +95,27 @@ def serving() -> str:
     )
 
 
+def backbones() -> str:
+    """Return the table of the latest run."""
+    record = json.loads((RESULTS / "backbones.jsonl").read_text().splitlines()[-1])
+    return tabulate_backbones(record["results"])
+
+
+def tabulate_backbones(results: list[dict[str, Any]]) -> str:
+    rows = [
+        "| backbone | numbers in a vector | one photo | in a folder | one photo, ratio |"
+        " in a folder, ratio |",
+        "|---|---|---|---|---|---|",
+    ]
+    for result in results:
+        milliseconds = [f"{1e3 * value:.1f} ms" for value in result["seconds"].values()]
+        ratios = [f"{value:.2f}" for value in result["ratios"].values()]
+        numbers = f"{result['dimension']:,}"
+        cells = [f"`{result['backbone']}`", numbers, *milliseconds, *ratios]
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
 PREPROCESSING = {
     "bilinear": "resized by another filter: bilinear",
     "nearest": "resized without a filter: nearest",
@@ -118,4 +140,5 @@ def agreement() -> str:
 
 
 if __name__ == "__main__":
-    print(speed(), seeing(), unknown(), asking(), serving(), agreement(), sep="\n\n")
+    tables = [speed(), seeing(), unknown(), asking(), serving(), agreement(), backbones()]
+    print(*tables, sep="\n\n")
