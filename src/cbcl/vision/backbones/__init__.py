@@ -37,8 +37,8 @@ def load_backbone(
     """Load what turns pictures, or anything else, into vectors.
 
     `source` is a name (`cbcl backbones list` prints them; "timm/NAME" needs the extra `torch`), an
-    ONNX file with a description of its preprocessing beside it (docs/backbones.md), either with two
-    views of each picture ("NAME@2views"), several of them side by side ("A+B"), or a function
+    ONNX file with a description of its preprocessing beside it (docs/backbones.md), one of these
+    with two views of each picture ("NAME@2views"), several side by side ("A+B"), or a function
     of your own that returns one vector for each of the things it is given. A function needs a
     `name`, which identifies it in the memory. With `at_least`, it is given pictures (PIL, RGB,
     upright) of no fewer pixels a side, else whatever you learn: text, sound, anything.
@@ -114,12 +114,12 @@ def _load_views(name: str) -> Backbone:
     """Load a network that is shown two views of each picture."""
     network = name.removesuffix(VIEWS)
     if network in CATALOGUE:
-        hows = two_views(CATALOGUE[network].preprocessing, enlarged=True)
-        return Views(name, tuple(load_network(network, how) for how in hows))
+        both = two_views(CATALOGUE[network].preprocessing, enlarged=True)
+        return Views(name, tuple(load_network(network, how) for how in both))
     if is_file(network):
         read = read_network(Path(network), network)
-        hows = two_views(read.preprocessing, enlarged=False)
-        return Views(name, tuple(replace(read, preprocessing=how) for how in hows))
+        both = two_views(read.preprocessing, enlarged=False)
+        return Views(name, tuple(replace(read, preprocessing=how) for how in both))
     advice = f"those that have are {', '.join(CATALOGUE)}, and any file .onnx"
     raise WeightsError(f"backbone {network!r}", "has no views", advice)
 

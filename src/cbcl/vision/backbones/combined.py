@@ -5,6 +5,7 @@ b pictures, d features.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,12 +19,13 @@ from cbcl.vision.backbones.network import Network
 from cbcl.vision.decoding import Floats
 from cbcl.vision.preprocessing import Preprocessing
 
+ENLARGEMENT = 9 / 7  # of the first view, relative to the network's own size
 CENTRAL_SHARE = 0.8  # of both sides, in the second view
 SHORTEST_LENGTH = np.finfo(np.float64).tiny  # below that of any vector but 0
 
 
 @dataclass(frozen=True)
-class Combined:
+class Combined(ABC):
     """Backbones that are given the same pictures; a subclass makes one vector of theirs."""
 
     name: str
@@ -59,8 +61,9 @@ class Combined:
     def vectors(self, things: Sequence[Image.Image]) -> Floats:
         return self._combine([part.vectors(things) for part in self.parts])
 
+    @abstractmethod
     def _combine(self, vectors: list[Floats]) -> Floats:
-        raise NotImplementedError
+        """Return one row a picture, from those of each part."""
 
 
 class Views(Combined):
@@ -93,7 +96,7 @@ def _as_unit(vectors: Floats) -> Floats:
 
 def two_views(how: Preprocessing, *, enlarged: bool) -> tuple[Preprocessing, Preprocessing]:
     """Return the whole picture, larger where the network allows it, and the mirrored centre."""
-    size = round(how.size * 9 / 7) if enlarged else how.size
+    size = round(ENLARGEMENT * how.size) if enlarged else how.size
     whole = replace(how, size=size, square=1.0, squashed=True)
     return whole, replace(how, square=CENTRAL_SHARE, squashed=True, mirrored=True)
 

@@ -128,9 +128,9 @@ class Network:
             if features.ndim != 3 or features.shape[1] < 2:
                 problem = f"gives {features.shape}, which are not the tokens of its description"
                 raise self._error(problem, 'leave "tokens" out of it')
-            is_class = self.tokens == "class"
-            # A copy, so that the other tokens need not be kept.
-            pooled = features[:, 0].copy() if is_class else features[:, 1:].mean(axis=1)
+            if self.tokens == "class":
+                return features[:, 0].copy()  # so that the other tokens need not be kept
+            pooled = features[:, 1:].mean(axis=1, dtype=np.float32)
         elif features.ndim == 4:  # (b, d, height, width)
             pooled = features.mean(axis=(2, 3), dtype=np.float32)
         elif features.ndim == 3 and features.shape[1] == 1:
