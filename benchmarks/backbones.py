@@ -87,7 +87,7 @@ def main() -> None:
                 "ratios": {"one": one[name] / one[PEER], "folder": many[name] / many[PEER]},
             }
         )
-    print(tabulate_backbones(results))
+    print(tabulate_backbones([results]))
     data = f"{PHOTOS} JPEGs of 640 x 480 pixels, of scikit-image's photographs"
     print(json.dumps(record([cbcl, np, onnxruntime, PIL], results, data=data)))
 

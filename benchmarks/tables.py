@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -96,22 +97,25 @@ def serving() -> str:
 
 
 def backbones() -> str:
-    """Return the table of the latest run."""
-    record = json.loads((RESULTS / "backbones.jsonl").read_text().splitlines()[-1])
-    return tabulate_backbones(record["results"])
+    lines = (RESULTS / "backbones.jsonl").read_text().splitlines()
+    return tabulate_backbones([json.loads(line)["results"] for line in lines])
 
 
-def tabulate_backbones(results: list[dict[str, Any]]) -> str:
+def tabulate_backbones(runs: Sequence[list[dict[str, Any]]]) -> str:
+    """Return the least milliseconds of the runs, and the median, least and most of the ratios."""
     rows = [
         "| backbone | numbers in a vector | one photo | in a folder | one photo, ratio |"
         " in a folder, ratio |",
         "|---|---|---|---|---|---|",
     ]
-    for result in results:
-        milliseconds = [f"{1e3 * value:.1f} ms" for value in result["seconds"].values()]
-        ratios = [f"{value:.2f}" for value in result["ratios"].values()]
-        numbers = f"{result['dimension']:,}"
-        cells = [f"`{result['backbone']}`", numbers, *milliseconds, *ratios]
+    for same in zip(*runs, strict=True):
+        cells = [f"`{same[0]['backbone']}`", f"{same[0]['dimension']:,}"]
+        for work in ("one", "folder"):
+            least = min(result["seconds"][work] for result in same)
+            cells.append(f"{1e3 * least:.1f} ms")
+        for work in ("one", "folder"):
+            ratios = [result["ratios"][work] for result in same]
+            cells.append(f"{np.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
         rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
 
