@@ -1,9 +1,11 @@
-"""The tables of docs/results.md and docs/onnx.md, made from the records in results/."""
+"""The tables of docs/results.md, onnx.md and backbones.md, made from the records in results/."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -94,6 +96,30 @@ def serving() -> str:
     )
 
 
+def backbones() -> str:
+    lines = (RESULTS / "backbones.jsonl").read_text().splitlines()
+    return tabulate_backbones([json.loads(line)["results"] for line in lines])
+
+
+def tabulate_backbones(runs: Sequence[list[dict[str, Any]]]) -> str:
+    """Return the least milliseconds of the runs, and the median, least and most of the ratios."""
+    rows = [
+        "| backbone | numbers in a vector | one photo | in a folder | one photo, ratio |"
+        " in a folder, ratio |",
+        "|---|---|---|---|---|---|",
+    ]
+    for same in zip(*runs, strict=True):
+        cells = [f"`{same[0]['backbone']}`", f"{same[0]['dimension']:,}"]
+        for work in ("one", "folder"):
+            least = min(result["seconds"][work] for result in same)
+            cells.append(f"{1e3 * least:.1f} ms")
+        for work in ("one", "folder"):
+            ratios = [result["ratios"][work] for result in same]
+            cells.append(f"{np.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
 PREPROCESSING = {
     "bilinear": "resized by another filter: bilinear",
     "nearest": "resized without a filter: nearest",
@@ -118,4 +144,5 @@ def agreement() -> str:
 
 
 if __name__ == "__main__":
-    print(speed(), seeing(), unknown(), asking(), serving(), agreement(), sep="\n\n")
+    tables = [speed(), seeing(), unknown(), asking(), serving(), agreement(), backbones()]
+    print(*tables, sep="\n\n")

@@ -5,26 +5,32 @@ python portable.py things.onnx PHOTO...
 
 import json
 import sys
+from typing import Any
 
 import numpy as np
 import onnxruntime
 from PIL import Image, ImageOps
 
 session = onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
-how = json.loads(session.get_modelmeta().custom_metadata_map["preprocessing"])
+inputs = json.loads(session.get_modelmeta().custom_metadata_map["preprocessing"])
+if len(session.get_inputs()) == 1:
+    inputs = {"pictures": inputs}
 
 
-def pixels(photo: str) -> np.ndarray:
+def pixels(photo: str, how: dict[str, Any]) -> np.ndarray:
     with Image.open(photo) as image:
         image.draft("RGB", (how["at_least"], how["at_least"]))  # decodes a large JPEG smaller
         upright = ImageOps.exif_transpose(image).convert("RGB")
-    (width, height), side = upright.size, min(upright.size) * how["square"]
-    box = ((width - side) / 2, (height - side) / 2, (width + side) / 2, (height + side) / 2)
+    (width, height), shorter = upright.size, min(upright.size)
+    sides = (width, height) if how.get("squashed") else (shorter, shorter)
+    across, down = (side * how["square"] for side in sides)
+    box = ((width - across) / 2, (height - down) / 2, (width + across) / 2, (height + down) / 2)
     resampling = Image.Resampling[how["filter"].upper()]
-    return np.asarray(upright.resize((how["size"], how["size"]), resampling, box))
+    square = upright.resize((how["size"], how["size"]), resampling, box)
+    return np.asarray(ImageOps.mirror(square) if how.get("mirrored") else square)
 
 
 for photo in sys.argv[2:]:
-    pictures = {"pictures": pixels(photo)[np.newaxis]}
+    pictures = {name: pixels(photo, how)[np.newaxis] for name, how in inputs.items()}
     (label,), (confidence,) = session.run(["label", "confidence"], pictures)
     print(photo, label, f"{confidence:.6g}", sep="\t")

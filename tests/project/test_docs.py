@@ -26,6 +26,11 @@ def test_the_agreement_of_the_interfaces_is_that_of_the_record() -> None:
     assert made in (ROOT / "docs" / "onnx.md").read_text()
 
 
+def test_the_cost_of_the_backbones_is_that_of_the_record() -> None:
+    made = runpy.run_path(str(ROOT / "benchmarks" / "tables.py"))["backbones"]()
+    assert made in (ROOT / "docs" / "backbones.md").read_text()
+
+
 def test_the_study_is_that_of_the_records() -> None:
     records = read(ROOT / "results")
     assert (ROOT / "docs" / "study.md").read_text() == report.markdown(records)

@@ -530,12 +530,13 @@ def test_the_example_prepares_pictures_as_we_do(
     taught(tmp_path / "things.cbcl", NAMES[:1]).close()
     exported(tmp_path / "things.cbcl")
     monkeypatch.setattr(sys, "argv", ["portable.py", str(tmp_path / "things.onnx")])
-    pixels = runpy.run_path(str(EXAMPLE))["pixels"]
+    example = runpy.run_path(str(EXAMPLE))
     network = load_backbone()
     assert isinstance(network, Network)
     for file in photos_of_every_kind(tmp_path / "asked"):
         np.testing.assert_array_equal(
-            pixels(file), network.preprocessing.crop(load(file, file.name, network.at_least))
+            example["pixels"](file, example["inputs"]["pictures"]),
+            network.preprocessing.crop(load(file, file.name, network.at_least)),
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -18,12 +19,13 @@ from PIL import Image
 from sklearn.datasets import load_digits
 from test_datasets import as_archive, as_folders, as_pickles, drawn, pictures_in
 
-from cbcl.errors import DataError
+from cbcl.errors import DataError, WeightsError
 from cbcl.folders import cache_folder
 from cbcl.study.data import vectors
 from cbcl.study.data.datasets import CIFAR100, fingerprint, load
 from cbcl.study.data.vectors import features
 from cbcl.vision.backbones.base import Function
+from cbcl.vision.onnx_graph import Filters, NetworkGraph
 
 
 class Colours:
@@ -354,3 +356,40 @@ def test_a_networks_preprocessing_is_in_the_record(home: Path, things: Path) -> 
     assert found.about["fitted_to"] is None
     things.rename(things.with_name("elsewhere"))
     assert features(str(things), "efficientnet-lite0", home=home).about == found.about
+
+
+def small_network(path: Path, scale: float) -> None:
+    """Write a network whose vector is the mean colour, as often as `scale` says."""
+    graph = NetworkGraph("small", 16)
+    colours = scale * np.eye(3)[:, :, np.newaxis, np.newaxis]
+    path.write_bytes(graph.finish(graph.conv(graph.pictures, Filters(colours, np.zeros(3)))))
+    how = {"size": 16, "mean": [0, 0, 0], "scale": [255, 255, 255]}
+    path.with_suffix(".json").write_text(json.dumps(how))
+
+
+def test_views_and_joined_networks_have_vectors_of_their_own_made_again_when_a_part_changes(
+    home: Path, things: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    small_network(tmp_path / "a.onnx", 1.0)
+    small_network(tmp_path / "b.onnx", 1.0)
+    names = ["a.onnx", "a.onnx@2views", "a.onnx@2views+b.onnx", "b.onnx+a.onnx@2views"]
+    with pytest.raises(WeightsError, match="is given twice"):
+        features(str(things), "a.onnx+b.onnx", home=home)
+    small_network(tmp_path / "b.onnx", 2.0)
+    first = [features(str(things), name, home=home) for name in names]
+    assert [stored.about["backbone"] for stored in first] == names
+    assert [stored.about["dimension"] for stored in first] == [3, 3, 6, 6]
+    places = sorted(path.name for path in (home / "study").iterdir())
+    assert len(places) == 4
+    assert all(re.fullmatch(r"[\w-]+", place) for place in places)
+    for name, stored in zip(names, first, strict=True):  # by the whole path, the same
+        whole = re.sub(r"\b(?=[ab]\.onnx)", f"{tmp_path}/", name)
+        again = features(str(things), whole, home=home)
+        assert again.about == stored.about
+    small_network(tmp_path / "b.onnx", 3.0)
+    changed = [
+        features(str(things), name, home=home).about["weights"] != stored.about["weights"]
+        for name, stored in zip(names, first, strict=True)
+    ]
+    assert changed == [False, False, True, True]

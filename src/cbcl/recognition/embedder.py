@@ -20,7 +20,8 @@ from cbcl.memory.rows import MemoryInfo
 from cbcl.memory.store import Memory
 from cbcl.vision.backbones import DEFAULT, load_backbone, restore
 from cbcl.vision.backbones.base import Backbone, Fittable
-from cbcl.vision.backbones.catalogue import CATALOGUE
+from cbcl.vision.backbones.catalogue import is_catalogued
+from cbcl.vision.backbones.names import short_name
 from cbcl.vision.decoding import load, name_of
 from cbcl.vision.extraction import EmbeddedPicture, Progress, embed_pictures
 from cbcl.vision.finding import find, find_labelled
@@ -135,7 +136,7 @@ class Embedder:
         if given is None or (isinstance(given, Fittable) and given.name == about.backbone):
             self._backbone = None
         elif isinstance(given, Fittable) or given.fingerprint != about.fingerprint:
-            theirs, ours = _short_name(about.backbone), _short_name(given.name)
+            theirs, ours = short_name(about.backbone), short_name(given.name)
             problem = f"was learned through {theirs}, but this one is to be through {ours}"
             raise BackboneError("that memory", problem, "they cannot be put together")
 
@@ -147,7 +148,7 @@ class Embedder:
     def check(self, about: MemoryInfo, dimension: int | None = None) -> None:
         """Raise BackboneError unless a memory was learned through this backbone."""
         backbone = self.backbone()
-        ours, theirs = _short_name(backbone.name), _short_name(about.backbone)
+        ours, theirs = short_name(backbone.name), short_name(about.backbone)
         if dimension not in (None, about.dimension):
             problem = (
                 f"was learned from vectors of {about.dimension} numbers, but {ours} gives vectors "
@@ -183,8 +184,8 @@ class Embedder:
 
     def _restore(self, name: str) -> Backbone:
         """Load the backbone that the memory names."""
-        problem = f"was learned through {_short_name(name)}"
-        if name.endswith(".onnx") or name.startswith("timm/"):
+        problem = f"was learned through {short_name(name)}"
+        if ".onnx" in name or "timm/" in name:  # also as a part of it
             # The contents of a file may not decide what else is opened or downloaded.
             advice = "give that backbone (--backbone, or backbone=)"
             raise BackboneError(self._memory.path, problem, advice)
@@ -204,12 +205,7 @@ def initial_limit_of(backbone: str) -> float:
     photos of the one class that is known from one to three photos; docs/method.md has what it
     refuses. For any other backbone nothing is known, and there is no limit.
     """
-    return INITIAL_LIMIT if backbone in CATALOGUE else math.inf
-
-
-def _short_name(backbone: str) -> str:
-    """Return the name of a backbone, without the folder of a file."""
-    return Path(backbone).name if backbone.endswith(".onnx") else backbone
+    return INITIAL_LIMIT if is_catalogued(backbone) else math.inf
 
 
 def _load_sample(sources: Sequence[Any], at_least: int | None) -> list[Any]:

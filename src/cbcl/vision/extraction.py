@@ -19,7 +19,7 @@ from PIL import Image
 from cbcl.errors import PictureError, Subject
 from cbcl.machine import cores, one_thread
 from cbcl.vision.backbones.base import Backbone
-from cbcl.vision.backbones.network import Network
+from cbcl.vision.backbones.combined import on_all_cores
 from cbcl.vision.decoding import Floats, load, name_of, read
 from cbcl.vision.vector_cache import VectorCache
 
@@ -145,9 +145,7 @@ class _Pipeline:
         self.sources, self.cache, self.thumbnails = sources, cache, thumbnails
         starts = range(0, len(sources), backbone.batch)
         self.batches = [range(start, min(start + backbone.batch, len(sources))) for start in starts]
-        if len(self.batches) == 1 and isinstance(backbone, Network):
-            backbone = backbone.on_all_cores
-        self.backbone = backbone
+        self.backbone = on_all_cores(backbone) if len(self.batches) == 1 else backbone
 
     def run(self) -> Iterator[EmbeddingResult]:
         threads = min(cores(), len(self.batches)) if self.backbone.threads else 1

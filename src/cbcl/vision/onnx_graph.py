@@ -127,6 +127,14 @@ def same_padding(size: int, kernel: int, stride: int) -> tuple[int, int]:
     return total // 2, total - total // 2
 
 
+def with_size(model: bytes, size: int) -> bytes:
+    """Return a model for pictures of another size; its padding must not depend on the size."""
+    network = onnx.load_from_string(model)
+    for side in network.graph.input[0].type.tensor_type.shape.dim[2:]:
+        side.dim_value = size
+    return bytes(network.SerializeToString(deterministic=True))
+
+
 class NetworkGraph(GraphBuilder):
     """A network, from normalised pictures (batch, 3, size, size) to vectors (batch, d), float32."""
 

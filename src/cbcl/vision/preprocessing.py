@@ -24,7 +24,7 @@ PREPROCESSING_REVISION = (
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """The central square of a picture, resized; then (colour - mean) / scale."""
+    """The central part of a picture, resized to a square; then (colour - mean) / scale."""
 
     size: int  # pixels a side
     mean: Triple  # of the colours 0 to 255
@@ -32,6 +32,8 @@ class Preprocessing:
     channels: Literal["RGB", "BGR"] = "RGB"  # the order of the colours, and of mean and scale
     square: float = 1.0  # the side of the central square, as a share of the picture's shorter side
     filter: Filter = "bicubic"
+    squashed: bool = False  # `square` is a share of both sides, which become equally long
+    mirrored: bool = False  # left and right change places
 
     @property
     def at_least(self) -> int:
@@ -41,15 +43,21 @@ class Preprocessing:
     @property
     def description(self) -> dict[str, Any]:
         """All parameters and the revision of the code, for fingerprints and records; JSON."""
-        return {**asdict(self), "revision": PREPROCESSING_REVISION}
+        description = {**asdict(self), "revision": PREPROCESSING_REVISION}
+        for added in ("squashed", "mirrored"):  # later than the fingerprints of stored memories
+            if not description[added]:
+                del description[added]
+        return description
 
     def crop(self, picture: Image.Image) -> Pixels:
-        """Return the central square, resized: (s, s, 3), RGB."""
+        """Return the central part, resized: (s, s, 3), RGB."""
         width, height = picture.size
-        side = min(width, height) * self.square
-        box = ((width - side) / 2, (height - side) / 2, (width + side) / 2, (height + side) / 2)
+        sides = (width, height) if self.squashed else (min(width, height),) * 2
+        across, down = (side * self.square for side in sides)
+        box = ((width - across) / 2, (height - down) / 2, (width + across) / 2, (height + down) / 2)
         resampling = Image.Resampling[self.filter.upper()]
-        return np.asarray(picture.resize((self.size, self.size), resampling, box=box))
+        pixels = np.asarray(picture.resize((self.size, self.size), resampling, box=box))
+        return pixels[:, ::-1] if self.mirrored else pixels
 
     def normalize(self, pixels: Pixels) -> Floats:
         """Return the input of the network: (3, s, s)."""
@@ -66,7 +74,7 @@ class Preprocessing:
         given = set(description) if isinstance(description, dict) else set()
         if not isinstance(description, dict) or not set(keys[:3]) <= given <= set(keys):
             needed, optional = ", ".join(keys[:3]), ", ".join(keys[3:])
-            raise WeightsError(name, f"must describe {needed} and may describe {optional}")
+            raise WeightsError(name, f"must describe {needed} and may describe {optional}, tokens")
         try:
             triples = {key: _as_triple(description[key]) for key in ("mean", "scale")}
             preprocessing = cls(**{**description, **triples})
@@ -77,7 +85,7 @@ class Preprocessing:
                 "makes no sense",
                 "size is in pixels, mean and scale three numbers each (colours are 0 to 255), "
                 "channels RGB or BGR, square a share, "
-                f"filter one of {', '.join(get_args(Filter))}",
+                f"filter one of {', '.join(get_args(Filter))}, squashed and mirrored true or false",
             ) from None
         return preprocessing
 
@@ -89,6 +97,8 @@ class Preprocessing:
             min(self.scale) > 1e-6,
             self.channels in ("RGB", "BGR"),
             self.filter in get_args(Filter),
+            isinstance(self.squashed, bool),
+            isinstance(self.mirrored, bool),
         ]
         if not all(valid):
             raise ValueError

@@ -36,7 +36,8 @@ from cbcl.study.data.datasets import (
 )
 from cbcl.vision.backbones import load_backbone
 from cbcl.vision.backbones.base import Backbone, Fittable
-from cbcl.vision.backbones.catalogue import CATALOGUE, is_available
+from cbcl.vision.backbones.catalogue import is_available
+from cbcl.vision.backbones.names import map_files, short_name
 from cbcl.vision.decoding import Floats
 from cbcl.vision.decoding import load as load_picture
 from cbcl.vision.extraction import Progress, extract
@@ -75,7 +76,8 @@ def features(
     any time, the same call goes on.
     """
     name = backbone if isinstance(backbone, str) else backbone.name
-    file_name = f"{_safe(data, data not in NAMES)}-{_safe(name, _is_file(name))}"
+    whole_name = map_files(name, os.path.abspath)
+    file_name = f"{_safe(data, data not in NAMES)}-{_safe(whole_name, False)}"
     place = (home or cache_folder()) / "study" / file_name
     stored = None if anew else _read_stored(place)
     stale = stored is not None and _is_stale(stored, backbone)
@@ -114,10 +116,6 @@ def kept(home: Path | None = None) -> dict[str, list[str]]:
     return backbones
 
 
-def _is_file(backbone: str) -> bool:
-    return backbone.endswith(".onnx")
-
-
 def _safe(name: str, is_path: bool) -> str:
     """Return a name as part of a file name; of a path, the last part and a digest of the whole.
 
@@ -135,12 +133,7 @@ def _safe(name: str, is_path: bool) -> str:
 def _is_stale(stored: Features, backbone: str | Backbone | Fittable) -> bool:
     """Return whether the backbone is here, with nothing to download or fit, and has changed."""
     if isinstance(backbone, str):
-        here = (
-            is_available(backbone)
-            if backbone in CATALOGUE
-            else _is_file(backbone) and Path(backbone).is_file()
-        )
-        if not here:
+        if not is_available(backbone):
             return False
         backbone = load_backbone(backbone)
     return not isinstance(backbone, Fittable) and backbone.fingerprint != stored.about["weights"]
@@ -204,7 +197,7 @@ def _describe(data: DataSet, backbone: Backbone) -> dict[str, Any]:
         "pictures": len(data.pictures),
         "classes": len({picture.label for picture in data.pictures}),
         "fingerprint": fingerprint(data.pictures),
-        "backbone": Path(backbone.name).name if _is_file(backbone.name) else backbone.name,
+        "backbone": short_name(backbone.name),
         "weights": backbone.fingerprint,
         "preprocessing": backbone.description,
         "machine": description(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any, cast
@@ -15,6 +16,8 @@ from PIL import Image
 from cbcl.errors import WeightsError
 from cbcl.vision.backbones.base import IDENTITY, Backbone, Fittable, Function, subject_of
 from cbcl.vision.backbones.catalogue import CATALOGUE, is_available, load_network
+from cbcl.vision.backbones.combined import Joined, Views, two_views
+from cbcl.vision.backbones.names import VIEWS, is_file, short_name, split_name
 from cbcl.vision.backbones.network import read_network
 from cbcl.vision.backbones.visual_words import UnfittedWords, VisualWords
 
@@ -34,7 +37,8 @@ def load_backbone(
     """Load what turns pictures, or anything else, into vectors.
 
     `source` is a name (`cbcl backbones list` prints them; "timm/NAME" needs the extra `torch`), an
-    ONNX file with a description of its preprocessing beside it (docs/backbones.md), or a function
+    ONNX file with a description of its preprocessing beside it (docs/backbones.md), one of these
+    with two views of each picture ("NAME@2views"), several side by side ("A+B"), or a function
     of your own that returns one vector for each of the things it is given. A function needs a
     `name`, which identifies it in the memory. With `at_least`, it is given pictures (PIL, RGB,
     upright) of no fewer pixels a side, else whatever you learn: text, sound, anything.
@@ -65,6 +69,27 @@ def restore(name: str, state: bytes) -> Backbone:
 
 
 def _by_name(name: str) -> Backbone | Fittable:
+    names = split_name(name)
+    if len(names) == 1:
+        return _load_part(name)
+    if "" in names:
+        raise WeightsError(f"backbone {name!r}", "has an empty part", "write A+B, or A alone")
+    parts: dict[str, Backbone] = {}  # by fingerprint
+    for part_name in names:
+        part = _load_part(part_name)
+        if isinstance(part, Fittable) or part.at_least is None:
+            advice = f"those that can are {', '.join(CATALOGUE)}, timm/NAME, and any file .onnx"
+            raise WeightsError(part_name, "cannot be joined with others", advice)
+        if part.fingerprint in parts:
+            problem = f"is given twice in {short_name(name)}"
+            raise WeightsError(subject_of(part_name), problem, "give it once")
+        parts[part.fingerprint] = part
+    return Joined(name, tuple(parts.values()))
+
+
+def _load_part(name: str) -> Backbone | Fittable:
+    if name.endswith(VIEWS):
+        return _load_views(name)
     if name in CATALOGUE:
         return load_network(name)
     if name == IDENTITY.name:
@@ -75,11 +100,28 @@ def _by_name(name: str) -> Backbone | Fittable:
         from cbcl.vision.backbones.pytorch import load_timm
 
         return load_timm(name)
-    if name.endswith(".onnx"):
+    if is_file(name):
         return read_network(Path(name), name)
+    if "@" in name and name.endswith("views"):
+        advice = f"there is only {name.partition('@')[0]}{VIEWS}"
+        raise WeightsError(f"backbone {name!r}", "is unknown", advice)
     names = ", ".join([*CATALOGUE, UnfittedWords.name, IDENTITY.name])
-    advice = f"there are {names}, timm/NAME, and any file .onnx"
+    advice = f"there are {names}, timm/NAME, and any file .onnx; also NAME{VIEWS} and A+B"
     raise WeightsError(f"backbone {name!r}", "is unknown", advice)
+
+
+def _load_views(name: str) -> Backbone:
+    """Load a network that is shown two views of each picture."""
+    network = name.removesuffix(VIEWS)
+    if network in CATALOGUE:
+        both = two_views(CATALOGUE[network].preprocessing, enlarged=True)
+        return Views(name, tuple(load_network(network, how) for how in both))
+    if is_file(network):
+        read = read_network(Path(network), network)
+        both = two_views(read.preprocessing, enlarged=False)
+        return Views(name, tuple(replace(read, preprocessing=how) for how in both))
+    advice = f"those that have are {', '.join(CATALOGUE)}, and any file .onnx"
+    raise WeightsError(f"backbone {network!r}", "has no views", advice)
 
 
 def list_backbones() -> list[tuple[str, str, str, str]]:
@@ -94,6 +136,8 @@ def list_backbones() -> list[tuple[str, str, str, str]]:
         (words.name, str(words.words), "yes", "made from the first pictures learned"),
         (IDENTITY.name, "any", "yes", "none: for vectors"),
         ("timm/NAME", "any", "", "downloaded by timm"),
+        (f"NAME{VIEWS}", "NAME's", "", "NAME's: the mean over two views of each picture"),
+        ("A+B", "A's and B's", "", "A's and B's: two networks side by side, or more"),
     ]
 
 

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from PIL import Image
 
 from cbcl.errors import PictureError, Subject
+from cbcl.vision.backbones.names import is_file, short_name, split_name
 from cbcl.vision.decoding import Floats
 
 
@@ -80,7 +81,7 @@ def fingerprint(*parts: bytes | str | dict[str, Any]) -> str:
 
 def subject_of(name: str) -> Subject:
     """Return a backbone's name as the subject of an error: a path where it is a file."""
-    return Path(name) if name.endswith(".onnx") else name
+    return Path(name) if split_name(name) == [name] and is_file(name) else short_name(name)
 
 
 @dataclass(frozen=True)

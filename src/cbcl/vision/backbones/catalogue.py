@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from importlib.util import find_spec
@@ -14,6 +15,7 @@ from cbcl import downloads
 from cbcl.downloads import RemoteFile
 from cbcl.errors import WeightsError, reason
 from cbcl.folders import backbones_folder, cache_folder
+from cbcl.vision.backbones.names import is_file, network_names
 from cbcl.vision.backbones.network import Network, read_stored
 from cbcl.vision.preprocessing import Preprocessing
 
@@ -28,17 +30,18 @@ class CatalogueEntry(NamedTuple):
 
     dimension: int
     preprocessing: Preprocessing
-    build: Callable[[Path], bytes]  # from the file of its weights
+    # From the file of its weights; those of a package also for another size of the pictures.
+    build: Callable[..., bytes]
     weights: str  # the source of that file, in words
     package: str | None = None  # the Python package that has it, if there is one
     url: str | None = None  # of that file; its name ends in the first digits of its SHA-256
 
 
-def _build_lite(path: Path, variant: str, *, int8: bool = False) -> bytes:
+def _build_lite(path: Path, variant: str, *, int8: bool = False, size: int | None = None) -> bytes:
     from cbcl.vision.backbones import efficientnet
     from cbcl.vision.weights.torch_checkpoint import read_state_dict
 
-    return efficientnet.build(read_state_dict(path), variant, int8=int8)
+    return efficientnet.build(read_state_dict(path), variant, int8=int8, size=size)
 
 
 def _build_resnet(path: Path, depth: int) -> bytes:
@@ -100,13 +103,31 @@ CATALOGUE = {
 
 
 def is_available(name: str) -> bool:
-    """Return True if a network can be loaded without a download."""
+    """Return True if a backbone's networks can all be loaded without a download."""
+    return all(_is_installed(network) for network in network_names(name))
+
+
+def _is_installed(name: str) -> bool:
+    if name not in CATALOGUE:
+        return is_file(name) and Path(name).is_file()
     package = CATALOGUE[name].package
     return find_spec(package) is not None if package else _imported(name).exists()
 
 
-def load_network(name: str) -> Network:
-    """Load a network by name, from its package or from the imported ones."""
+def is_catalogued(name: str) -> bool:
+    """Return True if a backbone is made of the networks known by name, and of nothing else.
+
+    >>> is_catalogued("resnet18"), is_catalogued("resnet18@2views+vgg16"), is_catalogued("mine")
+    (True, True, False)
+    """
+    return CATALOGUE.keys() >= set(network_names(name))
+
+
+def load_network(name: str, how: Preprocessing | None = None) -> Network:
+    """Load a network by name, from its package or from the imported ones.
+
+    With `how`, it is for pictures that are prepared in another way, also of another size.
+    """
     entry = CATALOGUE[name]
     if not is_available(name):
         advice = entry.weights
@@ -114,9 +135,15 @@ def load_network(name: str) -> Network:
             download_command = f", or `cbcl backbones download {name}`" if entry.url else ""
             advice = f"`cbcl backbones import {name} FILE` with {advice}{download_command}"
         raise WeightsError(f"the weights of {name}", "are not here", advice)
+    how = how or entry.preprocessing
     if entry.package:
-        return _load_packaged(name, entry.package)
-    return read_stored(_imported(name), name, entry.preprocessing)
+        return _load_packaged(name, entry.package, how)
+    network = read_stored(_imported(name), name, how)
+    if how.size == entry.preprocessing.size:
+        return network
+    from cbcl.vision.onnx_graph import with_size
+
+    return replace(network, model=with_size(network.model, how.size))
 
 
 def import_network(name: str, path: Path) -> Network:
@@ -154,14 +181,15 @@ def _imported(name: str) -> Path:
     return backbones_folder() / f"{name}.onnx"
 
 
-def _load_packaged(name: str, package: str) -> Network:
+def _load_packaged(name: str, package: str, how: Preprocessing) -> Network:
     path = _find_weights(name, package)
     digest = sha256(path.read_bytes()).hexdigest()
-    cached = cache_folder() / "networks" / f"{name}-{digest[:16]}.onnx"
+    size = "" if how.size == CATALOGUE[name].preprocessing.size else f"@{how.size}"
+    cached = cache_folder() / "networks" / f"{name}{size}-{digest[:16]}.onnx"
     if cached.exists():
         with suppress(WeightsError):  # it can be built again
-            return read_stored(cached, name, CATALOGUE[name].preprocessing)
-    network = _build(name, path)
+            return read_stored(cached, name, how)
+    network = _build(name, path, how)
     with suppress(OSError):  # without a cache, it is built each time
         network.write(cached)
     return network
@@ -175,11 +203,12 @@ def _find_weights(name: str, package: str) -> Path:
     raise WeightsError(package, f"holds no weights of {name}", "install it again")
 
 
-def _build(name: str, path: Path) -> Network:
+def _build(name: str, path: Path, how: Preprocessing | None = None) -> Network:
     if not path.is_file():
         raise WeightsError(path, "is not a file")
-    model = CATALOGUE[name].build(path)
-    return Network(name, model, CATALOGUE[name].preprocessing, _digest(model))
+    entry = CATALOGUE[name]
+    model = entry.build(path) if how is None else entry.build(path, size=how.size)
+    return Network(name, model, how or entry.preprocessing, _digest(model))
 
 
 def _digest(model: bytes) -> str:

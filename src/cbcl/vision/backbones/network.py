@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 from PIL import Image
@@ -26,18 +26,25 @@ from cbcl.vision.preprocessing import Preprocessing
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
+Tokens = Literal["class", "mean"]  # the first, or the mean of all others
+
 GPU_BATCH = 64
+TOKENS_ADVICE = (
+    'if these are tokens, write "tokens": "class" (the first one) or "tokens": "mean" (of all '
+    "others) in the description beside it"
+)
 
 
 @dataclass(frozen=True)
 class Network:
-    """A backbone in ONNX: the central square of a picture in, pooled features out."""
+    """A backbone in ONNX: the central part of a picture in, pooled features out."""
 
     name: str
     model: bytes
     preprocessing: Preprocessing
     weights: str  # SHA-256 of the weights
     cores: int = 1  # for one picture; 0: all
+    tokens: Tokens | None = None  # which of its tokens (b, tokens, d) are used, if it gives tokens
 
     state: ClassVar[bytes] = b""
     threads: ClassVar[bool] = True
@@ -48,7 +55,8 @@ class Network:
 
     @property
     def description(self) -> dict[str, Any]:
-        return self.preprocessing.description
+        tokens = {"tokens": self.tokens} if self.tokens else {}
+        return {**self.preprocessing.description, **tokens}
 
     @property
     def at_least(self) -> int:
@@ -106,15 +114,28 @@ class Network:
         except Exception as error:  # its errors have no common class but this
             problem = f"failed on pictures of {pictures.shape}: {first_line(error)}"
             raise self._error(problem) from error
-        is_maps = features.ndim == 4  # (b, d, height, width)
-        vectors: Floats = features.mean(axis=(2, 3), dtype=np.float32) if is_maps else features
-        if vectors.ndim == 3 and vectors.shape[1] == 1:
-            vectors = vectors[:, 0]
+        vectors = self._pool(features)
         if vectors.ndim != 2 or len(vectors) != len(things) or 0 in vectors.shape:
-            raise self._error(
-                f"gives {features.shape} for {len(things)} pictures, not one vector each"
-            )
+            problem = f"gives {features.shape} for {len(things)} pictures, not one vector each"
+            advice = TOKENS_ADVICE if features.ndim == 3 else ""
+            raise self._error(problem, advice)
         return vectors.astype(np.float32, copy=False)
+
+    def _pool(self, features: Floats) -> Floats:
+        """Return one vector a picture, where the features are vectors, maps or described tokens."""
+        pooled = features
+        if self.tokens is not None:
+            if features.ndim != 3 or features.shape[1] < 2:
+                problem = f"gives {features.shape}, which are not the tokens of its description"
+                raise self._error(problem, 'leave "tokens" out of it')
+            if self.tokens == "class":
+                return features[:, 0].copy()  # so that the other tokens need not be kept
+            pooled = features[:, 1:].mean(axis=1, dtype=np.float32)
+        elif features.ndim == 4:  # (b, d, height, width)
+            pooled = features.mean(axis=(2, 3), dtype=np.float32)
+        elif features.ndim == 3 and features.shape[1] == 1:
+            pooled = features[:, 0]
+        return pooled
 
     @cached_property
     def _input(self) -> str:
@@ -124,8 +145,8 @@ class Network:
     def _output(self) -> str:
         return str(self._session.get_outputs()[0].name)
 
-    def _error(self, problem: str) -> WeightsError:
-        return WeightsError(subject_of(self.name), problem)
+    def _error(self, problem: str, advice: str = "") -> WeightsError:
+        return WeightsError(subject_of(self.name), problem, advice)
 
     def write(self, path: Path) -> None:
         """Store the model and, last, a record of both that `read_stored` checks."""
@@ -160,8 +181,12 @@ def read_network(path: Path, name: str) -> Network:
     if any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in tensors):
         advice = "save it as one file, with the weights inside"
         raise WeightsError(path, "keeps its weights in another file", advice)
+    tokens = description.pop("tokens", None)
+    if tokens not in (None, *get_args(Tokens)):
+        problem = f'has "tokens": {json.dumps(tokens)}'
+        raise WeightsError(path.with_suffix(".json"), problem, 'give "class" or "mean"')
     preprocessing = Preprocessing.from_description(description, path.with_suffix(".json"))
-    return Network(name, model, preprocessing, sha256(model).hexdigest())
+    return Network(name, model, preprocessing, sha256(model).hexdigest(), tokens=tokens)
 
 
 def _read_json(path: Path) -> dict[str, Any]:

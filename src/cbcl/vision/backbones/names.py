@@ -1,0 +1,49 @@
+"""Names of backbones: networks side by side, A+B, and the views of a picture that each takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+VIEWS = "@2views"  # after a network's name
+
+
+def is_file(name: str) -> bool:
+    """Return True if a network is named by its file."""
+    return name.endswith(".onnx")
+
+
+def split_name(name: str) -> list[str]:
+    """Return the parts of a name; the path of a file that exists may have a + in it.
+
+    >>> split_name("resnet18@2views+vgg16")
+    ['resnet18@2views', 'vgg16']
+    """
+    return [name] if is_file(name) and Path(name).exists() else name.split("+")
+
+
+def network_names(name: str) -> list[str]:
+    """Return the names of the networks that a backbone is made of.
+
+    >>> network_names("resnet18@2views+vgg16")
+    ['resnet18', 'vgg16']
+    """
+    return [part.removesuffix(VIEWS) for part in split_name(name)]
+
+
+def map_files(name: str, change: Callable[[str], str]) -> str:
+    """Return a name with the paths of files in it changed."""
+    parts = []
+    for part in split_name(name):
+        network = part.removesuffix(VIEWS)
+        parts.append(change(network) + part[len(network) :] if is_file(network) else part)
+    return "+".join(parts)
+
+
+def short_name(name: str) -> str:
+    """Return a name without the folders of files.
+
+    >>> short_name("/home/ann/net.onnx@2views+timm/resnet18")
+    'net.onnx@2views+timm/resnet18'
+    """
+    return map_files(name, lambda path: Path(path).name)
