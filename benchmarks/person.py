@@ -284,13 +284,14 @@ def _right(recognizer: Recognizer, questions: Questions) -> int:
     return sum(answer.label == thing for (thing, _), answer in pairs)
 
 
-def unknown_at_least(answer: Answer, labels: int) -> float:
-    """Return a lower bound of the probability of "unknown", of which an answer does not tell.
+def unknown_bounds(answer: Answer, labels: int) -> tuple[float, float]:
+    """Return the least and the most that the probability of "unknown" can be.
 
     It is what all labels leave to 1; those that are not ranked have at most the last one's each.
     """
     ranked = [guess.confidence for guess in answer.ranking]
-    return 1.0 - sum(ranked) - (labels - len(ranked)) * ranked[-1]
+    most = 1.0 - sum(ranked)
+    return most - (labels - len(ranked)) * ranked[-1], most
 
 
 def as_met(draw: Draw) -> list[Judged]:
@@ -306,9 +307,17 @@ def as_met(draw: Draw) -> list[Judged]:
     judged = []
     for (thing, _), answer in zip(asked, answers, strict=True):
         named = answer.label is not None
-        unlikely = named and unknown_at_least(answer, len(draw.things)) > answer.confidence
-        right = answer.label == thing
-        judged.append(Judged(thing is None, named, right, answer.confidence, unlikely))
+        least, most = unknown_bounds(answer, len(draw.things))
+        judged.append(
+            Judged(
+                stranger=thing is None,
+                named=named,
+                right=answer.label == thing,
+                confidence=answer.confidence,
+                unlikely=named and least > answer.confidence,
+                perhaps_unlikely=named and most > answer.confidence,
+            )
+        )
     return judged
 
 

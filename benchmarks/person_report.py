@@ -21,6 +21,7 @@ class Judged(NamedTuple):
     right: bool
     confidence: float
     unlikely: bool  # "unknown" was more probable than the name that was given
+    perhaps_unlikely: bool  # or may have been, as far as the answer tells
 
 
 def summarize(judged: Sequence[Judged]) -> dict[str, float]:
@@ -36,7 +37,8 @@ def summarize(judged: Sequence[Judged]) -> dict[str, float]:
         "calibration_error_with_strangers": calibration_error(judged),
         "named": sum(one.named for one in judged),
         "named_though_unknown_is_likelier": sum(one.unlikely for one in judged),
-        "right_of_these": sum(one.unlikely and one.right for one in judged),
+        "perhaps_likelier": sum(one.perhaps_unlikely for one in judged),
+        "right_of_these": sum(one.perhaps_unlikely and one.right for one in judged),
     }
 
 
@@ -152,8 +154,8 @@ def show_met(draws: Sequence[Sequence[Judged]]) -> dict[str, Any]:
         "(wanted 94, at most 5, -, 85, 75)\n"
         f"calibration error {total['calibration_error']:.1%}, with strangers "
         f"{total['calibration_error_with_strangers']:.1%}; of {total['named']} names "
-        f"{total['named_though_unknown_is_likelier']} were less probable than unknown, "
-        f"{total['right_of_these']} of these right\n"
+        f"{total['named_though_unknown_is_likelier']} to {total['perhaps_likelier']} were less "
+        f"probable than unknown, at most {total['right_of_these']} of these right\n"
         "names given, with strangers: confidence  promised  right      n"
     )
     for one in names:
