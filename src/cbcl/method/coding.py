@@ -1,4 +1,4 @@
-"""Rows of numbers in few bytes: eight or four bits a number, and a scale for each row.
+"""Rows of numbers in few bytes: 16, eight or four bits a number, and a scale for each row.
 
 n rows, d numbers. What is stored is what is computed with, so a memory answers the same before and
 after it is saved.
@@ -23,7 +23,7 @@ FOUR_BIT_STEP = 0.335  # of a row's root mean square: the least error for a norm
 class CodedRows:
     """Rows as whole numbers, to be multiplied by their scales; measurements as they are."""
 
-    codes: NDArray[Any]  # (n, d), int8; float32 for measurements
+    codes: NDArray[Any]  # (n, d), int8 or int16; float32 for measurements
     scales: Float32s  # (n,)
 
     def __len__(self) -> int:
@@ -48,7 +48,7 @@ class CodedRows:
 
 
 def encode(rows: Matrix, bits: int = 8) -> CodedRows:
-    """Code rows in eight or four bits; those of fewer than 64 numbers stay as they are.
+    """Code rows in 16, eight or four bits; those of fewer than 64 numbers stay as they are.
 
     >>> row = np.linspace(-1.0, 1.0, 64)[np.newaxis]
     >>> bool(np.abs(encode(row).values - row).max() < 1 / 200)
@@ -58,15 +58,19 @@ def encode(rows: Matrix, bits: int = 8) -> CodedRows:
     if d < MIN_EMBEDDING:
         values = np.ascontiguousarray(rows, dtype=np.float32)
         return CodedRows(read_only(values.copy()), read_only(np.ones(n, dtype=np.float32)))
-    if bits == 8:
-        steps, most = np.abs(rows).max(axis=1, initial=0.0) / 127.0, 127
-    else:
+    if bits == 4:
         mean_squares = np.einsum("nd,nd->n", rows, rows, dtype=np.float64) / d
         steps, most = FOUR_BIT_STEP * np.sqrt(mean_squares), 7
+    else:
+        most = (1 << (bits - 1)) - 1
+        steps = np.abs(rows).max(axis=1, initial=0.0) / most
     scales = steps.astype(np.float32)
     scales[scales < np.finfo(np.float32).tiny] = 1.0  # of a row of zeros
     codes = np.rint(rows / scales[:, np.newaxis])
-    return CodedRows(read_only(np.clip(codes, -most, most).astype(np.int8)), read_only(scales))
+    return CodedRows(
+        read_only(np.clip(codes, -most, most).astype(np.int16 if bits == 16 else np.int8)),
+        read_only(scales),
+    )
 
 
 def empty_rows(d: int) -> CodedRows:

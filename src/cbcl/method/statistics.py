@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from hashlib import shake_256
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,6 @@ FINE_AXES, COARSE_AXES = 8, 12  # in eight bits and in four
 MAX_SKETCHES = 512  # of the latest views
 SKETCH_BITS = 64
 EXACT = 0.9999  # the least cosine of two pictures that are the same
-MEAN_STEPS = 32767  # of the largest number in a mean, which is kept in 16 bits
 
 Sketches = NDArray[np.uint64]
 NO_SKETCHES: Sketches = np.empty(0, dtype=np.uint64)
@@ -39,10 +38,16 @@ class Summary(NamedTuple):
     """The views of a class that were folded."""
 
     n: int
-    mean: Float32s  # (d,), of at most 16 bits each
+    mean: CodedRows  # (1, d), in 16 bits
     fine: CodedRows  # (<= 8, d), the main axes of the scatter, times their singular values
-    coarse: CodedRows  # (<= 12, d), the next ones
-    rest: Float32s  # (d,), what the axes leave of the scatter of each feature; of 16 bits each
+    coarse: CodedRows  # (<= 12, d), the next ones, in four bits
+    rest: NDArray[np.floating[Any]]  # (d,), what the axes leave of each feature's scatter; float16
+
+    @property
+    def centre(self) -> Float32s:
+        """Mean: (d,)."""
+        values: Float32s = self.mean.values[0]
+        return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +69,7 @@ class ClassStatistics:
         new, folded = self._unfolded, self.summary
         total = new.sum(axis=0, dtype=np.float64)
         if folded is not None:
-            total = total + folded.n * folded.mean.astype(np.float64)
+            total = total + folded.n * folded.centre.astype(np.float64)
         mean: Float64s = total / self.n
         return mean
 
@@ -74,11 +79,11 @@ class ClassStatistics:
         new, folded = self._unfolded, self.summary
         if folded is None:
             return (new - self.mean).astype(np.float32) if self.n > 1 else new[:0]
-        return np.concatenate([*_axes(folded), *_joint_scatter(folded.n, folded.mean, new)])
+        return np.concatenate([*_axes(folded), *_joint_scatter(folded.n, folded.centre, new)])
 
     @property
     def rest(self) -> Float32s | None:
-        return None if self.summary is None else self.summary.rest
+        return None if self.summary is None else self.summary.rest.astype(np.float32)
 
     @cached_property
     def directions(self) -> Float32s:
@@ -151,7 +156,7 @@ def merge_classes(
         shift = np.sqrt(n * m / (n + m)) * (this.mean - that.mean)
         scatter = [*_axes(this.summary), *_axes(that.summary), shift.astype(np.float32)[np.newaxis]]
         mean = (n * this.mean + m * that.mean) / (n + m)
-        rest = this.summary.rest + that.summary.rest
+        rest = this.summary.rest.astype(np.float32) + that.summary.rest
         summary = _summarize(n + m, mean, np.concatenate(scatter), rest)
     latest = this.views.join(that.views)
     sketches = np.concatenate([this.sketches, that.sketches])[-MAX_SKETCHES:]
@@ -187,8 +192,9 @@ def unlearn_view(known: ClassStatistics, direction: Float32s) -> ClassStatistics
 def _take_out(summary: Summary, direction: Float32s) -> Summary:
     """Take one view out of a summary."""
     n, axes = summary.n, np.concatenate(_axes(summary)).astype(np.float64)
-    away = direction - summary.mean.astype(np.float64)
-    mean = summary.mean - away / (n - 1)
+    centre = summary.centre.astype(np.float64)
+    away = direction - centre
+    mean = centre - away / (n - 1)
     taken = np.sqrt(n / (n - 1)) * away
     inside = axes @ taken  # on the axes, which are orthogonal: only there it can be taken out
     lengths = np.maximum((axes**2).sum(axis=1), 1e-300)
@@ -198,7 +204,7 @@ def _take_out(summary: Summary, direction: Float32s) -> Summary:
     scales = vectors * np.sqrt(np.maximum(values, 0.0))
     kept = (scales.T @ (axes / np.sqrt(lengths)[:, np.newaxis])).astype(np.float32)
     outside = taken - (inside / lengths) @ axes
-    rest = summary.rest - (outside**2).astype(np.float32)
+    rest = summary.rest.astype(np.float32) - (outside**2).astype(np.float32)
     return _summarize(n - 1, mean, kept, np.maximum(rest, 0.0))
 
 
@@ -227,7 +233,10 @@ def _fold(state: ClassStatistics) -> ClassStatistics:
             np.zeros(state.dimension, dtype=np.float32),
         )
     else:
-        scatter, rest = [*_axes(old), *_joint_scatter(old.n, old.mean, new)], old.rest
+        scatter, rest = (
+            [*_axes(old), *_joint_scatter(old.n, old.centre, new)],
+            old.rest.astype(np.float32),
+        )
     summary = _summarize(state.n, state.mean, np.concatenate(scatter), rest)
     return replace(state, views=state.views.take(slice(-MAX_WITNESSES, None)), summary=summary)
 
@@ -240,7 +249,7 @@ def _summarize(n: int, mean: Float64s, scatter: Float32s, rest: Float32s) -> Sum
     fine, coarse = encode(axes[:FINE_AXES]), encode(axes[FINE_AXES:], bits=4)
     left = rest + _column_squares(scatter)
     left -= _column_squares(fine.values) + _column_squares(coarse.values)
-    return Summary(n, _round_mean(mean), fine, coarse, _round_rest(left))
+    return Summary(n, encode(mean[np.newaxis], bits=16), fine, coarse, _round_rest(left))
 
 
 def _column_squares(rows: Float32s) -> Float32s:
@@ -261,18 +270,9 @@ def _joint_scatter(n: int, mean: Float32s, new: Float32s) -> Iterator[Float32s]:
         yield (weight * (mean - own)).astype(np.float32)[np.newaxis]
 
 
-def _round_mean(mean: Float64s) -> Float32s:
-    if len(mean) < MIN_EMBEDDING:
-        return read_only(mean.astype(np.float32))
-    step = np.float32(np.abs(mean).max() / MEAN_STEPS) or np.float32(1.0)
-    return read_only((np.rint(mean / step) * step).astype(np.float32))
-
-
-def _round_rest(rest: Float32s) -> Float32s:
-    rest = np.maximum(rest, 0.0)
-    if len(rest) < MIN_EMBEDDING:
-        return read_only(rest.astype(np.float32))
-    return read_only(rest.astype(np.float16).astype(np.float32))
+def _round_rest(rest: Float32s) -> NDArray[np.floating[Any]]:
+    kind = np.float32 if len(rest) < MIN_EMBEDDING else np.float16
+    return read_only(np.clip(rest, 0.0, np.finfo(kind).max).astype(kind))
 
 
 def _is_near(vector: Float32s, views: Float32s, least_cosine: float) -> bool:
