@@ -165,27 +165,30 @@ def merge_classes(
     )
 
 
-def unlearn_view(known: ClassStatistics, direction: Float32s) -> ClassStatistics | None:
-    """Take one view out of a class; None: it was the only one.
+def unlearn_view(
+    known: ClassStatistics, number: int, direction: Float32s | None = None
+) -> ClassStatistics | None:
+    """Take a view out of a class, by its number, from 0; None: it was the only one.
 
     A view that is kept, and not folded, is taken out exactly, as if it had never been learned. One
-    that is in the summary is taken out of its mean exactly, of its scatter as far as its axes go.
+    that is in the summary is taken out of its mean exactly, of its scatter as far as its axes go;
+    one that is no longer kept must be given.
     """
     if known.n == 1:
         return None
-    coded = encode(direction[np.newaxis])
-    closeness = _cosines(coded.values, known.directions)[0]
-    row = int(closeness.argmax()) if len(closeness) else 0
-    is_kept = bool(len(closeness)) and closeness[row] >= EXACT
-    others = np.flatnonzero(np.arange(len(known.views)) != row) if is_kept else slice(None)
-    place = np.flatnonzero(known.sketches == sketch(coded)[0])
-    sketches = np.delete(known.sketches, place[:1])
+    place = number - (known.n - len(known.sketches))
+    row = number - (known.n - len(known.views))
+    if row >= 0:
+        direction = known.directions[row]
+    sketches = np.delete(known.sketches, [place] if place >= 0 else [])
+    others = np.flatnonzero(np.arange(len(known.views)) != row)
     views, n, old = known.views.take(others), known.n - 1, known.summary
-    n_folded = 0 if old is None else old.n
-    if old is None or (is_kept and row >= len(known.views) - (known.n - n_folded)):
+    if old is None or number >= old.n:
         return ClassStatistics(n, views, read_only(sketches), old)
+    if direction is None:
+        raise ValueError(f"view {number} is no longer kept: give its direction.")
     with one_thread():
-        summary = _take_out(old, coded.values[0])
+        summary = _take_out(old, encode(direction[np.newaxis]).values[0])
     return ClassStatistics(n, views, read_only(sketches), summary)
 
 
