@@ -34,7 +34,7 @@ Sketches = NDArray[np.uint64]
 NO_SKETCHES: Sketches = np.empty(0, dtype=np.uint64)
 
 
-class Summary(NamedTuple):
+class ViewSummary(NamedTuple):
     """The views of a class that were folded."""
 
     n: int
@@ -57,7 +57,7 @@ class ClassStatistics:
     n: int
     views: CodedRows
     sketches: Sketches  # of the latest views, to know exactly the same ones
-    summary: Summary | None = None
+    summary: ViewSummary | None = None
 
     @property
     def dimension(self) -> int:
@@ -192,7 +192,7 @@ def unlearn_view(
     return ClassStatistics(n, views, read_only(sketches), summary)
 
 
-def _take_out(summary: Summary, direction: Float32s) -> Summary:
+def _take_out(summary: ViewSummary, direction: Float32s) -> ViewSummary:
     """Take one view out of a summary."""
     n, axes = summary.n, np.concatenate(_axes(summary)).astype(np.float64)
     centre = summary.centre.astype(np.float64)
@@ -244,7 +244,7 @@ def _fold(state: ClassStatistics) -> ClassStatistics:
     return replace(state, views=state.views.take(slice(-MAX_WITNESSES, None)), summary=summary)
 
 
-def _summarize(n: int, mean: Float64s, scatter: Float32s, rest: Float32s) -> Summary:
+def _summarize(n: int, mean: Float64s, scatter: Float32s, rest: Float32s) -> ViewSummary:
     """Keep the main axes of the scatter of n views, and of the others the diagonal."""
     _, vectors = np.linalg.eigh((scatter @ scatter.T).astype(np.float64))
     main = vectors[:, ::-1][:, : FINE_AXES + COARSE_AXES].astype(np.float32)
@@ -252,7 +252,7 @@ def _summarize(n: int, mean: Float64s, scatter: Float32s, rest: Float32s) -> Sum
     fine, coarse = encode(axes[:FINE_AXES]), encode(axes[FINE_AXES:], bits=4)
     left = rest + _column_squares(scatter)
     left -= _column_squares(fine.values) + _column_squares(coarse.values)
-    return Summary(n, encode(mean[np.newaxis], bits=16), fine, coarse, _round_rest(left))
+    return ViewSummary(n, encode(mean[np.newaxis], bits=16), fine, coarse, _round_rest(left))
 
 
 def _column_squares(rows: Float32s) -> Float32s:
@@ -260,7 +260,7 @@ def _column_squares(rows: Float32s) -> Float32s:
     return squares
 
 
-def _axes(summary: Summary) -> tuple[Float32s, Float32s]:
+def _axes(summary: ViewSummary) -> tuple[Float32s, Float32s]:
     return summary.fine.values, summary.coarse.values
 
 
