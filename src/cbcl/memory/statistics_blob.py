@@ -23,7 +23,7 @@ from cbcl.method.statistics import (
     MAX_WITNESSES,
     ClassStatistics,
     Sketches,
-    Summary,
+    ViewSummary,
 )
 
 MAX_COUNT = 1 << 31  # of pictures, voters or centroids
@@ -69,7 +69,7 @@ def unpack_statistics(blob: bytes, sketches: bytes, d: int) -> ClassStatistics:
     summary = None
     if n_folded:
         codes = record["coarse"] if d < MIN_EMBEDDING else unpack_four_bits(record["coarse"], d)
-        summary = Summary(
+        summary = ViewSummary(
             n_folded,
             CodedRows(_native(record["mean"]), _native(record["mean_scale"])),
             CodedRows(_native(record["fine"]), _native(record["fine_scales"])),
