@@ -111,7 +111,7 @@ class Memory(OpenFile):
             return None
         with self._access(self._reading):
             stored = self._class(view, view.negatives, NEGATIVES)
-        assert isinstance(stored, StoredStatistics)  # as unpack_class sees to
+        assert isinstance(stored, StoredStatistics)  # as check_head sees to
         return stored
 
     def _class(self, view: MemoryState, row: int, label: str) -> ClassRow:
