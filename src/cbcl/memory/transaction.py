@@ -248,7 +248,7 @@ def read_state(connection: sqlite3.Connection, path: Path) -> MemoryState:
     settings = unpack_step(last, path)[3] if last else Settings()
     rows = connection.execute("SELECT label, class FROM classes WHERE until IS NULL")
     classes = dict(sorted(rows.fetchall()))
-    negatives = classes.pop(NEGATIVES, None)
+    negatives = classes.pop(NEGATIVES, None) if settings.head == "discriminant" else None
     (step,) = connection.execute("SELECT ifnull(max(step), 0) FROM steps").fetchone()
     return MemoryState(about, settings, classes, step, negatives)
 
