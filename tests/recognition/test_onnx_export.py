@@ -316,6 +316,7 @@ def test_the_file_explains_itself_and_the_same_memory_gives_the_same_bytes(tmp_p
         "cbcl": __version__,
         "backbone": "efficientnet-lite0",
         "fingerprint": load_backbone().fingerprint,  # type: ignore[union-attr]
+        "head": "vote",
         "radius": "inf",
         "n_voters": "3",
     }
@@ -410,11 +411,11 @@ def test_what_is_not_there_or_there_already_is_refused(tmp_path: Path) -> None:
     assert sorted(file.name for file in tmp_path.iterdir()) == ["things.cbcl", "things.onnx"]
 
 
-def test_too_many_centroids_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_labels_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taught(tmp_path / "things.cbcl").close()
     monkeypatch.setattr(onnx_export, "MAX_ONNX_BYTES", 1_000_000)
     with pytest.raises(
-        MemoryFileError, match="3 centroids are too many for an ONNX file, which ends at 2 GB"
+        MemoryFileError, match="3 labels are too many for an ONNX file, which ends at 2 GB"
     ):
         exported(tmp_path / "things.cbcl")
 
