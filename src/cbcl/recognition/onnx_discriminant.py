@@ -1,9 +1,9 @@
 """The default head as ONNX nodes: from vectors to the answer of `StatisticalKnowledge.judge`.
 
 b vectors, d features, t classes, k dimensions of Fisher's space, m columns of the whitening, v
-views. Each function names the one that it translates. The large arrays are stored in float32, and
-what is computed with them is computed in float64, so probabilities agree to `TOLERANCE`, not bit
-for bit; only what the classes' own axes take off their distances is a product in float32.
+views, s sketches. Each function names the one that it translates. Large arrays are stored in
+float32, and computed with in float64 but for the largest, the classes' own factors: probabilities
+agree to `TOLERANCE`, not bit for bit.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from cbcl.method.statistics import SKETCH_BITS, ClassStatistics, Sketches, sketc
 from cbcl.recognition.answer import MAX_GUESSES
 from cbcl.recognition.onnx_answer import AnswerGraph, AnswerValues, Outputs, add_outputs
 
-TOLERANCE = 1e-4  # of probabilities, relative to Python's
+TOLERANCE = 1e-4  # the largest difference of a probability from Python's
 MAX_CODE = 127  # of eight bits
 
 
@@ -243,7 +243,7 @@ def _taught(graph: AnswerGraph, directions: str, knowledge: StatisticalKnowledge
         classes.append(knowledge.negatives)
     if d < MIN_EMBEDDING:
         values = directions
-        keys, owners = _unique([known.directions + np.float32(0.0) for known in classes])
+        keys, owners = _unique([known.directions for known in classes])
     else:
         values = _sketches(graph, directions, d)
         keys, owners = _unique([_halves(known.sketches) for known in classes])
@@ -272,9 +272,8 @@ def _unique(keys: list[NDArray[Any]]) -> tuple[NDArray[Any], Int64s]:
 def _sketches(graph: AnswerGraph, directions: str, d: int) -> str:
     """Translate `sketch` of `encode`, in two halves: (b, 2)."""
     largest, _ = graph.largest(graph("Abs", directions), 1)
-    scales = graph("Div", largest, np.float32(MAX_CODE))
-    tiny = np.finfo(np.float32).tiny
-    scales = graph("Where", graph("Less", scales, tiny), np.float32(1.0), scales)
+    is_zero = graph("Equal", largest, np.float32(0.0))
+    scales = graph("Where", is_zero, np.float32(1.0), graph("Div", largest, np.float32(MAX_CODE)))
     codes = graph.double(graph("Round", graph("Div", directions, scales)))
     signs = _random_signs(d)
     sums = graph("MatMul", codes, graph.double(d * signs - signs.sum(axis=0)))
