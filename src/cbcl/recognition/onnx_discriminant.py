@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cbcl.method.arrays import Float32s, Float64s, Int64s
+from cbcl.method.arrays import Float64s, Int64s
 from cbcl.method.calibration import KNOWN_SLOPE, Calibration
-from cbcl.method.coding import CodedRows
+from cbcl.method.coding import CodedRows, Codes
 from cbcl.method.directions import MIN_EMBEDDING
 from cbcl.method.discriminant import Discriminant, Whitening
 from cbcl.method.statistical import (
@@ -276,18 +276,20 @@ def _sketches(graph: AnswerGraph, directions: str, d: int) -> str:
     scales = graph("Where", is_zero, np.float32(1.0), graph("Div", largest, np.float32(MAX_CODE)))
     codes = graph.double(graph("Round", graph("Div", directions, scales)))
     signs = _random_signs(d)
-    sums = graph("MatMul", codes, graph.double(d * signs - signs.sum(axis=0)))
+    centre = signs.sum(axis=0, dtype=np.float64)
+    weights = graph("Sub", graph("Mul", graph.double(signs), float(d)), centre)
+    sums = graph("MatMul", codes, weights)
     bits = graph.double(graph("Greater", sums, 0.0))
     places = np.arange(SKETCH_BITS, dtype=np.uint64)
     return graph("MatMul", bits, _halves(np.uint64(1) << places))
 
 
-def _random_signs(d: int) -> Float32s:
+def _random_signs(d: int) -> Codes:
     """Return the signs that sketches are sums by, which those of unit vectors show: (d, 64)."""
     units = CodedRows(np.eye(d, dtype=np.int8), np.ones(d, dtype=np.float32))
     sketches = sketch(units).astype("<u8").view(np.uint8).reshape(d, -1)
-    bits = np.unpackbits(sketches, axis=1, bitorder="little")
-    return bits.astype(np.float32) * 2.0 - 1.0
+    bits: Codes = np.unpackbits(sketches, axis=1, bitorder="little").view(np.int8)
+    return 2 * bits - 1
 
 
 def _raise_taught(

@@ -21,10 +21,10 @@ from cbcl.method.arrays import Float32s
 from cbcl.method.confidence import Scale
 from cbcl.method.knowledge import Knowledge
 from cbcl.method.statistical import StatisticalKnowledge
-from cbcl.recognition.answer import answers
+from cbcl.recognition.answer import answers, judged_answers
 from cbcl.recognition.onnx_answer import AnswerGraph, add_vote
 from cbcl.recognition.onnx_backbone import BackboneNodes, crops_of, networks_of
-from cbcl.recognition.onnx_discriminant import TOLERANCE, add_discriminant
+from cbcl.recognition.onnx_discriminant import add_discriminant
 from cbcl.vision.backbones.base import Backbone, subject_of
 from cbcl.vision.backbones.names import short_name
 
@@ -153,21 +153,18 @@ def _is_same(
     knowledge: Knowledge | StatisticalKnowledge,
     scale: Scale | None,
 ) -> bool:
-    """Tell whether Python guesses the same about a vector, and how sure it is."""
+    """Tell whether Python guesses the same about a vector, and is as sure.
+
+    The picture is strange, so the confidence may be tiny, and has to be the same still.
+    """
     if isinstance(knowledge, StatisticalKnowledge):
-        judgement = knowledge.judge(vector)
-        (known,), (shares,) = judgement.known, judgement.shares
-        unknown, best = 1.0 - known, known * shares.max()
-        same_guess = shares[knowledge.labels.index(guess)] >= shares.max() - TOLERANCE
-        expected, difference = 2.0 * unknown / (unknown + best), ODDS_TOLERANCE
+        (answer,), tolerance = judged_answers(vector, knowledge), ODDS_TOLERANCE
     else:
         assert scale is not None
-        (answer,) = answers(vector, knowledge, scale)
-        same_guess = guess == answer.ranking[0].label
-        best, expected = answer.ranking[0].confidence, answer.strangeness
-        difference = VOTE_TOLERANCE
-    # The picture is strange, so both probabilities may be tiny, and have to be the same still.
-    same_confidence = isclose(confidence, best, rel_tol=difference)
-    return bool(same_guess and same_confidence) and isclose(
-        strangeness, expected, rel_tol=difference, abs_tol=VOTE_TOLERANCE
+        (answer,), tolerance = answers(vector, knowledge, scale), VOTE_TOLERANCE
+    best = answer.ranking[0]
+    return (
+        guess == best.label
+        and isclose(confidence, best.confidence, rel_tol=tolerance)
+        and isclose(strangeness, answer.strangeness, rel_tol=tolerance, abs_tol=VOTE_TOLERANCE)
     )
