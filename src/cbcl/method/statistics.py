@@ -159,11 +159,11 @@ def merge_classes(
         mean = (n * this.mean + m * that.mean) / (n + m)
         rest = this.summary.rest.astype(np.float32) + that.summary.rest
         summary = _summarize(n + m, mean, np.concatenate(scatter), rest)
-    latest = this.views.join(that.views)
-    sketches = np.concatenate([this.sketches, that.sketches])[-MAX_SKETCHES:]
-    return ClassStatistics(
-        n + m, latest.take(slice(-MAX_WITNESSES, None)), read_only(sketches), summary
-    )
+    # Only the latest of all are kept, so that the number of each is known.
+    sketches = that.sketches
+    if len(sketches) == m:
+        sketches = np.concatenate([this.sketches, sketches])[-MAX_SKETCHES:]
+    return ClassStatistics(n + m, that.views, read_only(sketches), summary)
 
 
 def unlearn_view(
