@@ -247,7 +247,7 @@ def read_state(connection: sqlite3.Connection, path: Path) -> MemoryState:
         settings = Settings(head=undone.head)
     rows = connection.execute("SELECT label, class FROM classes WHERE until IS NULL")
     classes = dict(sorted(rows.fetchall()))
-    negatives = classes.pop(NEGATIVES, None)
+    negatives = classes.pop(NEGATIVES, None) if settings.head == "discriminant" else None
     (step,) = connection.execute("SELECT ifnull(max(step), 0) FROM steps").fetchone()
     return MemoryState(about, settings, classes, step, negatives)
 
