@@ -358,12 +358,6 @@ def aged(path: Path) -> None:
         )
         file.execute("DROP TABLE examples")
         file.execute("DROP TABLE pictures")
-        for table, column in (
-            ("steps", "head"),
-            ("classes", "sketches"),
-            ("classes", "statistics"),
-        ):
-            file.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
         file.execute("PRAGMA user_version = 1")
         file.execute("COMMIT")
 
