@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cbcl.memory.statistics_blob import check_statistics, kinds_of_numbers
 from cbcl.method.arrays import read_only
 from cbcl.method.coding import CodedRows
-from cbcl.method.statistics import NO_SKETCHES, ClassStatistics, Summary
+from cbcl.method.statistics import NO_SKETCHES, ClassStatistics, ViewSummary
 
 COUNTS = ("n", "views", "sketches", "folded", "fine", "coarse")
 
@@ -65,7 +65,7 @@ def from_tensors(
             n, reader.take_rows("view", views), reader.take("sketches", sketches)
         )
         if folded:
-            summary = Summary(
+            summary = ViewSummary(
                 folded,
                 reader.take_rows("mean", 1),
                 reader.take_rows("fine", fine),
