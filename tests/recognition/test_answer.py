@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from cbcl.method.arrays import Float32s
+from cbcl.method.blocks import BLOCK_ROWS
 from cbcl.method.concepts import Concepts
 from cbcl.method.confidence import Scale
 from cbcl.method.knowledge import Knowledge
-from cbcl.method.search import BLOCK_ROWS, Search, Voters
+from cbcl.method.search import Search, Voters
 from cbcl.recognition.answer import answers
 
 SCALE = Scale(0.4, 0.9)
@@ -37,7 +38,7 @@ def draw(t: int, n_voters: int, *, lattice: bool) -> tuple[Knowledge, Float32s]:
 @pytest.mark.parametrize("t", [1, 2, 20, 150])
 def test_ranking_and_evidence_are_those_of_the_vote(t: int, n_voters: int, lattice: bool) -> None:
     knowledge, x = draw(t, n_voters, lattice=lattice)
-    evidence, votes = knowledge.evidence(x), knowledge.votes(x)
+    evidence, votes = knowledge.explain(x), knowledge.votes(x)
     for row, answer in enumerate(answers(x, knowledge, SCALE)):
         assert [reason.label for reason in answer.evidence] == evidence.labels[row].tolist()
         assert [reason.distance for reason in answer.evidence] == evidence.distances[row].tolist()

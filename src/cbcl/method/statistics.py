@@ -78,7 +78,7 @@ class ClassStatistics:
         """Rows whose products, with `rest`, make the scatter of the views: A'A + diag(rest)."""
         new, folded = self._unfolded, self.summary
         if folded is None:
-            return (new - self.mean).astype(np.float32) if self.n > 1 else new[:0]
+            return (_contrasts(self.n) @ new).astype(np.float32)
         return np.concatenate([*_axes(folded), *_joint_scatter(folded.n, folded.centre, new)])
 
     @property
@@ -268,6 +268,18 @@ def _joint_scatter(n: int, mean: Float32s, new: Float32s) -> Iterator[Float32s]:
         weight = np.sqrt(n * len(new) / (n + len(new)))
         yield (new - own).astype(np.float32)
         yield (weight * (mean - own)).astype(np.float32)[np.newaxis]
+
+
+@cache
+def _contrasts(n: int) -> Float64s:
+    """Return n - 1 orthonormal rows of sum 0, so that one row less has the same scatter: (n-1, n).
+
+    Row i sets the view i + 1 against the mean of those before it (Helmert's contrasts).
+    """
+    contrasts = np.tri(n - 1, n)
+    places = np.arange(1, n)
+    contrasts[places - 1, places] = -places
+    return read_only(contrasts / np.sqrt(places * (places + 1.0))[:, np.newaxis])
 
 
 def _round_rest(rest: Float32s) -> NDArray[np.floating[Any]]:
