@@ -98,7 +98,8 @@ class ClassStatistics:
     def find_copy(self, directions: Float32s, least_cosine: float = EXACT) -> NDArray[np.bool_]:
         """Tell which of some vectors are copies of views: (n, d) to (n,)."""
         coded = encode(directions)
-        near = _cosines(coded.values, self.directions).max(axis=1, initial=-1.0) >= least_cosine
+        cosines = _unit(coded.values) @ _unit(self.directions).T
+        near = cosines.max(axis=1, initial=-1.0) >= least_cosine
         seen: NDArray[np.bool_] = near | np.isin(sketch(coded), self.sketches)
         return seen
 
@@ -119,25 +120,31 @@ def _learn(
     coded: CodedRows, sketches: Sketches, state: ClassStatistics, least_cosine: float
 ) -> tuple[ClassStatistics, NDArray[np.bool_]]:
     is_view = np.zeros(len(coded), dtype=bool)
-    values, seen = coded.values, {*state.sketches.tolist()}
+    units = _unit(coded.values)
+    # Copies are looked for among what is kept after each view, so that no call's end matters.
+    seen = dict.fromkeys(state.sketches.tolist())
+    latest = np.concatenate([_unit(state.directions), np.empty_like(units)])
     pending: list[int] = []  # views since the last fold
-    kept, room = state.directions, _room(state)
+    end, most, room = len(state.views), _max_kept(state), _room(state)
 
     def append() -> ClassStatistics:
         return _append(state, coded.take(np.array(pending, dtype=np.int64)), sketches[pending])
 
     with one_thread():  # which is faster, and always gives the same bits
         for row, own in enumerate(sketches.tolist()):
-            if own in seen or _is_near(values[row], kept, least_cosine):
+            cosines = latest[max(0, end - most) : end] @ units[row]
+            if own in seen or cosines.max(initial=-1.0) >= least_cosine:
                 continue
             if room == 0:
                 state = _fold(append())
-                pending, kept, room = [], state.directions, _room(state)
+                pending, most, room = [], _max_kept(state), _room(state)
             is_view[row] = True
             pending.append(row)
-            seen.add(own)
-            room -= 1
-            kept = np.concatenate([kept, values[row : row + 1]])
+            seen[own] = None
+            if len(seen) > MAX_SKETCHES:
+                del seen[next(iter(seen))]
+            latest[end] = units[row]
+            end, room = end + 1, room - 1
         return append() if pending else state, is_view
 
 
@@ -158,11 +165,10 @@ def merge_classes(
         mean = (n * this.mean + m * that.mean) / (n + m)
         rest = this.summary.rest.astype(np.float32) + that.summary.rest
         summary = _summarize(n + m, mean, np.concatenate(scatter), rest)
-    latest = this.views.join(that.views)
-    sketches = np.concatenate([this.sketches, that.sketches])[-MAX_SKETCHES:]
-    return ClassStatistics(
-        n + m, latest.take(slice(-MAX_WITNESSES, None)), read_only(sketches), summary
-    )
+    latest = this.views.join(that.views).take(slice(-MAX_WITNESSES, None))
+    both = dict.fromkeys([*that.sketches.tolist()[::-1], *this.sketches.tolist()[::-1]])
+    sketches = np.array([*both][:MAX_SKETCHES][::-1], dtype=np.uint64)
+    return ClassStatistics(n + m, latest, read_only(sketches), summary)
 
 
 def unlearn_view(known: ClassStatistics, direction: Float32s) -> ClassStatistics | None:
@@ -174,19 +180,24 @@ def unlearn_view(known: ClassStatistics, direction: Float32s) -> ClassStatistics
     if known.n == 1:
         return None
     coded = encode(direction[np.newaxis])
-    closeness = _cosines(coded.values, known.directions)[0]
-    row = int(closeness.argmax()) if len(closeness) else 0
-    is_kept = bool(len(closeness)) and closeness[row] >= EXACT
-    others = np.flatnonzero(np.arange(len(known.views)) != row) if is_kept else slice(None)
-    place = np.flatnonzero(known.sketches == sketch(coded)[0])
-    sketches = np.delete(known.sketches, place[:1])
-    views, n, old = known.views.take(others), known.n - 1, known.summary
-    n_folded = 0 if old is None else old.n
-    if old is None or (is_kept and row >= len(known.views) - (known.n - n_folded)):
-        return ClassStatistics(n, views, read_only(sketches), old)
+    own, kept = sketch(coded)[0], sketch(known.views)
+    cosines = (_unit(known.directions) @ _unit(coded.values)[0]) if len(kept) else np.empty(0)
+    matches = np.flatnonzero((cosines >= EXACT) | (kept == own))
+    old = known.summary
+    if old is None and not len(matches):
+        raise ValueError("the vector is no view of this class: it cannot be taken out.")
+    row = int(matches[cosines[matches].argmax()]) if len(matches) else -1
+    views = known.views.take(np.flatnonzero(np.arange(len(kept)) != row))
+    place = np.flatnonzero(known.sketches == (kept[row] if row >= 0 else own))
+    sketches = read_only(np.delete(known.sketches, place[-1:]))
+    n = known.n - 1
+    if old is None or row >= len(kept) - (known.n - old.n):
+        return ClassStatistics(n, views, sketches, old)
+    if old.n == 1:
+        return ClassStatistics(n, views.take(slice(len(views) - n, None)), sketches)
     with one_thread():
         summary = _take_out(old, coded.values[0])
-    return ClassStatistics(n, views, read_only(sketches), summary)
+    return ClassStatistics(n, views, sketches, summary)
 
 
 def _take_out(summary: ViewSummary, direction: Float32s) -> ViewSummary:
@@ -194,18 +205,15 @@ def _take_out(summary: ViewSummary, direction: Float32s) -> ViewSummary:
     n, axes = summary.n, np.concatenate(_axes(summary)).astype(np.float64)
     centre = summary.centre.astype(np.float64)
     away = direction - centre
-    mean = centre - away / (n - 1)
     taken = np.sqrt(n / (n - 1)) * away
-    inside = axes @ taken  # on the axes, which are orthogonal: only there it can be taken out
-    lengths = np.maximum((axes**2).sum(axis=1), 1e-300)
-    gram = np.diag(lengths)
-    gram -= np.outer(inside, inside) / np.sqrt(np.outer(lengths, lengths))
-    values, vectors = np.linalg.eigh(gram)
-    scales = vectors * np.sqrt(np.maximum(values, 0.0))
-    kept = (scales.T @ (axes / np.sqrt(lengths)[:, np.newaxis])).astype(np.float32)
-    outside = taken - (inside / lengths) @ axes
-    rest = summary.rest.astype(np.float32) - (outside**2).astype(np.float32)
-    return _summarize(n - 1, mean, kept, np.maximum(rest, 0.0))
+    # What the axes A hold of it is A'c: A'A less that is A'(I - cc')A, as long as |c| <= 1.
+    parts = np.linalg.pinv(axes @ axes.T, rcond=1e-5, hermitian=True) @ (axes @ taken)
+    outside = taken - parts @ axes
+    length = float(np.linalg.norm(parts)) or 1.0
+    shrinkage = 1.0 - np.sqrt(max(0.0, 1.0 - length**2))
+    kept = axes - shrinkage * np.outer(parts, parts @ axes) / length**2
+    rest = np.maximum(summary.rest - outside**2, 0.0).astype(np.float32)
+    return _summarize(n - 1, centre - away / (n - 1), kept.astype(np.float32), rest)
 
 
 def _room(state: ClassStatistics) -> int:
@@ -215,10 +223,13 @@ def _room(state: ClassStatistics) -> int:
     return MAX_WITNESSES - (state.n - state.summary.n)
 
 
+def _max_kept(state: ClassStatistics) -> int:
+    """Return how many of the latest views are kept."""
+    return MAX_VIEWS if state.summary is None else MAX_WITNESSES
+
+
 def _append(state: ClassStatistics, views: CodedRows, sketches: Sketches) -> ClassStatistics:
-    joined = state.views.join(views)
-    if state.summary is not None:
-        joined = joined.take(slice(-MAX_WITNESSES, None))
+    joined = state.views.join(views).take(slice(-_max_kept(state), None))
     all_sketches = np.concatenate([state.sketches, sketches])[-MAX_SKETCHES:]
     n = state.n + len(views)
     return ClassStatistics(n, joined, read_only(all_sketches), state.summary)
@@ -287,18 +298,14 @@ def _round_rest(rest: Float32s) -> NDArray[np.floating[Any]]:
     return read_only(np.clip(rest, 0.0, np.finfo(kind).max).astype(kind))
 
 
-def _is_near(vector: Float32s, views: Float32s, least_cosine: float) -> bool:
-    return bool(_cosines(vector[np.newaxis], views).max(initial=-1.0) >= least_cosine)
-
-
-def _cosines(these: Float32s, those: Float32s) -> Float32s:
-    """Return the cosines of directions; of measurements 1 where equal, else 0: (n, k)."""
-    if these.shape[1] < MIN_EMBEDDING:
-        equal = (these[:, np.newaxis] == those[np.newaxis]).all(axis=2)
-        matches: Float32s = equal.astype(np.float32)
-        return matches
-    cosines: Float32s = these @ those.T
-    return cosines
+def _unit(rows: Float32s) -> Float32s:
+    """Return directions of length 1; of measurements zeros, as their cosines say nothing."""
+    if rows.shape[1] < MIN_EMBEDDING:
+        return np.zeros_like(rows)
+    lengths = np.sqrt(np.einsum("nd,nd->n", rows, rows))
+    lengths[lengths == 0.0] = 1.0
+    unit: Float32s = rows / lengths[:, np.newaxis]
+    return unit
 
 
 def sketch(coded: CodedRows) -> Sketches:
