@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.statistics import bits, draw_classes
 
-from cbcl.method.arrays import Float32s
+from cbcl.method.arrays import Float32s, Float64s
 from cbcl.method.directions import as_directions
 from cbcl.method.statistics import (
     MAX_SKETCHES,
@@ -34,14 +34,17 @@ def learn(views: Float32s, *more: Float32s, least_cosine: float = 0.9999) -> Cla
     return known
 
 
-def scatter(known: ClassStatistics) -> np.ndarray:
+def scatter(known: ClassStatistics) -> Float64s:
     axes = known.axes.astype(np.float64)
-    return axes.T @ axes + np.diag(np.zeros(known.dimension) if known.rest is None else known.rest)
+    rest = np.zeros(known.dimension) if known.rest is None else known.rest
+    products: Float64s = axes.T @ axes + np.diag(rest)
+    return products
 
 
-def scatter_of(views: Float32s) -> np.ndarray:
+def scatter_of(views: Float32s) -> Float64s:
     away = views.astype(np.float64) - views.mean(axis=0, dtype=np.float64)
-    return away.T @ away
+    products: Float64s = away.T @ away
+    return products
 
 
 @pytest.mark.parametrize("d", DIMENSIONS)
