@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix
+from cbcl.method.blocks import map_blocks
 from cbcl.method.calibration import Calibration, leave_one_out
 from cbcl.method.coding import encode
 from cbcl.method.directions import MIN_EMBEDDING, as_directions
@@ -23,7 +24,6 @@ from cbcl.method.knowledge import classes_of, group_rows
 from cbcl.method.statistics import EXACT, ClassStatistics, learn_class, sketch
 
 MAX_EXPLAINED = 5  # labels
-BLOCK_ROWS = 1024  # vectors that are scored at a time
 TAUGHT_CONFIDENCE = 0.99  # at least, in the label of a picture that was taught
 FIRST_SLOPE = 20.0  # of the log odds of "known", by the cosine to the nearest view over the limit
 NEGATIVE_SLOPE = 20.0  # likewise, by the distance to the nearest negative over that to a class
@@ -129,8 +129,13 @@ class StatisticalKnowledge:
 
     def winners(self, matrix: Matrix) -> Int64s:
         """Return the number of each vector's class: (q,)."""
-        winners: Int64s = self.decide(matrix).argmax(axis=1)
-        return winners
+        solved = self.discriminant
+
+        def work(rows: slice) -> Int64s:
+            winners: Int64s = solved.totals(as_directions(matrix[rows])).argmax(axis=1)
+            return winners
+
+        return np.concatenate([winners for _, winners in map_blocks(work, len(matrix))])
 
     def probabilities(self, matrix: Matrix) -> Float64s:
         """Return the probability of each class, given that it is one of them: (q, t)."""
@@ -167,13 +172,12 @@ class StatisticalKnowledge:
         return [TestedView(*row) for row in zip(*(c.tolist() for c in columns), strict=True)]
 
     def _score(self, directions: Float32s) -> Scores:
-        starts = range(0, len(directions), BLOCK_ROWS)
-        blocks = [self.discriminant.scores(directions[i : i + BLOCK_ROWS]) for i in starts]
-        return (
-            blocks[0]
-            if len(blocks) == 1
-            else Scores(*map(np.concatenate, zip(*blocks, strict=True)))
-        )
+        solved = self.discriminant
+        blocks = map_blocks(lambda rows: solved.scores(directions[rows]), len(directions))
+        parts = [scores for _, scores in blocks]
+        if len(parts) == 1:
+            return parts[0]
+        return Scores(*map(np.concatenate, zip(*parts, strict=True)))
 
     def _taught(self, directions: Float32s) -> Int64s:
         """Return the class that the very same vector was taught as; -1: none: (q,)."""
