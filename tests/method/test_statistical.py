@@ -9,9 +9,9 @@ import pytest
 from support.statistics import bits, draw_classes
 
 from cbcl.method.arrays import Float32s
-from cbcl.method.blocks import BLOCK_ROWS
 from cbcl.method.directions import as_directions
 from cbcl.method.statistical import (
+    BLOCK_ROWS,
     TAUGHT_CONFIDENCE,
     Judgement,
     StatisticalKnowledge,

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from cbcl.machine import blas_threads, one_thread
 
-BLOCK_ROWS = 1024
+BLOCK_ROWS = 1024  # of a search
 
 Result = TypeVar("Result")
 

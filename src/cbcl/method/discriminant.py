@@ -168,11 +168,14 @@ class Discriminant:
         """Return what each class's own axes take off its squared distances: (q, t)."""
         along = places @ self.factors.T
         along -= self.factor_offsets.astype(along.dtype)
+        if (self.ranks == self.ranks[0]).all():
+            equal = along.reshape(len(places), len(self.counts), self.ranks[0])
+            sums: Matrix = np.einsum("qtr,qtr->qt", equal, equal)
+            return sums
         np.square(along, out=along)
         sums = np.zeros((len(places), len(self.counts)), dtype=along.dtype)
         has_factors = self.ranks > 0
-        if has_factors.any():
-            sums[:, has_factors] = np.add.reduceat(along, self.starts[has_factors], axis=1)
+        sums[:, has_factors] = np.add.reduceat(along, self.starts[has_factors], axis=1)
         return sums
 
     def combine(self, densities: Matrix, ridge: Matrix) -> Matrix:
