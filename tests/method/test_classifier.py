@@ -22,21 +22,27 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from support.statistics import bits
 from support.strategies import radii, vectors
 
 from cbcl import CBCLClassifier
+from cbcl.method.knowledge import Evidence
 
 X = np.array([[0.0, 0.0], [0.5, 0.0], [4.0, 4.0], [4.0, 4.5], [9.0, 0.0]])
 Y = np.array(["cup", "cup", "key", "key", "pen"])
 many = settings(max_examples=60, deadline=None)
+VOTE = {"head": "vote", "radius": 0.1, "n_voters": 2}
+HEADS: list[dict[str, Any]] = [{}, VOTE]
+both_heads = pytest.mark.parametrize("parameters", HEADS, ids=["discriminant", "vote"])
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
     [
         CBCLClassifier(),
-        CBCLClassifier(radius=1.0, n_voters=3),
-        CBCLClassifier(radius=0.0, n_voters=1, max_centroids=9),
+        CBCLClassifier(head="vote"),
+        CBCLClassifier(head="vote", radius=1.0, n_voters=3),
+        CBCLClassifier(head="vote", radius=0.0, n_voters=1, max_centroids=9),
     ]
 )
 def test_scikit_learns_own_checks(
@@ -47,12 +53,16 @@ def test_scikit_learns_own_checks(
 
 def state(learner: CBCLClassifier) -> dict[str, object]:
     """Everything that was learned, comparable bit by bit."""
+    classes = (learner.classes_.dtype, learner.classes_.tolist())
+    if learner.head == "discriminant":
+        known = {str(label): bits(own) for label, own in learner.statistics_.items()}
+        return {**known, "classes": classes}
     return {
         **{
             str(label): (concepts.centroids.tobytes(), concepts.counts.tobytes())
             for label, concepts in learner.concepts_.items()
         },
-        "classes": (learner.classes_.dtype, learner.classes_.tolist()),
+        "classes": classes,
         "tuning": (learner.radius_, learner.n_voters_),
     }
 
@@ -63,15 +73,15 @@ def test_the_order_of_classes_does_not_matter_and_two_goes_are_one(data: st.Data
     x = data.draw(vectors(least=3))
     radius = data.draw(radii(x))
     y = np.array(data.draw(st.lists(st.sampled_from("abc"), min_size=len(x), max_size=len(x))))
-    whole = CBCLClassifier(radius=radius, n_voters=1).fit(x, y)
+    whole = CBCLClassifier(head="vote", radius=radius, n_voters=1).fit(x, y)
     cut = data.draw(st.integers(1, len(x) - 1))
     goes = (
-        CBCLClassifier(radius=radius, n_voters=1)
+        CBCLClassifier(head="vote", radius=radius, n_voters=1)
         .partial_fit(x[:cut], y[:cut])
         .partial_fit(x[cut:], y[cut:])
     )
     assert state(goes) == state(whole)
-    by_class = CBCLClassifier(radius=radius, n_voters=1)
+    by_class = CBCLClassifier(head="vote", radius=radius, n_voters=1)
     for label in data.draw(st.permutations(sorted(set(y)))):
         by_class.partial_fit(x[y == label], y[y == label])
     assert state(by_class) == state(whole)
@@ -82,7 +92,9 @@ def test_the_order_of_classes_does_not_matter_and_two_goes_are_one(data: st.Data
 def test_a_new_class_leaves_the_old_alone_and_forgetting_it_is_exact(data: st.DataObject) -> None:
     x = data.draw(vectors(least=3))
     half = len(x) // 2
-    learner = CBCLClassifier(radius=data.draw(radii(x)), n_voters=2, max_centroids=len(x))
+    learner = CBCLClassifier(
+        head="vote", radius=data.draw(radii(x)), n_voters=2, max_centroids=len(x)
+    )
     learner.partial_fit(x[:half], np.arange(half) % 2)
     before = state(learner)
     learner.partial_fit(x[half:], np.full(len(x) - half, 1000))
@@ -91,8 +103,9 @@ def test_a_new_class_leaves_the_old_alone_and_forgetting_it_is_exact(data: st.Da
     assert state(learner.forget(1000)) == before
 
 
-def test_forgetting_the_last_class_leaves_a_learner_as_new() -> None:
-    learner = CBCLClassifier(radius=1.0, n_voters=1)
+@both_heads
+def test_forgetting_the_last_class_leaves_a_learner_as_new(parameters: dict[str, Any]) -> None:
+    learner = CBCLClassifier(**parameters)
     new = vars(learner).copy()
     learner.fit(X[:2], Y[:2]).forget("cup")
     assert vars(learner) == new
@@ -104,7 +117,7 @@ def test_forgetting_the_last_class_leaves_a_learner_as_new() -> None:
 
 def test_the_budget_holds_after_every_call_and_counts_add_up() -> None:
     pixels, digits = load_digits(return_X_y=True)
-    learner = CBCLClassifier(radius=15.0, n_voters=1, max_centroids=60)
+    learner = CBCLClassifier(head="vote", radius=15.0, n_voters=1, max_centroids=60)
     for start in range(0, 10, 2):
         rows = np.isin(digits, [start, start + 1])
         learner.partial_fit(pixels[rows], digits[rows])
@@ -126,7 +139,7 @@ def halves() -> tuple[Any, Any, Any, Any]:
 def test_what_could_not_be_chosen_for_want_of_vectors_is_chosen_later(few: int) -> None:
     x, y, queries, truth = halves()
     first = np.flatnonzero(y == 3)[:few]
-    learner = CBCLClassifier().partial_fit(x[first], y[first])
+    learner = CBCLClassifier(head="vote").partial_fit(x[first], y[first])
     assert (learner.radius_, learner.n_voters_) == (math.inf, 1)
     rest = np.setdiff1d(np.arange(len(y)), first)
     learner.partial_fit(x[rest], y[rest])
@@ -136,7 +149,7 @@ def test_what_could_not_be_chosen_for_want_of_vectors_is_chosen_later(few: int) 
 
 def test_what_was_chosen_with_many_vectors_stays() -> None:
     x, y, _, _ = halves()
-    learner = CBCLClassifier().partial_fit(x[y < 5], y[y < 5])
+    learner = CBCLClassifier(head="vote").partial_fit(x[y < 5], y[y < 5])
     chosen = (learner.radius_, learner.n_voters_)
     assert chosen[0] < math.inf
     for label in range(5, 10):
@@ -147,30 +160,47 @@ def test_what_was_chosen_with_many_vectors_stays() -> None:
 def test_few_vectors_choose_nothing_anew_and_neither_do_many_what_was_given() -> None:
     x, y, _, _ = halves()
     few = np.concatenate([np.flatnonzero(y == label)[:5] for label in range(10)])
-    learner = CBCLClassifier().partial_fit(x[few], y[few])
+    learner = CBCLClassifier(head="vote").partial_fit(x[few], y[few])
     before = (learner.radius_, learner.n_voters_)
     more = np.concatenate([np.flatnonzero(y == label)[5:34] for label in range(10)])
     learner.partial_fit(x[more], y[more])
     assert (learner.radius_, learner.n_voters_) == before
-    given = CBCLClassifier(radius=20.0, n_voters=2).partial_fit(x[few], y[few]).partial_fit(x, y)
+    given = (
+        CBCLClassifier(head="vote", radius=20.0, n_voters=2)
+        .partial_fit(x[few], y[few])
+        .partial_fit(x, y)
+    )
     assert (given.radius_, given.n_voters_) == (20.0, 2)
 
 
-def test_classes_that_never_existed_before_come_at_any_time_in_any_number() -> None:
-    learner = CBCLClassifier()
+@both_heads
+def test_classes_that_never_existed_before_come_at_any_time_in_any_number(
+    parameters: dict[str, Any],
+) -> None:
+    learner = CBCLClassifier(**parameters)
     for x, label in zip(X, Y, strict=True):
         learner.partial_fit(x[np.newaxis], [label])
     assert learner.classes_.tolist() == ["cup", "key", "pen"]
     assert learner.predict(X).tolist() == Y.tolist()
     assert learner.partial_fit(X[:1] + 50, ["screwdriver"]).predict(X + 50)[0] == "screwdriver"
-    numbers = CBCLClassifier().partial_fit(X, [7, 7, 3, 3, 5])
+    numbers = CBCLClassifier(**parameters).partial_fit(X, [7, 7, 3, 3, 5])
     assert numbers.predict(X).tolist() == [7, 7, 3, 3, 5]
+
+
+@both_heads
+def test_a_class_far_from_all_others_changes_no_answer_about_them(
+    parameters: dict[str, Any],
+) -> None:
+    centers = np.random.default_rng(0).normal(size=(30, 8)) * 20
+    learner = CBCLClassifier(**parameters).fit(centers, np.arange(30))
+    learner.partial_fit(centers[:3] + 1000, [-3, -2, -1])
+    assert learner.predict(centers).tolist() == list(range(30))
 
 
 def test_votes_shares_and_decisions_agree() -> None:
     rng = np.random.default_rng(0)
     queries = rng.normal(size=(200, 2)) * 5
-    learner = CBCLClassifier(radius=0.1, n_voters=3).fit(X, Y)
+    learner = CBCLClassifier(head="vote", radius=0.1, n_voters=3).fit(X, Y)
     votes, shares = learner.decision_function(queries), learner.predict_proba(queries)
     np.testing.assert_allclose(shares.sum(axis=1), 1.0)
     np.testing.assert_array_equal(learner.classes_[votes.argmax(axis=1)], learner.predict(queries))
@@ -181,8 +211,9 @@ def test_votes_shares_and_decisions_agree() -> None:
 
 def test_an_explanation_adds_up_to_the_votes() -> None:
     queries = np.random.default_rng(0).normal(size=(40, 2)) * 5
-    learner = CBCLClassifier(radius=0.1, n_voters=3).fit(X, Y)
+    learner = CBCLClassifier(head="vote", radius=0.1, n_voters=3).fit(X, Y)
     evidence = learner.explain(queries)
+    assert isinstance(evidence, Evidence)
     assert evidence.labels.shape == evidence.distances.shape == evidence.weights.shape == (40, 3)
     added = np.stack(
         [
@@ -197,14 +228,15 @@ def test_an_explanation_adds_up_to_the_votes() -> None:
         np.linalg.norm(behind - queries[:, np.newaxis], axis=2), evidence.distances, rtol=1e-5
     )
     assert (np.diff(evidence.distances, axis=1) >= 0).all()
-    one = CBCLClassifier(radius=0.0, n_voters=1).fit(
+    one = CBCLClassifier(head="vote", radius=0.0, n_voters=1).fit(
         [[1.0], [1.0], [1.0]], [0, 0, 1]
     )  # class 1 wins by 1 / N_y
     assert one.predict([[1.0]]) == one.explain([[1.0]]).labels[0] == 1
 
 
-def test_prediction_changes_nothing() -> None:
-    learner = CBCLClassifier(radius=0.1, n_voters=3).fit(X, Y)
+@both_heads
+def test_prediction_changes_nothing(parameters: dict[str, Any]) -> None:
+    learner = CBCLClassifier(**parameters).fit(X, Y)
     before, queries = state(learner), X.copy()
     first = learner.predict(queries)
     learner.predict_proba(queries), learner.decision_function(queries), learner.explain(queries)
@@ -213,24 +245,24 @@ def test_prediction_changes_nothing() -> None:
     np.testing.assert_array_equal(learner.predict(queries), first)
 
 
-def test_the_learner_keeps_nothing_of_the_callers() -> None:
-    x, y = X.copy(), Y.copy()
-    learner = CBCLClassifier(radius=0.0, n_voters=1).fit(x, y)
+@both_heads
+def test_the_learner_keeps_nothing_of_the_callers(parameters: dict[str, Any]) -> None:
+    x, y = X.astype(np.float32), Y.copy()
+    learner = CBCLClassifier(**parameters).fit(x, y)
     before = state(learner)
     x[:] = 99
     y[:] = "?"
     assert state(learner) == before
 
 
+@both_heads
 @pytest.mark.parametrize("kind", [np.float32, np.float64, pd.DataFrame, list, np.asfortranarray])
-def test_vectors_may_come_in_any_form(kind: Any) -> None:
-    want = CBCLClassifier(radius=1.0, n_voters=1).fit(X, Y)
+def test_vectors_may_come_in_any_form(kind: Any, parameters: dict[str, Any]) -> None:
+    want = CBCLClassifier(**parameters).fit(X, Y)
     rows = X.tolist() if kind is list else kind(X)
     if kind is pd.DataFrame:
         rows.columns = ["a", "b"]
-    got = CBCLClassifier(radius=1.0, n_voters=1).fit(
-        rows, pd.Series(Y) if kind is pd.DataFrame else Y
-    )
+    got = CBCLClassifier(**parameters).fit(rows, pd.Series(Y) if kind is pd.DataFrame else Y)
     assert state(got) == state(want)
     assert got.predict(rows).tolist() == Y.tolist()
 
@@ -239,7 +271,7 @@ def test_neither_learning_nor_predicting_copies_the_data() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(40_000, 256))  # 82 MB; float32 would be 41 MB
     y = rng.integers(0, 4, len(x))
-    learner = CBCLClassifier(radius=25.0, n_voters=1)
+    learner = CBCLClassifier(head="vote", radius=25.0, n_voters=1)
     tracemalloc.start()
     learner.fit(x, y)
     learner.predict(x)
@@ -250,53 +282,56 @@ def test_neither_learning_nor_predicting_copies_the_data() -> None:
 
 def test_it_works_in_a_pipeline_and_a_grid_search() -> None:
     pixels, digits = load_digits(return_X_y=True)
-    model = make_pipeline(StandardScaler(), CBCLClassifier())
+    model = make_pipeline(StandardScaler(), CBCLClassifier(head="vote"))
     search = GridSearchCV(
         model, {"cbclclassifier__radius": [2.0, math.inf], "cbclclassifier__n_voters": [1, 3]}, cv=2
     )
     assert search.fit(pixels[:600], digits[:600]).best_score_ > 0.8
 
 
-def test_pickles_and_clones_are_whole_and_share_nothing() -> None:
-    learner = CBCLClassifier(radius=0.1, n_voters=2, max_centroids=9).fit(X, Y)
+@both_heads
+def test_pickles_and_clones_are_whole_and_share_nothing(parameters: dict[str, Any]) -> None:
+    learner = CBCLClassifier(**parameters).fit(X, Y)
     learner.predict(X)
     copy = pickle.loads(pickle.dumps(learner))
     assert state(copy) == state(learner)
     np.testing.assert_array_equal(copy.predict_proba(X), learner.predict_proba(X))
     copy.forget("cup")
-    assert "cup" in learner.concepts_
+    assert "cup" in learner.classes_
     assert clone(learner).get_params() == learner.get_params()
-    assert not hasattr(clone(learner), "concepts_")
+    assert not hasattr(clone(learner), "classes_")
 
 
 def test_the_seed_reaches_the_budgets_k_means() -> None:
     pixels, digits = load_digits(return_X_y=True)
 
     def learn(seed: int) -> CBCLClassifier:
-        return CBCLClassifier(radius=10.0, n_voters=1, max_centroids=50, random_state=seed).fit(
-            pixels, digits
-        )
+        return CBCLClassifier(
+            head="vote", radius=10.0, n_voters=1, max_centroids=50, random_state=seed
+        ).fit(pixels, digits)
 
     assert state(learn(1)) == state(learn(1))
     assert state(learn(1)) != state(learn(2))
 
 
-def test_labels_come_back_as_they_went_in() -> None:
+@both_heads
+def test_labels_come_back_as_they_went_in(parameters: dict[str, Any]) -> None:
     for labels in ([2**63 + 1, 2**63 + 3], [True, False], [1.0, 2.0], ["a", "bb"], [-5, 3]):
-        learner = CBCLClassifier(radius=1.0, n_voters=1).fit(
-            [[0.0], [9.0]], np.array(labels, dtype=object)
-        )
+        learner = CBCLClassifier(**parameters).fit([[0.0], [9.0]], np.array(labels, dtype=object))
         assert learner.predict([[1.0], [8.0]]).tolist() == labels
     with pytest.raises(
         ValueError, match="labels must be of one kind, but 'a' is a string and 1 is not"
     ):
-        CBCLClassifier().fit([[0.0], [9.0]], np.array(["a", 1], dtype=object))
+        CBCLClassifier(**parameters).fit([[0.0], [9.0]], np.array(["a", 1], dtype=object))
 
 
-def test_a_prediction_sees_what_was_learned_before_or_after_never_half() -> None:
+@both_heads
+def test_a_prediction_sees_what_was_learned_before_or_after_never_half(
+    parameters: dict[str, Any],
+) -> None:
     rng = np.random.default_rng(0)
     centers = rng.normal(size=(30, 8)) * 20
-    learner = CBCLClassifier(radius=math.inf, n_voters=1).fit(centers, np.arange(30))
+    learner = CBCLClassifier(**parameters).fit(centers, np.arange(30))
     wrong: list[object] = []
     stop = Event()
 
@@ -340,36 +375,58 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("x", "y", "parameters", "message"), BAD, ids=[case[3] for case in BAD])
+@pytest.mark.parametrize(("x", "y", "changed", "message"), BAD, ids=[case[3] for case in BAD])
+@both_heads
 def test_bad_input_is_refused_and_nothing_is_lost(
-    x: object, y: object, parameters: dict[str, object], message: str
+    x: object, y: object, changed: dict[str, object], message: str, parameters: dict[str, Any]
 ) -> None:
-    learner = CBCLClassifier(radius=0.1, n_voters=1).fit(X, Y)
+    learner = CBCLClassifier(**parameters).fit(X, Y)
+    if changed and learner.head == "discriminant":
+        message = "is a parameter of the vote"
     before, everything = state(learner), vars(learner).copy()
     with pytest.raises(ValueError, match=message):
-        learner.set_params(**parameters).partial_fit(x, y)
-    learner.set_params(radius=0.1, n_voters=1, max_centroids=None)
+        learner.set_params(**changed).partial_fit(x, y)
+    learner.set_params(
+        **{"radius": "auto", "n_voters": "auto", "max_centroids": None, **parameters}
+    )
     assert state(learner) == before
     assert vars(learner) == everything
 
 
-def test_a_failed_fit_leaves_even_the_shape_of_the_input_alone() -> None:
-    learner = CBCLClassifier().fit(pd.DataFrame(X, columns=["a", "b"]), Y)
+@both_heads
+def test_a_failed_fit_leaves_even_the_shape_of_the_input_alone(parameters: dict[str, Any]) -> None:
+    learner = CBCLClassifier(**parameters).fit(pd.DataFrame(X, columns=["a", "b"]), Y)
     everything = vars(learner).copy()
     with pytest.raises(ValueError, match="too large for float32"):
         learner.fit(pd.DataFrame(np.full((2, 3), 1e39), columns=["c", "d", "e"]), [1, 2])
     assert vars(learner) == everything
-    new = CBCLClassifier()
+    new = CBCLClassifier(**parameters)
     with pytest.raises(ValueError, match="too large for float32"):
         new.partial_fit([[1e39]], [1])
     assert not hasattr(new, "n_features_in_")
 
 
-def test_an_unknown_label_cannot_be_forgotten() -> None:
-    learner = CBCLClassifier().fit(X, Y)
+@both_heads
+def test_an_unknown_label_cannot_be_forgotten(parameters: dict[str, Any]) -> None:
+    learner = CBCLClassifier(**parameters).fit(X, Y)
     with pytest.raises(
         ValueError, match=r"'mug' cannot be forgotten: the known labels are \['cup', 'key', 'pen'\]"
     ):
         learner.forget("mug")
     with pytest.raises(NotFittedError):
-        CBCLClassifier().forget("cup")
+        CBCLClassifier(**parameters).forget("cup")
+
+
+def test_a_head_takes_its_own_parameters_and_has_its_own_attributes() -> None:
+    of_the_vote: dict[str, Any] = {"radius": 1.0, "n_voters": 2, "max_centroids": 9}
+    for name, value in of_the_vote.items():
+        with pytest.raises(
+            ValueError, match=f"{name} is a parameter of the vote: give head='vote'"
+        ):
+            CBCLClassifier(**{name: value}).fit(X, Y)
+    with pytest.raises(ValueError, match="head='knn' is neither 'discriminant' nor 'vote'"):
+        CBCLClassifier(head="knn").fit(X, Y)  # type: ignore[arg-type]
+    with pytest.raises(AttributeError, match="an attribute of head='vote', not of 'discriminant'"):
+        _ = CBCLClassifier().fit(X, Y).concepts_
+    with pytest.raises(AttributeError, match="an attribute of head='discriminant', not of 'vote'"):
+        _ = CBCLClassifier(head="vote").fit(X, Y).statistics_

@@ -249,8 +249,9 @@ def test_a_picture_taught_under_a_wrong_name_moves_to_its_own(
     count: int, recognizer: Recognizer, pictures: Pictures
 ) -> None:
     recognizer.learn_many({name: others[:count] for name, others in pictures.others.items()})
+    before = recognizer.labels()  # some of these pictures are near-copies of others
     picture = pictures.views["chelsea"][0]
     recognizer.learn("coffee", picture)
     recognizer.learn("chelsea", picture)
     assert recognizer.recognize(picture).label == "chelsea"
-    assert recognizer.labels() == {**dict.fromkeys(NAMES, count), "chelsea": count + 1}
+    assert recognizer.labels() == {**before, "chelsea": before["chelsea"] + 1}

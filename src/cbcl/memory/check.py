@@ -10,8 +10,22 @@ from typing import NamedTuple
 
 from cbcl.errors import MemoryFileError
 from cbcl.memory.connection import connect, explained
-from cbcl.memory.rows import MemoryInfo, unpack_class, unpack_example, unpack_info, unpack_step
-from cbcl.memory.transaction import STEP_COLUMNS, read_value
+from cbcl.memory.rows import (
+    StoredStatistics,
+    check_head,
+    show_label,
+    unpack_class,
+    unpack_example,
+    unpack_step,
+)
+from cbcl.memory.statistics_blob import MAX_COUNT
+from cbcl.memory.transaction import (
+    CLASS_COLUMNS,
+    STEP_COLUMNS,
+    MemoryState,
+    read_state,
+    read_value,
+)
 
 
 class Finding(NamedTuple):
@@ -50,45 +64,64 @@ def _pages(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
 
 
 def _rows(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
-    about = unpack_info(read_value(connection, "about", path), path)
+    state = read_state(connection, path)
     read_value(connection, "backbone", path)
     for row in connection.execute(f"SELECT {STEP_COLUMNS} FROM steps"):
         unpack_step(row, path)
-    yield from _classes(connection, about, path)
-    yield from _thumbnails(connection, about, path)
+    sizes: dict[int, int] = {}
+    yield from _classes(connection, state, path, sizes)
+    yield from _thumbnails(connection, state, path, sizes)
 
 
-def _classes(connection: sqlite3.Connection, about: MemoryInfo, path: Path) -> Iterator[Finding]:
+def _classes(
+    connection: sqlite3.Connection, state: MemoryState, path: Path, sizes: dict[int, int]
+) -> Iterator[Finding]:
+    """Yield the damaged classes; of the others, note how many centroids or views there are."""
     rows = connection.execute(
-        "SELECT label, until, centroids, counts, spread, checksum FROM classes ORDER BY class"
+        f"SELECT class, label, until, {CLASS_COLUMNS} FROM classes ORDER BY class"
     )
-    for label, until, *row in rows:
+    for number, label, until, *row in rows:
+        name = show_label(label)
         try:
-            unpack_class(row, label, about, path)
+            stored = unpack_class(row, label, state.about, path)
+            if until is None:
+                check_head(stored, state.settings, label, path)
+            sizes[number] = (
+                stored.statistics.n
+                if isinstance(stored, StoredStatistics)
+                else len(stored.concepts.counts)
+            )
         except MemoryFileError:
             if until is None:
-                advice = f"`cbcl forget` {label!r} and learn it again; all others are unharmed."
-                yield Finding(f"what is known of {label!r} is damaged", advice)
+                advice = f"`cbcl forget` {name!r} and learn it again; all others are unharmed."
+                yield Finding(f"what is known of {name!r} is damaged", advice)
             else:
                 advice = (
                     "it cannot be undone to, and does no harm: `cbcl forget --for-good` of any"
                     " label removes it."
                 )
-                problem = f"what was known of {label!r} before step {until} is damaged"
+                problem = f"what was known of {name!r} before step {until} is damaged"
                 yield Finding(problem, advice)
 
 
-def _thumbnails(connection: sqlite3.Connection, about: MemoryInfo, path: Path) -> Iterator[Finding]:
+def _thumbnails(
+    connection: sqlite3.Connection, state: MemoryState, path: Path, sizes: dict[int, int]
+) -> Iterator[Finding]:
     rows = connection.execute(
-        "SELECT ifnull(label, ''), ifnull(length(counts) / 8, 0),"
-        " picture, centroid, rank, ifnull(jpeg, x''), ifnull(vector, x''), pictures.checksum"
+        "SELECT label, classes.class, picture, centroid, rank, ifnull(jpeg, x''),"
+        " ifnull(vector, x''), pictures.checksum"
         " FROM examples LEFT JOIN pictures USING (picture) LEFT JOIN classes USING (class)"
     )
-    for label, m, *row in rows:
+    for label, number, *row in rows:
+        if number is None:
+            yield Finding("a thumbnail belongs to no label", "it is never shown, and does no harm.")
+            continue
         try:
-            valid = unpack_example(row, label, about, path).centroid < m
+            example = unpack_example(row, label, state.about, path)
+            valid = example.centroid < sizes.get(number, MAX_COUNT)
         except MemoryFileError:
             valid = False
         if not valid:
-            advice = f"`cbcl forget` {label!r} and learn it again."
-            yield Finding(f"a thumbnail of {label!r} is damaged", advice)
+            name = show_label(label)
+            advice = f"`cbcl forget` {name!r} and learn it again."
+            yield Finding(f"a thumbnail of {name!r} is damaged", advice)

@@ -155,7 +155,11 @@ def _read(path: Path, beside: Path) -> ExportedMemory:
     about = unpack_info(json.dumps(description["about"]).encode(), beside)
     given = description["settings"]
     settings = as_settings(
-        float(given["radius"]), given["n_voters"], given["max_centroids"], beside
+        float(given["radius"]),
+        given["n_voters"],
+        given["max_centroids"],
+        given.get("head", "vote"),
+        beside,
     )
     if tensors["centroids"].ndim != 2 or tensors["centroids"].shape[1] != about.dimension:
         shape = tensors["centroids"].shape

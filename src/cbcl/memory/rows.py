@@ -13,20 +13,28 @@ from hashlib import sha256
 from math import inf
 from pathlib import Path
 from struct import pack, unpack
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 import numpy as np
 
 from cbcl.errors import LabelError, MemoryFileError
+from cbcl.memory.statistics_blob import (
+    MAX_COUNT,
+    pack_sketches,
+    pack_statistics,
+    unpack_statistics,
+)
 from cbcl.method.arrays import Float32s, read_only
 from cbcl.method.concepts import Concepts
 from cbcl.method.confidence import Spread
+from cbcl.method.statistics import ClassStatistics
 
 FLOAT32 = np.dtype("<f4")
 INT64 = np.dtype("<i8")
 SPREAD = "<qdd"  # n, total, squares
+HEADS = ("vote", "discriminant")
+NEGATIVES = ""  # label of the pictures that were taught as none of the labels
 MAX_LETTERS = 200  # of a label
-MAX_COUNT = 1 << 31  # of pictures, voters or centroids
 MAX_DIMENSION = 1 << 24
 MAX_JPEG = 1_000_000  # bytes of a thumbnail
 DIRECTION_MARKS = {*"\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"}
@@ -55,32 +63,49 @@ class Settings(NamedTuple):
     radius: float = inf
     n_voters: int = 1
     max_centroids: int | None = None
+    head: str = "vote"  # or "discriminant"
 
 
 class StoredClass(NamedTuple):
-    """A class as it is stored."""
+    """A class as the vote stores it."""
 
     concepts: Concepts
     spread: Spread
 
 
-class StoredExample(NamedTuple):
-    """An example of a class: a thumbnail, for people, and the vector of the whole picture."""
+class StoredStatistics(NamedTuple):
+    """A class, or the negatives, as the discriminant stores it."""
 
-    centroid: int  # the nearest
+    statistics: ClassStatistics
+
+
+ClassRow: TypeAlias = StoredClass | StoredStatistics
+
+
+class StoredExample(NamedTuple):
+    """An example of a class: a thumbnail, for people, and the vector of the whole picture.
+
+    The discriminant keeps vectors in the statistics, and none here.
+    """
+
+    centroid: int  # the nearest; for the discriminant, how many views of its class are older
     jpeg: bytes
-    vector: Float32s
+    vector: Float32s  # (d,) or (0,)
     rank: int = 0  # among those of its centroid: 0 is the nearest
     number: int = 0  # permanent, even when its class is rewritten; 0: not written yet
 
 
-def as_settings(radius: object, n_voters: object, max_centroids: object, path: Path) -> Settings:
+def as_settings(
+    radius: object, n_voters: object, max_centroids: object, head: object, path: Path
+) -> Settings:
     """Check settings that somebody else may have written."""
+    if not isinstance(head, str) or head not in HEADS:
+        raise _invalid(path, "settings")
     if max_centroids is not None and not _is_count(max_centroids):
         raise _invalid(path, "settings")
     if not isinstance(radius, float) or not radius >= 0.0 or not _is_count(n_voters):
         raise _invalid(path, "settings")
-    return Settings(radius, n_voters, max_centroids)
+    return Settings(radius, n_voters, max_centroids, head)
 
 
 def as_spread(n: object, total: object, squares: object, path: Path) -> Spread:
@@ -104,9 +129,16 @@ def damaged(path: Path, problem: str) -> MemoryFileError:
     return MemoryFileError(path, f"is damaged, since {problem}", "restore a copy of the file")
 
 
-def _damaged_class(path: Path, part: str, label: str) -> MemoryFileError:
-    advice = f"forget {label!r} and learn it again, or restore a copy of the file"
-    return MemoryFileError(path, f"cannot be used, since {part} {label!r} is damaged", advice)
+def damaged_class(path: Path, part: str, label: str) -> MemoryFileError:
+    """Return the error for a part of a class that is not what was written."""
+    name = show_label(label)
+    advice = f"forget {name!r} and learn it again, or restore a copy of the file"
+    return MemoryFileError(path, f"cannot be used, since {part} {name!r} is damaged", advice)
+
+
+def show_label(label: str) -> str:
+    """Return a label as people read it: that of the negatives is empty."""
+    return "none of these" if label == NEGATIVES else label
 
 
 def as_label(label: object) -> str:
@@ -153,21 +185,38 @@ def unpack_info(value: bytes, path: Path) -> MemoryInfo:
     return about
 
 
-def pack_class(label: str, stored: StoredClass) -> tuple[bytes, bytes, bytes, bytes]:
-    """Return centroids, counts, spread, checksum."""
-    blobs = (
+def pack_class(label: str, stored: ClassRow) -> tuple[bytes | None, ...]:
+    """Return centroids, counts, spread, sketches, statistics, checksum."""
+    if isinstance(stored, StoredStatistics):
+        kept = stored.statistics
+        blobs = (b"", b"", b"", pack_sketches(kept.sketches), pack_statistics(kept))
+        return *blobs, checksum(label, *blobs)
+    vote = (
         stored.concepts.centroids.astype(FLOAT32, copy=False).tobytes(),
         stored.concepts.counts.astype(INT64, copy=False).tobytes(),
         pack(SPREAD, stored.spread.n, stored.spread.total, stored.spread.squares),
     )
-    return *blobs, checksum(label, *blobs)
+    return *vote, None, None, checksum(label, *vote)
 
 
-def unpack_class(row: Sequence[Any], label: str, about: MemoryInfo, path: Path) -> StoredClass:
-    """Read centroids, counts, spread, checksum."""
-    centroids, counts, spread, expected = row
-    if checksum(label, centroids, counts, spread) != expected:
-        raise _damaged_class(path, "what is known of", label)
+def unpack_class(row: Sequence[Any], label: str, about: MemoryInfo, path: Path) -> ClassRow:
+    """Read centroids, counts, spread, sketches, statistics, checksum."""
+    *blobs, expected = row
+    if checksum(label, *(blob for blob in blobs if blob is not None)) != expected:
+        raise damaged_class(path, "what is known of", label)
+    *vote, sketches, statistics = blobs
+    if sketches is None and statistics is None and label != NEGATIVES:
+        return _unpack_vote(vote, label, about, path)
+    try:
+        if any(vote) or sketches is None or statistics is None:
+            raise ValueError("it is of the vote, too")
+        return StoredStatistics(unpack_statistics(statistics, sketches, about.dimension))
+    except ValueError:
+        raise _invalid(path, f"data of {show_label(label)!r}") from None
+
+
+def _unpack_vote(blobs: Sequence[bytes], label: str, about: MemoryInfo, path: Path) -> StoredClass:
+    centroids, counts, spread = blobs
     m = len(counts) // INT64.itemsize
     sizes = (m * about.dimension * FLOAT32.itemsize, m * INT64.itemsize, 24)
     if m < 1 or (len(centroids), len(counts), len(spread)) != sizes:
@@ -184,6 +233,13 @@ def unpack_class(row: Sequence[Any], label: str, about: MemoryInfo, path: Path) 
     return StoredClass(concepts, as_spread(n, distances, squares, path))
 
 
+def check_head(stored: ClassRow, settings: Settings, label: str, path: Path) -> ClassRow:
+    """Return a class that is of the head of its memory."""
+    if isinstance(stored, StoredStatistics) != (settings.head == "discriminant"):
+        raise _invalid(path, f"data of {show_label(label)!r}")
+    return stored
+
+
 def pack_step(
     time: str, action: str, about: Mapping[str, object], settings: Settings
 ) -> tuple[Any, ...]:
@@ -194,8 +250,8 @@ def pack_step(
 
 def unpack_step(row: Sequence[Any], path: Path) -> tuple[str, str, dict[str, Any], Settings]:
     """Read time, action, about, the settings, checksum."""
-    time, action, text, radius, n_voters, max_centroids, expected = row
-    settings = as_settings(radius, n_voters, max_centroids, path)
+    time, action, text, radius, n_voters, max_centroids, head, expected = row
+    settings = as_settings(radius, n_voters, max_centroids, head, path)
     about = json.loads(text)
     if _step_checksum(time, action, text, settings) != expected or not isinstance(about, dict):
         raise damaged(path, "its history is not what was written")
@@ -204,7 +260,8 @@ def unpack_step(row: Sequence[Any], path: Path) -> tuple[str, str, dict[str, Any
 
 def _step_checksum(time: str, action: str, text: str, settings: Settings) -> bytes:
     numbers = pack("<dqq", settings.radius, settings.n_voters, settings.max_centroids or 0)
-    return checksum(time, action, text, numbers)
+    head = () if settings.head == "vote" else (settings.head,)  # as before there were two
+    return checksum(time, action, text, numbers, *head)
 
 
 def pack_picture(example: StoredExample) -> tuple[bytes, bytes, bytes]:
@@ -216,9 +273,10 @@ def pack_picture(example: StoredExample) -> tuple[bytes, bytes, bytes]:
 def unpack_example(row: Sequence[Any], label: str, about: MemoryInfo, path: Path) -> StoredExample:
     """Read picture, centroid, rank, JPEG, vector, checksum."""
     number, centroid, rank, jpeg, blob, expected = row
-    if checksum(jpeg, blob) != expected or len(blob) != about.dimension * FLOAT32.itemsize:
-        raise _damaged_class(path, "a thumbnail of", label)
+    sizes = (0, about.dimension * FLOAT32.itemsize)
+    if checksum(jpeg, blob) != expected or len(blob) not in sizes:
+        raise damaged_class(path, "a thumbnail of", label)
     vector = read_only(np.frombuffer(blob, FLOAT32).astype(np.float32, copy=False))
     if not np.isfinite(vector).all() or min(centroid, rank) < 0 or len(jpeg) > MAX_JPEG:
-        raise _invalid(path, f"thumbnails of {label!r}")
+        raise _invalid(path, f"thumbnails of {show_label(label)!r}")
     return StoredExample(centroid, jpeg, vector, rank, number)

@@ -79,5 +79,11 @@ MIGRATIONS = (
     CREATE INDEX of_class ON examples (class);
     CREATE INDEX of_picture ON examples (picture);
     """,
+    # What is kept of a class by the default head, beside the paper's vote.
+    """
+    ALTER TABLE steps ADD COLUMN head TEXT NOT NULL DEFAULT 'vote';
+    ALTER TABLE classes ADD COLUMN sketches BLOB;
+    ALTER TABLE classes ADD COLUMN statistics BLOB;
+    """,
 )
 VERSION = len(MIGRATIONS)

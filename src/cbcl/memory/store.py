@@ -14,6 +14,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from cbcl.errors import ChangedError, LabelError, MemoryFileError
 from cbcl.memory.connection import (
     LOCK_TIMEOUT_SECONDS,
@@ -26,13 +28,18 @@ from cbcl.memory.connection import (
 )
 from cbcl.memory.open_file import OpenFile
 from cbcl.memory.rows import (
+    NEGATIVES,
+    ClassRow,
     MemoryInfo,
-    StoredClass,
     StoredExample,
+    StoredStatistics,
+    check_head,
     checksum,
+    damaged_class,
     unpack_class,
     unpack_example,
 )
+from cbcl.memory.statistics_blob import unpack_sketches
 from cbcl.memory.transaction import (
     CLASS_COLUMNS,
     STEP_COLUMNS,
@@ -44,6 +51,7 @@ from cbcl.memory.transaction import (
     read_value,
     transaction,
 )
+from cbcl.method.statistics import NO_SKETCHES, Sketches
 
 CHECKPOINT_TIMEOUT_SECONDS = 5.0  # for readers, when something is forgotten for good
 EXAMPLE_COLUMNS = "picture, centroid, rank, jpeg, vector, pictures.checksum"
@@ -65,7 +73,7 @@ class Memory(OpenFile):
 
     def _clear_cache(self) -> None:
         self._state: tuple[int, MemoryState] | None = None  # and SQLite's data_version of it
-        self._rows: dict[int, StoredClass] = {}
+        self._rows: dict[int, ClassRow] = {}
 
     def __reduce__(self) -> tuple[type[Memory], tuple[Path]]:
         return Memory, (self.path,)
@@ -85,20 +93,60 @@ class Memory(OpenFile):
                     self._state = version, read_state(connection, self.path)
             return self._state[1]
 
-    def load(
-        self, view: MemoryState, labels: Iterable[str] | None = None
-    ) -> dict[str, StoredClass]:
-        """Return classes by label; None: all of them."""
+    def load(self, view: MemoryState, labels: Iterable[str] | None = None) -> dict[str, ClassRow]:
+        """Return classes by label; None: all of them. The negatives are none."""
         with self._access(self._reading):
             wanted = view.classes
             if labels is not None:
                 wanted = {label: view.classes[label] for label in labels}
-            for label, row in wanted.items():
-                if row not in self._rows:
-                    self._rows[row] = self._read_class(row, label, view.about)
+            classes = {label: self._class(view, row, label) for label, row in wanted.items()}
             if labels is None:
-                self._rows = {row: self._rows[row] for row in wanted.values()}
-            return {label: self._rows[row] for label, row in wanted.items()}
+                present = {*view.rows.values()}
+                self._rows = {row: kept for row, kept in self._rows.items() if row in present}
+            return classes
+
+    def load_negatives(self, view: MemoryState) -> StoredStatistics | None:
+        """Return the pictures taught as none of the labels; None: there are none."""
+        if view.negatives is None:
+            return None
+        with self._access(self._reading):
+            stored = self._class(view, view.negatives, NEGATIVES)
+        return stored if isinstance(stored, StoredStatistics) else None
+
+    def _class(self, view: MemoryState, row: int, label: str) -> ClassRow:
+        if row not in self._rows:
+            self._rows[row] = self._read_class(row, label, view)
+        return self._rows[row]
+
+    def find_taught(self, view: MemoryState, sketches: Iterable[int]) -> dict[int, str]:
+        """Return the labels that views were taught as, by their sketches; '': as none of these.
+
+        A sketch that no class has is left out; of two labels that have it, the first is returned.
+        """
+        wanted = np.array(sorted({int(own) for own in sketches}), dtype=np.uint64)
+        with self._access(self._reading):
+            blobs = dict(
+                self._connection().execute(
+                    "SELECT class, sketches FROM classes"
+                    " WHERE until IS NULL AND sketches IS NOT NULL"
+                )
+            )
+        by_label = {
+            label: self._sketches(blobs[row], label)
+            for label, row in view.rows.items()
+            if row in blobs
+        }
+        labels = np.repeat(np.arange(len(by_label)), [len(part) for part in by_label.values()])
+        everything = np.concatenate([NO_SKETCHES, *by_label.values()])
+        hits = np.flatnonzero(np.isin(everything, wanted))[::-1]
+        names = [*by_label]
+        return {int(everything[hit]): names[labels[hit]] for hit in hits}
+
+    def _sketches(self, blob: bytes, label: str) -> Sketches:
+        try:
+            return unpack_sketches(blob)
+        except ValueError:
+            raise damaged_class(self.path, "what is known of", label) from None
 
     def check_writable(self) -> None:
         """Fail early, before work is done that could not be kept."""
@@ -159,7 +207,7 @@ class Memory(OpenFile):
             rows = self._connection().execute(
                 f"SELECT {EXAMPLE_COLUMNS} FROM examples JOIN pictures USING (picture)"
                 " WHERE class = ? ORDER BY examples.rowid",
-                (view.classes[label],),
+                (view.row(label),),
             )
             return [unpack_example(row, label, view.about, self.path) for row in rows]
 
@@ -168,7 +216,7 @@ class Memory(OpenFile):
         with self._access(self._reading):
             rows = self._connection().execute(
                 "SELECT picture, centroid FROM examples WHERE class = ? ORDER BY rowid",
-                (view.classes[label],),
+                (view.row(label),),
             )
             return rows.fetchall()
 
@@ -178,7 +226,7 @@ class Memory(OpenFile):
             rows = self._connection().execute(
                 "SELECT picture FROM examples WHERE class = ? AND centroid = ? AND rank < ?"
                 " ORDER BY rank",
-                (view.classes[label], centroid, most),
+                (view.row(label), centroid, most),
             )
             return [number for (number,) in rows]
 
@@ -219,7 +267,7 @@ class Memory(OpenFile):
                     numbers.append(number)
         return {
             label: ExampleSummary(kept.get(row, 0), shown.get(row, []))
-            for label, row in view.classes.items()
+            for label, row in view.rows.items()
         }
 
     def history(self) -> list[Step]:
@@ -252,14 +300,15 @@ class Memory(OpenFile):
                 writing.prune()
             self._check_in_place(self._writing)
 
-    def _read_class(self, number: int, label: str, about: MemoryInfo) -> StoredClass:
+    def _read_class(self, number: int, label: str, view: MemoryState) -> ClassRow:
         rows = self._connection().execute(
             f"SELECT {CLASS_COLUMNS} FROM classes WHERE class = ?", (number,)
         )
         row = rows.fetchone()
         if row is None:
             raise ChangedError(self.path, "was changed by another process meanwhile", "try again")
-        return unpack_class(row, label, about, self.path)
+        stored = unpack_class(row, label, view.about, self.path)
+        return check_head(stored, view.settings, label, self.path)
 
 
 def _set_timeout(connection: sqlite3.Connection, seconds: float) -> None:

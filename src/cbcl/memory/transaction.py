@@ -11,15 +11,18 @@ from typing import Any, NamedTuple
 
 from cbcl.errors import MemoryFileError
 from cbcl.memory.rows import (
+    NEGATIVES,
+    ClassRow,
     MemoryInfo,
     Settings,
-    StoredClass,
     StoredExample,
+    StoredStatistics,
     checksum,
     damaged,
     pack_class,
     pack_picture,
     pack_step,
+    show_label,
     unpack_class,
     unpack_info,
     unpack_step,
@@ -28,8 +31,8 @@ from cbcl.memory.rows import (
 MAX_UNDO = 20  # steps that can be undone
 MAX_HISTORY = 1000  # steps in the history
 
-STEP_COLUMNS = "time, action, about, radius, n_voters, max_centroids, checksum"
-CLASS_COLUMNS = "centroids, counts, spread, checksum"
+STEP_COLUMNS = "time, action, about, radius, n_voters, max_centroids, head, checksum"
+CLASS_COLUMNS = "centroids, counts, spread, sketches, statistics, checksum"
 
 
 class MemoryState(NamedTuple):
@@ -39,6 +42,18 @@ class MemoryState(NamedTuple):
     settings: Settings
     classes: dict[str, int]  # label -> number of its row, in the order of the labels
     step: int = 0  # the last one; 0: none
+    negatives: int | None = None  # number of their row; None: there are none
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """The classes, and the negatives, if any, whose label is empty."""
+        return self.classes | ({} if self.negatives is None else {NEGATIVES: self.negatives})
+
+    def row(self, label: str) -> int:
+        """Return the number of the row of a label, or of the negatives."""
+        if label == NEGATIVES and self.negatives is not None:
+            return self.negatives
+        return self.classes[label]
 
 
 class Step(NamedTuple):
@@ -57,11 +72,11 @@ class Step(NamedTuple):
         about = self.about
         undone = f"{about['action']} " if "action" in about else ""
         if "pictures" in about:
-            counts = (f"{label} ({count})" for label, count in about["pictures"].items())
-            return undone + ", ".join(counts)
+            counts = about["pictures"].items()
+            return undone + ", ".join(f"{show_label(label)} ({count})" for label, count in counts)
         if "labels" in about:
-            return undone + ", ".join(about["labels"])
-        labels = (str(about[key]) for key in ("label", "new", "into") if key in about)
+            return undone + ", ".join(map(show_label, about["labels"]))
+        labels = (show_label(str(about[key])) for key in ("label", "new", "into") if key in about)
         return undone + " → ".join(labels)
 
 
@@ -70,17 +85,17 @@ class Transaction:
 
     def __init__(self, connection: sqlite3.Connection, view: MemoryState, path: Path) -> None:
         self.view = view
-        self.step = 0
+        self.step, self._head = 0, view.settings.head
         self._connection, self._path = connection, path
 
     def add_step(self, action: str, about: Mapping[str, object], settings: Settings) -> None:
         """Write the line of history, before anything else."""
         time = datetime.now(UTC).isoformat(timespec="milliseconds")
         added = self._connection.execute(
-            f"INSERT INTO steps ({STEP_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            f"INSERT INTO steps ({STEP_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             pack_step(time, action, about, settings),
         )
-        self.step = added.lastrowid or 0
+        self.step, self._head = added.lastrowid or 0, settings.head
 
     def remembers(self, label: str) -> bool:
         """Tell whether a label is known now or in a state that can be restored by undoing."""
@@ -90,20 +105,26 @@ class Transaction:
     def retire_class(self, label: str) -> None:
         """End the row of a class."""
         self._connection.execute(
-            "UPDATE classes SET until = ? WHERE class = ?", (self.step, self.view.classes[label])
+            "UPDATE classes SET until = ? WHERE class = ?", (self.step, self.view.row(label))
         )
 
     def replace_class(
-        self, label: str, stored: StoredClass, examples: Iterable[StoredExample]
+        self, label: str, stored: ClassRow, examples: Iterable[StoredExample]
     ) -> None:
-        """Write a class in place of its old row, and its examples in the order learned."""
+        """Write a class in place of its old row, and its examples in the order learned.
+
+        The empty label is that of the negatives.
+        """
+        is_statistics = isinstance(stored, StoredStatistics)
+        if is_statistics != (self._head == "discriminant"):
+            raise ValueError(f"{label!r} is not what a memory of the {self._head} keeps.")
         dimension = self.view.about.dimension
-        if stored.concepts.centroids.shape[1] != dimension:
+        if _dimension_of(stored) != dimension:
             raise ValueError(f"{label!r} has vectors of another length than {dimension}.")
-        if label in self.view.classes:
+        if label in self.view.classes or (label == NEGATIVES and self.view.negatives is not None):
             self.retire_class(label)
         added = self._connection.execute(
-            f"INSERT INTO classes (label, since, {CLASS_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)",
+            f"INSERT INTO classes (label, since, {CLASS_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (label, self.step, *pack_class(label, stored)),
         )
         rows = [
@@ -144,7 +165,8 @@ class Transaction:
             try:
                 unpack_class(row, label, self.view.about, self._path)
             except MemoryFileError as error:
-                problem = f"cannot undo {step.action}, since what was known of {label!r} is damaged"
+                name = show_label(label)
+                problem = f"cannot undo {step.action}, since what was known of {name!r} is damaged"
                 advice = "forget any label for good to remove the damaged data"
                 raise MemoryFileError(self._path, problem, advice) from error
 
@@ -199,6 +221,12 @@ class Transaction:
         self._connection.executemany("DELETE FROM classes WHERE class = ?", rows)
 
 
+def _dimension_of(stored: ClassRow) -> int:
+    if isinstance(stored, StoredStatistics):
+        return stored.statistics.dimension
+    return int(stored.concepts.centroids.shape[1])
+
+
 @contextmanager
 def transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
     """Commit what is done inside, or none of it."""
@@ -220,8 +248,9 @@ def read_state(connection: sqlite3.Connection, path: Path) -> MemoryState:
     settings = unpack_step(last, path)[3] if last else Settings()
     rows = connection.execute("SELECT label, class FROM classes WHERE until IS NULL")
     classes = dict(sorted(rows.fetchall()))
+    negatives = classes.pop(NEGATIVES, None)
     (step,) = connection.execute("SELECT ifnull(max(step), 0) FROM steps").fetchone()
-    return MemoryState(about, settings, classes, step)
+    return MemoryState(about, settings, classes, step, negatives)
 
 
 def read_value(connection: sqlite3.Connection, name: str, path: Path) -> bytes:

@@ -32,6 +32,7 @@ class Witnesses(NamedTuple):
     """Scores of the witnesses, each without itself."""
 
     classes: Int64s  # (w,), their own
+    rows: Int64s  # (w,), among the views that are kept of these
     scores: Scores  # (w, t) each
 
 
@@ -86,7 +87,11 @@ def leave_one_out(
     own = np.repeat(np.arange(len(classes)), [len(rows) for rows in kept])
     if not len(own):
         return None
-    return Witnesses(own, _rescore(discriminant, classes, np.concatenate(kept), own))
+    firsts = [len(known.views) - len(rows) for known, rows in zip(classes, kept, strict=True)]
+    rows = np.concatenate(
+        [first + np.arange(len(k)) for first, k in zip(firsts, kept, strict=True)]
+    )
+    return Witnesses(own, rows, _rescore(discriminant, classes, np.concatenate(kept), own))
 
 
 def _rescore(

@@ -128,6 +128,20 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
         learner.n_features_in_ = learner._knowledge.dimension
         return learner
 
+    @classmethod
+    def from_statistics(cls, statistics: Mapping[Any, ClassStatistics]) -> Self:
+        """Return a classifier that knows these statistics, label by label, and can learn more.
+
+        >>> from cbcl import CBCLClassifier
+        >>> clf = CBCLClassifier().fit([[0.0, 1.0], [5.0, 5.0]], ["cup", "key"])
+        >>> CBCLClassifier.from_statistics(clf.statistics_).predict([[4.0, 4.0]]).tolist()
+        ['key']
+        """
+        learner = cls()
+        learner._knowledge = StatisticalKnowledge(dict(sorted(statistics.items())))
+        learner.n_features_in_ = learner._knowledge.dimension
+        return learner
+
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn these vectors and labels alone, forgetting all others."""
         with self._unchanged_on_error():

@@ -19,8 +19,8 @@ def as_directions(matrix: Matrix) -> Float32s:
 
     >>> as_directions(np.array([[3.0, -4.0]])).tolist()
     [[3.0, -4.0]]
-    >>> np.round(as_directions(np.repeat([[4.0, -1.0]], 32, axis=1))[0, [0, -1]], 4).tolist()
-    [0.1581, -0.0791]
+    >>> as_directions(np.repeat([[9.0, -1.0, 0.0, 6.0]], 16, axis=1))[0, [0, 16, 32]].tolist()
+    [0.1875, -0.0625, 0.0]
     """
     vectors = as_float32(matrix)
     if not np.isfinite(vectors).all():

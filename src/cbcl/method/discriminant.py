@@ -18,6 +18,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, cholesky, eigh, solve_triangular
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix
+from cbcl.method.directions import MIN_EMBEDDING
 from cbcl.method.statistics import ClassStatistics
 
 SHRINKAGE = 0.5  # of the pooled covariance, in pseudo-views a feature
@@ -86,6 +87,9 @@ class Discriminant:
 
     @cached_property
     def ridge_weight(self) -> float:
+        """Weight of the regression; of measurements 0, as their few features mask classes."""
+        if len(self.centre) < MIN_EMBEDDING:
+            return 0.0
         return float(RIDGE_WEIGHT * MANY_VIEWS / (MANY_VIEWS + self.counts.mean()))
 
     @cached_property

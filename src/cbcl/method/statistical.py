@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix
-from cbcl.method.calibration import Calibration
+from cbcl.method.calibration import Calibration, leave_one_out
 from cbcl.method.coding import encode
 from cbcl.method.directions import MIN_EMBEDDING, as_directions
 from cbcl.method.discriminant import Discriminant, Scores
@@ -47,6 +47,14 @@ class Standing(NamedTuple):
     distances: Float64s  # to the mean of the class, by the covariance of all classes
     densities: Float64s  # by which a class explains the vector better than no class
     regressions: Float64s  # score of the ridge regression
+
+
+class TestedView(NamedTuple):
+    """A view that is kept, and the answer about it had it not been learned."""
+
+    own: int  # its class
+    row: int  # among the views kept of it
+    answer: int  # a class; as many as there are: unknown
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +113,10 @@ class StatisticalKnowledge:
 
     def judge(self, matrix: Matrix) -> Judgement:
         """Return the probabilities of vectors; one that was taught is what it was taught as."""
-        directions = as_directions(matrix)
+        return self.judge_directions(as_directions(matrix))
+
+    def judge_directions(self, directions: Float32s) -> Judgement:
+        """Judge vectors as `as_directions` returns them."""
         scores = self._score(directions)
         shares = self.calibration.confidences(scores)
         taught = self._taught(directions)
@@ -138,6 +149,22 @@ class StatisticalKnowledge:
         return Standing(
             self.classes[order], *(np.take_along_axis(column, order, axis=1) for column in columns)
         )
+
+    def self_test(self) -> list[TestedView]:
+        """Answer about the views that are kept, each as if it had not been learned.
+
+        Views of a class that has no other are left out, and of many views some.
+        """
+        witnesses = leave_one_out(self.discriminant, [*self.statistics.values()])
+        if witnesses is None:
+            return []
+        scores = witnesses.scores
+        shares = self.calibration.confidences(scores)
+        odds = self.calibration.log_odds_known(scores)
+        named = odds + np.log(np.maximum(shares.max(axis=1), 1e-300)) >= 0.0
+        answers = np.where(named, shares.argmax(axis=1), len(self.labels))
+        columns = (witnesses.classes, witnesses.rows, answers)
+        return [TestedView(*row) for row in zip(*(c.tolist() for c in columns), strict=True)]
 
     def _score(self, directions: Float32s) -> Scores:
         starts = range(0, len(directions), BLOCK_ROWS)

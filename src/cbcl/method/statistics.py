@@ -34,7 +34,7 @@ Sketches = NDArray[np.uint64]
 NO_SKETCHES: Sketches = np.empty(0, dtype=np.uint64)
 
 
-class Summary(NamedTuple):
+class ViewSummary(NamedTuple):
     """The views of a class that were folded."""
 
     n: int
@@ -57,7 +57,7 @@ class ClassStatistics:
     n: int
     views: CodedRows
     sketches: Sketches  # of the latest views, to know exactly the same ones
-    summary: Summary | None = None
+    summary: ViewSummary | None = None
 
     @property
     def dimension(self) -> int:
@@ -165,31 +165,34 @@ def merge_classes(
     )
 
 
-def unlearn_view(known: ClassStatistics, direction: Float32s) -> ClassStatistics | None:
-    """Take one view out of a class; None: it was the only one.
+def unlearn_view(
+    known: ClassStatistics, number: int, direction: Float32s | None = None
+) -> ClassStatistics | None:
+    """Take a view out of a class, by its number, from 0; None: it was the only one.
 
     A view that is kept, and not folded, is taken out exactly, as if it had never been learned. One
-    that is in the summary is taken out of its mean exactly, of its scatter as far as its axes go.
+    that is in the summary is taken out of its mean exactly, of its scatter as far as its axes go;
+    one that is no longer kept must be given.
     """
     if known.n == 1:
         return None
-    coded = encode(direction[np.newaxis])
-    closeness = _cosines(coded.values, known.directions)[0]
-    row = int(closeness.argmax()) if len(closeness) else 0
-    is_kept = bool(len(closeness)) and closeness[row] >= EXACT
-    others = np.flatnonzero(np.arange(len(known.views)) != row) if is_kept else slice(None)
-    place = np.flatnonzero(known.sketches == sketch(coded)[0])
-    sketches = np.delete(known.sketches, place[:1])
+    place = number - (known.n - len(known.sketches))
+    row = number - (known.n - len(known.views))
+    if row >= 0:
+        direction = known.directions[row]
+    sketches = np.delete(known.sketches, [place] if place >= 0 else [])
+    others = np.flatnonzero(np.arange(len(known.views)) != row)
     views, n, old = known.views.take(others), known.n - 1, known.summary
-    n_folded = 0 if old is None else old.n
-    if old is None or (is_kept and row >= len(known.views) - (known.n - n_folded)):
+    if old is None or number >= old.n:
         return ClassStatistics(n, views, read_only(sketches), old)
+    if direction is None:
+        raise ValueError(f"view {number} is no longer kept: give its direction.")
     with one_thread():
-        summary = _take_out(old, coded.values[0])
+        summary = _take_out(old, encode(direction[np.newaxis]).values[0])
     return ClassStatistics(n, views, read_only(sketches), summary)
 
 
-def _take_out(summary: Summary, direction: Float32s) -> Summary:
+def _take_out(summary: ViewSummary, direction: Float32s) -> ViewSummary:
     """Take one view out of a summary."""
     n, axes = summary.n, np.concatenate(_axes(summary)).astype(np.float64)
     centre = summary.centre.astype(np.float64)
@@ -241,7 +244,7 @@ def _fold(state: ClassStatistics) -> ClassStatistics:
     return replace(state, views=state.views.take(slice(-MAX_WITNESSES, None)), summary=summary)
 
 
-def _summarize(n: int, mean: Float64s, scatter: Float32s, rest: Float32s) -> Summary:
+def _summarize(n: int, mean: Float64s, scatter: Float32s, rest: Float32s) -> ViewSummary:
     """Keep the main axes of the scatter of n views, and of the others the diagonal."""
     _, vectors = np.linalg.eigh((scatter @ scatter.T).astype(np.float64))
     main = vectors[:, ::-1][:, : FINE_AXES + COARSE_AXES].astype(np.float32)
@@ -249,7 +252,7 @@ def _summarize(n: int, mean: Float64s, scatter: Float32s, rest: Float32s) -> Sum
     fine, coarse = encode(axes[:FINE_AXES]), encode(axes[FINE_AXES:], bits=4)
     left = rest + _column_squares(scatter)
     left -= _column_squares(fine.values) + _column_squares(coarse.values)
-    return Summary(n, encode(mean[np.newaxis], bits=16), fine, coarse, _round_rest(left))
+    return ViewSummary(n, encode(mean[np.newaxis], bits=16), fine, coarse, _round_rest(left))
 
 
 def _column_squares(rows: Float32s) -> Float32s:
@@ -257,7 +260,7 @@ def _column_squares(rows: Float32s) -> Float32s:
     return squares
 
 
-def _axes(summary: Summary) -> tuple[Float32s, Float32s]:
+def _axes(summary: ViewSummary) -> tuple[Float32s, Float32s]:
     return summary.fine.values, summary.coarse.values
 
 

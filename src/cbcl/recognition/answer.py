@@ -13,11 +13,15 @@ import numpy as np
 from cbcl.memory.store import Memory
 from cbcl.method.arrays import Float32s, Float64s, Int64s, as_float32
 from cbcl.method.confidence import Scale, confidences, familiarity, shrinkage
+from cbcl.method.directions import as_directions
 from cbcl.method.knowledge import Knowledge
 from cbcl.method.search import nearest
+from cbcl.method.statistical import StatisticalKnowledge
 from cbcl.method.voting import vote_weights, votes_by_class
 
 MAX_GUESSES = 5
+MAX_SHOWN_VIEWS = 3  # of the likeliest label, as evidence
+MAX_CONTRARY_VIEWS = 1  # of the next label
 RANKED_CENTROIDS = 64  # the nearest, whose classes are ranked
 
 
@@ -26,7 +30,7 @@ class Guess(NamedTuple):
 
     label: str
     confidence: float
-    distance: float  # to the nearest centroid of that label
+    distance: float  # to the label's mean, by the covariance of all; of the vote, to a centroid
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Example:
     """A picture that was learned, as far as the memory keeps it."""
 
     number: int  # permanent
-    concept: int  # number of the nearest centroid among those of its label
+    concept: int  # number of its view among those of its label; of the vote, of its centroid
     memory: Memory = field(repr=False, compare=False)
 
     @property
@@ -44,11 +48,11 @@ class Example:
 
 
 class Reason(NamedTuple):
-    """One of the centroids that voted."""
+    """One of the views nearest to the picture, or, of the vote, one of the centroids that voted."""
 
     label: str
     distance: float
-    weight: float  # of its vote; those of one label at distance 0 count once together
+    weight: float  # its part in its label's confidence, or its vote
     pictures: int  # that were learned into it
     examples: tuple[Example, ...]  # those nearest to it; none where the memory is private
     centroid: int  # its number among those of its label
@@ -57,9 +61,10 @@ class Reason(NamedTuple):
 class Answer(NamedTuple):
     """The answer about one picture.
 
-    `label` is None for "unknown": too far from everything that was learned, which is when
-    `strangeness` is above 1. `confidence` is that in the answer, be it a label or "unknown". The
-    confidences in the ranking leave room for "none of these", so they need not add up to 1.
+    `label` is None for "unknown": more probable than any label, which is when `strangeness` is
+    above 1; of the vote, too far from everything that was learned. `confidence` is that in the
+    answer, be it a label or "unknown". The confidences in the ranking leave room for "none of
+    these", so they need not add up to 1.
 
     Examples
     --------
@@ -79,7 +84,7 @@ class Answer(NamedTuple):
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """Share of each reason's vote in all votes, from 0 to 1, in the order of the evidence."""
+        """Share of each reason's weight in all weights, from 0 to 1, in the order of evidence."""
         heaviest = max((reason.weight for reason in self.evidence), default=1.0)
         parts = [reason.weight / heaviest for reason in self.evidence]  # so that the sum is finite
         total = reduce(add, parts, 0.0)  # not sum(), which rounds otherwise since Python 3.12
@@ -102,6 +107,61 @@ class Answer(NamedTuple):
             "strangeness": _round(self.strangeness),
             "ranking": ranking,
         }
+
+
+def judged_answers(matrix: Float32s, knowledge: StatisticalKnowledge) -> list[Answer]:
+    """Return an answer for each vector by the statistics, without examples.
+
+    The answer is "unknown" where that is more probable than any label. The evidence is the views
+    nearest to the picture: of the likeliest label, and one of the next, which speaks against it;
+    the weights of a label's views sum up to its confidence.
+    """
+    directions = as_directions(matrix)
+    judgement = knowledge.judge_directions(directions)
+    return [
+        _judged(knowledge, direction, *row)
+        for direction, *row in zip(
+            directions, judgement.shares, judgement.known, judgement.distances, strict=True
+        )
+    ]
+
+
+def _judged(
+    knowledge: StatisticalKnowledge,
+    direction: Float32s,
+    shares: Float64s,
+    known: float,
+    distances: Float64s,
+) -> Answer:
+    order = np.argsort(-shares, kind="stable")[:MAX_GUESSES].tolist()
+    ranking = tuple(
+        Guess(knowledge.labels[number], float(known * shares[number]), float(distances[number]))
+        for number in order
+    )
+    unknown, best = 1.0 - float(known), ranking[0].confidence
+    strangeness = 2.0 * unknown / (unknown + best)
+    reasons = _views_of(knowledge, direction, ranking[0], MAX_SHOWN_VIEWS)
+    for guess in ranking[1:2]:
+        reasons += _views_of(knowledge, direction, guess, MAX_CONTRARY_VIEWS)
+    if strangeness > 1.0:
+        return Answer(None, unknown, ranking, reasons, strangeness)
+    return Answer(ranking[0].label, best, ranking, reasons, strangeness)
+
+
+def _views_of(
+    knowledge: StatisticalKnowledge, direction: Float32s, guess: Guess, most: int
+) -> tuple[Reason, ...]:
+    """Return the kept views of a label nearest to a vector, the nearest first."""
+    known = knowledge.statistics[guess.label]
+    distances = np.linalg.norm(known.directions.astype(np.float64) - direction, axis=1)
+    nearest = np.argsort(distances, kind="stable")[:most]
+    closeness = 1.0 / np.maximum(distances[nearest], 1e-6)
+    weights = guess.confidence * closeness / closeness.sum()
+    first = known.n - len(known.views)
+    return tuple(
+        Reason(guess.label, float(distances[row]), float(weight), 1, (), first + int(row))
+        for row, weight in zip(nearest, weights, strict=True)
+    )
 
 
 def answers(matrix: Float32s, knowledge: Knowledge, scale: Scale) -> list[Answer]:

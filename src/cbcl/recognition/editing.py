@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from difflib import get_close_matches
@@ -11,13 +12,33 @@ from typing import NamedTuple
 import numpy as np
 
 from cbcl.errors import BackboneError, LabelError, MemoryFileError
-from cbcl.memory.rows import MemoryInfo, Settings, StoredClass, StoredExample, as_label
+from cbcl.memory.rows import (
+    NEGATIVES,
+    MemoryInfo,
+    Settings,
+    StoredClass,
+    StoredExample,
+    StoredStatistics,
+    as_label,
+)
 from cbcl.memory.store import Memory
-from cbcl.memory.transaction import MemoryState
+from cbcl.memory.transaction import MemoryState, Transaction
+from cbcl.method.arrays import Float32s
 from cbcl.method.budget import reduce
 from cbcl.method.concepts import Concepts, cluster, join
 from cbcl.method.confidence import spread_of
+from cbcl.method.directions import as_directions
+from cbcl.method.statistics import learn_class
+from cbcl.recognition.embedder import likeness_of
 from cbcl.recognition.examples import select
+from cbcl.recognition.views import (
+    EMPTY,
+    ViewClass,
+    merge_views,
+    read_views,
+    statistics_of,
+    unlearn_example,
+)
 
 MAX_SUGGESTED = 3  # labels like one that is not known
 MAX_LISTED = 10  # labels, where none is like it
@@ -27,7 +48,8 @@ class ForeignMemory(NamedTuple):
     """Contents of another memory."""
 
     view: MemoryState
-    classes: dict[str, StoredClass]
+    classes: dict[str, StoredClass | StoredStatistics]
+    negatives: StoredStatistics | None
     thumbnails: dict[str, list[StoredExample]]
     state: bytes  # of its backbone
 
@@ -74,27 +96,91 @@ def merge(memory: Memory, label: str, into: str) -> None:
         if label == into:
             raise LabelError(repr(label), "cannot be merged with itself", "give two labels")
         writing.add_step("merge", {"label": label, "into": into}, writing.view.settings)
-        both = memory.load(writing.view, [label, into])
-        stored = _join(both[into], both[label], writing.view.settings.radius)
-        examples = [
-            *memory.thumbnails(writing.view, into),
-            *memory.thumbnails(writing.view, label),
-        ]
-        writing.replace_class(into, stored, select(examples, stored.concepts))
+        if writing.view.settings.head == "vote":
+            both = _of_vote(memory.load(writing.view, [label, into]))
+            stored = _join(both[into], both[label], writing.view.settings.radius)
+            examples = [
+                *memory.thumbnails(writing.view, into),
+                *memory.thumbnails(writing.view, label),
+            ]
+            writing.replace_class(into, stored, select(examples, stored.concepts))
+        else:
+            ours, other = (read_views(memory, writing.view, one) for one in (into, label))
+            least_cosine = likeness_of(writing.view.about.backbone).copy
+            _write(writing, into, merge_views(ours, other, least_cosine))
         writing.retire_class(label)
 
 
-def unlearn(memory: Memory, number: int) -> str:
+def unlearn(memory: Memory, number: int, see: Callable[[bytes], Float32s]) -> str:
     with memory.writing() as writing:
         label, example = memory.example(number)
         writing.add_step("unlearn", {"label": label}, writing.view.settings)
-        stored = memory.load(writing.view, [label])[label]
+        if writing.view.settings.head != "vote":
+            views = read_views(memory, writing.view, label)
+            _write(writing, label, unlearn_example(views, example, see))
+            return label
+        stored = _of_vote(memory.load(writing.view, [label]))[label]
         if stored.concepts.size == 1:
             writing.retire_class(label)
         else:
             kept = memory.thumbnails(writing.view, label)
             writing.replace_class(label, *_without(example, stored, kept, writing.view.settings))
     return label
+
+
+def forget_negatives(memory: Memory) -> None:
+    with memory.writing() as writing:
+        if writing.view.negatives is None:
+            raise LabelError("nothing", 'was taught as "none of these"')
+        writing.add_step("forget", {"label": NEGATIVES}, writing.view.settings)
+        writing.retire_class(NEGATIVES)
+
+
+def upgrade(memory: Memory) -> list[str]:
+    """Make a memory of the vote one of the discriminant, from the vectors of its examples."""
+    with memory.writing() as writing:
+        if writing.view.settings.head != "vote":
+            raise MemoryFileError(memory.path, "needs no upgrade", "it learns by the discriminant")
+        least_cosine = likeness_of(writing.view.about.backbone).copy
+        classes = {
+            label: _as_views(stored, memory.thumbnails(writing.view, label), least_cosine)
+            for label, stored in _of_vote(memory.load(writing.view)).items()
+        }
+        if missing := [label for label, views in classes.items() if views is None]:
+            problem = f"keeps the vectors of only some photos of {', '.join(map(repr, missing))}"
+            advice = "learn these photos again in a new memory; this one goes on by the vote"
+            raise MemoryFileError(memory.path, f"cannot be upgraded: it {problem}", advice)
+        writing.add_step("upgrade", {"labels": [*classes]}, Settings(head="discriminant"))
+        for label, views in classes.items():
+            if views is not None:
+                _write(writing, label, views)
+    return [*classes]
+
+
+def _as_views(
+    stored: StoredClass, kept: list[StoredExample], least_cosine: float
+) -> ViewClass | None:
+    """Learn the kept examples of a class as views; None: not all of its examples are kept."""
+    if len(kept) != stored.concepts.size:
+        return None
+    matrix = np.stack([example.vector for example in kept])
+    statistics, is_view = learn_class(as_directions(matrix), None, least_cosine)
+    views = [example for example, kept_one in zip(kept, is_view, strict=True) if kept_one]
+    examples = [example._replace(centroid=number, rank=0) for number, example in enumerate(views)]
+    return ViewClass(statistics, examples)
+
+
+def _write(writing: Transaction, label: str, views: ViewClass) -> None:
+    """Write a class, or end it if nothing is left of it."""
+    stored = views.stored
+    if stored is None:
+        writing.retire_class(label)
+    else:
+        writing.replace_class(label, stored, views.examples)
+
+
+def _of_vote(classes: Mapping[str, StoredClass | StoredStatistics]) -> dict[str, StoredClass]:
+    return {label: stored for label, stored in classes.items() if isinstance(stored, StoredClass)}
 
 
 def _without(
@@ -138,14 +224,16 @@ def read(path: Path) -> ForeignMemory:
                 raise MemoryFileError(path, "is not a memory of cbcl")
             view = other.view()
             classes, state = other.load(view), other.backbone_state()
-            thumbnails = {label: other.thumbnails(view, label) for label in classes}
+            negatives = other.load_negatives(view)
+            listed = [*classes, *([] if negatives is None else [NEGATIVES])]
+            thumbnails = {label: other.thumbnails(view, label) for label in listed}
             if any(as_label(label) != label for label in classes):
                 raise invalid
         except (TypeError, OverflowError, LabelError) as error:
             raise invalid from error
     if not classes:
         raise MemoryFileError(path, "knows nothing", "there is nothing to take over")
-    return ForeignMemory(view, classes, thumbnails, state)
+    return ForeignMemory(view, classes, negatives, thumbnails, state)
 
 
 def adopt(
@@ -157,17 +245,44 @@ def adopt(
         ours = writing.view
         _check_alike(ours.about, about)
         settings = ours.settings if ours.step else theirs.view.settings
+        if settings.head != theirs.view.settings.head:
+            problem = f"learns by the {theirs.view.settings.head}, but this one by the"
+            advice = "`cbcl upgrade` may make both learn by the discriminant"
+            raise MemoryFileError("that memory", f"{problem} {settings.head}", advice)
         settings = settings._replace(max_centroids=max_centroids or settings.max_centroids)
         writing.add_step("adopt", {"labels": [*theirs.classes]}, settings)
-        known = memory.load(ours) if ours.step else {}
-        for label, stored in _combine(known, theirs.classes, settings).items():
-            examples = memory.thumbnails(ours, label) if label in known else []
-            if not ours.about.private:
-                new = theirs.thumbnails.get(label, [])
-                examples += [example._replace(number=0) for example in new]
-            writing.replace_class(label, stored, select(examples, stored.concepts))
+        known = {*ours.classes} if ours.step else set()
+        if settings.head == "vote":
+            _adopt_concepts(memory, writing, theirs, settings)
+        else:
+            _adopt_views(memory, writing, theirs)
     added = [label for label in theirs.classes if label not in known]
     return ImportResult(added, [label for label in theirs.classes if label in known])
+
+
+def _adopt_concepts(
+    memory: Memory, writing: Transaction, theirs: ForeignMemory, settings: Settings
+) -> None:
+    ours = writing.view
+    known = _of_vote(memory.load(ours)) if ours.step else {}
+    for label, stored in _combine(known, _of_vote(theirs.classes), settings).items():
+        examples = memory.thumbnails(ours, label) if label in known else []
+        if not ours.about.private:
+            new = theirs.thumbnails.get(label, [])
+            examples += [example._replace(number=0) for example in new]
+        writing.replace_class(label, stored, select(examples, stored.concepts))
+
+
+def _adopt_views(memory: Memory, writing: Transaction, theirs: ForeignMemory) -> None:
+    ours, least_cosine = writing.view, likeness_of(writing.view.about.backbone).copy
+    classes = statistics_of(theirs.classes)
+    if theirs.negatives is not None:
+        classes[NEGATIVES] = theirs.negatives.statistics
+    for label, statistics in classes.items():
+        examples = [] if ours.about.private else theirs.thumbnails.get(label, [])
+        new = ViewClass(statistics, [example._replace(number=0) for example in examples])
+        before = read_views(memory, ours, label) if ours.step else EMPTY
+        _write(writing, label, merge_views(before, new, least_cosine))
 
 
 def _check_alike(ours: MemoryInfo, theirs: MemoryInfo) -> None:

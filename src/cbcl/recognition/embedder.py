@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from threading import Lock
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +18,7 @@ from cbcl.errors import BackboneError, PictureError, WeightsError
 from cbcl.files import Identity
 from cbcl.memory.rows import MemoryInfo
 from cbcl.memory.store import Memory
+from cbcl.method.statistics import EXACT
 from cbcl.vision.backbones import DEFAULT, load_backbone, restore
 from cbcl.vision.backbones.base import Backbone, Fittable
 from cbcl.vision.backbones.catalogue import is_catalogued
@@ -206,6 +207,24 @@ def initial_limit_of(backbone: str) -> float:
     refuses. For any other backbone nothing is known, and there is no limit.
     """
     return INITIAL_LIMIT if is_catalogued(backbone) else math.inf
+
+
+class Likeness(NamedTuple):
+    """Cosines of the directions that a backbone gives."""
+
+    first: float | None  # to a view of its class, below which a picture is unknown at first
+    copy: float  # of two pictures of which one is a near-copy of the other, at least
+
+
+def likeness_of(backbone: str) -> Likeness:
+    """Return the cosines of a backbone known by name, as measured; docs/method.md has the figures.
+
+    Of any other backbone nothing is known: nothing is unknown at first, and only exactly the same
+    picture is a copy.
+    """
+    if not is_catalogued(backbone):
+        return Likeness(None, EXACT)
+    return Likeness(0.53, 0.945) if {*"@+"} & {*backbone} else Likeness(0.48, 0.92)
 
 
 def _load_sample(sources: Sequence[Any], at_least: int | None) -> list[Any]:

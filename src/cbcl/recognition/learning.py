@@ -8,31 +8,71 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cbcl.errors import ChangedError, PictureError
-from cbcl.memory.rows import MemoryInfo, Settings, StoredClass, StoredExample, as_label
+from cbcl.errors import ChangedError, LabelError, MemoryFileError, PictureError
+from cbcl.memory.rows import (
+    NEGATIVES,
+    MemoryInfo,
+    Settings,
+    StoredClass,
+    StoredExample,
+    StoredStatistics,
+    as_label,
+)
 from cbcl.memory.store import Memory
 from cbcl.memory.transaction import MemoryState, Transaction
 from cbcl.method.arrays import Float32s
 from cbcl.method.confidence import NO_SPREAD, spread_of
 from cbcl.method.knowledge import Knowledge, Options, learn
 from cbcl.method.tuning import MIN_VECTORS_FOR_RADIUS, Tuning, tune
-from cbcl.recognition.embedder import Embedder, OnBroken, nothing_given
+from cbcl.recognition.embedder import Embedder, OnBroken, likeness_of, nothing_given
 from cbcl.recognition.examples import FIRST, select
+from cbcl.recognition.views import learn_views
 from cbcl.vision.extraction import EmbeddedPicture, Progress
+
+DEFAULT_HEAD = "discriminant"
+
+# Classes that change, and the examples to keep of each; None: nothing is left of it.
+ChangedClasses: TypeAlias = dict[
+    str, tuple[StoredClass | StoredStatistics | None, list[StoredExample]]
+]
+
+
+class LearningOptions(NamedTuple):
+    """The head, None for that of the memory, and the options of the vote."""
+
+    head: str | None = None
+    vote: Options = Options()
+
+    @classmethod
+    def of(
+        cls, head: str | None, radius: object, n_voters: object, max_centroids: object
+    ) -> LearningOptions:
+        """Check options as users give them; an option of the vote asks for the vote."""
+        if head not in (None, "discriminant", "vote"):
+            raise ValueError(f"head={head!r} is neither 'discriminant' nor 'vote'.")
+        vote = Options.of(radius, n_voters, max_centroids)
+        if vote == Options():
+            return cls(head, vote)
+        if head == "discriminant":
+            raise ValueError("radius, n_voters and max_centroids are options of head='vote'.")
+        return cls("vote", vote)
 
 
 class LearningResult(NamedTuple):
     """Outcome of learning: counts by label, and the errors of pictures that were left out."""
 
-    pictures: dict[str, int]  # learned now, by label
+    pictures: dict[str, int]  # given now, by label, copies included
     problems: tuple[PictureError, ...]
-    totals: dict[str, int]  # learned so far, of the same labels
+    totals: dict[str, int]  # learned so far, of the same labels, copies counted once
     n_labels: int  # known after it
+    copies: Mapping[str, int] = MappingProxyType({})  # known already, or nearly so, by label
+    moved: Mapping[str, int] = MappingProxyType({})  # taken from other labels, by these
 
 
 class LabelledBatch(NamedTuple):
@@ -52,23 +92,26 @@ class PendingWrite(NamedTuple):
 
     basis: tuple[object, ...]
     settings: Settings
-    classes: dict[str, tuple[StoredClass, list[StoredExample]]]
+    classes: ChangedClasses
+    copies: dict[str, int]
+    moved: dict[str, int]
 
 
 def embed_labelled(
     embedder: Embedder,
-    things: Mapping[str, Any],
+    things: Mapping[Any, Any],
     broken: OnBroken,
     progress: Progress | None,
     *,
     thumbnails: bool = True,
 ) -> LabelledBatch:
-    """Embed pictures by label; raise the first error if none can be read."""
+    """Embed pictures by label, None for none of them; raise an error if none can be read."""
     labels: list[str] = []
     sources: list[Any] = []
     for label, given in things.items():
         of_label = embedder.sources(given)
-        labels += [as_label(label)] * len(of_label)
+        target = NEGATIVES if label is None else as_label(label)
+        labels += [target] * len(of_label)
         sources += of_label
     if not sources:
         raise nothing_given()
@@ -103,7 +146,7 @@ def _first_of_each(labels: list[str]) -> set[int]:
 
 
 def learn_batch(
-    memory: Memory, embedder: Embedder, batch: LabelledBatch, options: Options
+    memory: Memory, embedder: Embedder, batch: LabelledBatch, options: LearningOptions
 ) -> LearningResult:
     """Learn a batch in one step."""
     pending = None
@@ -115,17 +158,34 @@ def learn_batch(
             pending = _work_out(batch, writing.view, memory, options)  # another was faster
         writing.add_step("learn", {"pictures": batch.counts}, pending.settings)
         for label, (stored, examples) in pending.classes.items():
-            writing.replace_class(label, stored, examples)
-    totals = {label: pending.classes[label][0].concepts.size for label in batch.counts}
-    n_labels = len({*writing.view.classes, *batch.counts})
-    return LearningResult(batch.counts, batch.problems, totals, n_labels)
+            if stored is None:
+                writing.retire_class(label)
+            else:
+                writing.replace_class(label, stored, examples)
+    totals = {label: _size(pending.classes[label][0]) for label in batch.counts}
+    gone = {label for label, (stored, _) in pending.classes.items() if stored is None}
+    n_labels = len(({*writing.view.classes, *batch.counts} - gone) - {NEGATIVES})
+    return LearningResult(
+        batch.counts, batch.problems, totals, n_labels, pending.copies, pending.moved
+    )
+
+
+def _size(stored: StoredClass | StoredStatistics | None) -> int:
+    if isinstance(stored, StoredStatistics):
+        return stored.statistics.n
+    return 0 if stored is None else stored.concepts.size
 
 
 def tune_by(memory: Memory, embedder: Embedder, batch: LabelledBatch) -> Tuning:
     """Choose radius and voters by cross-validation on a batch, in one step."""
     tuning = tune([batch.matrix[batch.targets == label] for label in batch.counts])
     with _begin(memory, embedder, batch) as writing:
-        settings = writing.view.settings._replace(radius=tuning.radius, n_voters=tuning.n_voters)
+        if writing.view.settings.head != "vote" and writing.view.step:
+            problem = "learns by the discriminant, which has nothing to tune"
+            raise MemoryFileError(memory.path, problem)
+        settings = writing.view.settings._replace(
+            radius=tuning.radius, n_voters=tuning.n_voters, head="vote"
+        )
         writing.add_step("tune", {"pictures": batch.counts}, settings)
     return tuning
 
@@ -136,6 +196,17 @@ def _begin(memory: Memory, embedder: Embedder, batch: LabelledBatch) -> Iterator
     with memory.writing(batch.info, batch.state) as writing:
         embedder.check(writing.view.about, batch.info.dimension)
         yield writing
+
+
+def _head(state: MemoryState, options: LearningOptions) -> str:
+    """Return the head of the memory; an error if another one is asked for."""
+    if not state.step:
+        return options.head or DEFAULT_HEAD
+    head = state.settings.head
+    if options.head not in (None, head):
+        problem = f"learns by the {head}, and cannot go on by the {options.head}"
+        raise MemoryFileError("this memory", problem, "begin a new one, or leave that option out")
+    return head
 
 
 def _limit(state: MemoryState, options: Options) -> int | None:
@@ -149,27 +220,58 @@ def _depends_on_all(batch: LabelledBatch, state: MemoryState, options: Options) 
     return _limit(state, options) is not None or (state.settings.radius == np.inf and many)
 
 
-def _basis(batch: LabelledBatch, state: MemoryState, options: Options) -> tuple[object, ...]:
+def _basis(
+    batch: LabelledBatch, state: MemoryState, options: LearningOptions
+) -> tuple[object, ...]:
     """Return all of a memory that a pending write depends on."""
+    if _head(state, options) != "vote":
+        return (state.step,)  # another label may have the same picture
     classes: dict[str, int | None] = {**state.classes}
-    if not _depends_on_all(batch, state, options):
+    if not _depends_on_all(batch, state, options.vote):
         classes = {label: state.classes.get(label) for label in batch.counts}
     return state.settings, bool(state.classes), state.about.private, classes
 
 
 def _work_out(
-    batch: LabelledBatch, state: MemoryState, memory: Memory, options: Options
+    batch: LabelledBatch, state: MemoryState, memory: Memory, options: LearningOptions
 ) -> PendingWrite:
     """Work out the classes that learning a batch changes."""
+    head = _head(state, options)
+    if head == "vote":
+        settings, classes = _learn_vote(batch, state, memory, options.vote)
+        return PendingWrite(_basis(batch, state, options), settings, classes, {}, {})
+    learned = learn_views(
+        memory,
+        state,
+        batch.matrix,
+        batch.targets,
+        batch.pictures,
+        likeness_of(state.about.backbone).copy,
+    )
+    changed: ChangedClasses = {
+        label: (known.stored, known.examples) for label, known in learned.classes.items()
+    }
+    settings = Settings(head=head)
+    basis = _basis(batch, state, options)
+    return PendingWrite(basis, settings, changed, learned.copies, learned.moved)
+
+
+def _learn_vote(
+    batch: LabelledBatch, state: MemoryState, memory: Memory, options: Options
+) -> tuple[Settings, ChangedClasses]:
+    if NEGATIVES in batch.counts:
+        problem = "cannot be taught to a memory that learns by the vote"
+        raise LabelError('"none of these"', problem, "`cbcl upgrade MEMORY` may help")
     options = options._replace(max_centroids=_limit(state, options))
     touched = [label for label in batch.counts if label in state.classes]
     # Mostly no other class matters, and none is read: a memory of many is as fast as one of few.
-    before = memory.load(state, None if _depends_on_all(batch, state, options) else touched)
+    loaded = memory.load(state, None if _depends_on_all(batch, state, options) else touched)
+    before = {label: stored for label, stored in loaded.items() if isinstance(stored, StoredClass)}
     concepts = {label: stored.concepts for label, stored in before.items()}
     settings = state.settings
     known = Knowledge(concepts, settings.radius, settings.n_voters) if state.classes else None
     after = learn(known, batch.matrix, batch.targets, options)
-    changed = {}
+    changed: ChangedClasses = {}
     for label, learned in after.concepts.items():
         if label in before and learned is concepts[label]:
             continue
@@ -183,5 +285,4 @@ def _work_out(
             new = [batch.pictures[row] for row in rows]
             candidates += [picture for picture in new if picture.has_thumbnail]
         changed[label] = StoredClass(learned, spread), select(candidates, learned)
-    settings = Settings(after.radius, after.n_voters, options.max_centroids)
-    return PendingWrite(_basis(batch, state, options), settings, changed)
+    return Settings(after.radius, after.n_voters, options.max_centroids, "vote"), changed

@@ -14,12 +14,13 @@ from cbcl.errors import MemoryFileError, PictureError
 from cbcl.memory.check import Finding
 from cbcl.memory.check import check as find_damage
 from cbcl.memory.exchange import ExportResult, export, import_
-from cbcl.memory.rows import MemoryInfo, Settings, as_label
+from cbcl.memory.rows import NEGATIVES, MemoryInfo, Settings, as_label
 from cbcl.memory.store import Memory
 from cbcl.memory.transaction import Step
 from cbcl.method.arrays import Float32s
 from cbcl.method.concepts import Concepts
-from cbcl.method.knowledge import Options
+from cbcl.method.directions import as_directions
+from cbcl.method.statistical import StatisticalKnowledge
 from cbcl.method.tuning import Tuning
 from cbcl.recognition import editing
 from cbcl.recognition.answer import Answer, Example
@@ -31,7 +32,13 @@ from cbcl.recognition.embedder import (
     initial_limit_of,
     nothing_given,
 )
-from cbcl.recognition.learning import LearningResult, embed_labelled, learn_batch, tune_by
+from cbcl.recognition.learning import (
+    LearningOptions,
+    LearningResult,
+    embed_labelled,
+    learn_batch,
+    tune_by,
+)
 from cbcl.recognition.self_test import SelfTestResult, examine
 from cbcl.recognition.snapshot import LabelSummary, Snapshot, latest
 from cbcl.recognition.suggestions import (
@@ -65,11 +72,15 @@ class Recognizer:
     private
         Keep no thumbnails in a new memory, and no vectors of its pictures in the cache. A memory
         stays as it began.
+    head
+        How pictures are told apart: "discriminant" or "vote", as for `CBCLClassifier`. None: as the
+        memory does, or for a new memory by the discriminant, unless an option of the vote is given.
     max_centroids
-        The most centroids to keep, over all labels. None: as the memory has it, which is no limit
-        at first.
+        Of the vote: the most centroids to keep, over all labels. None: as the memory has it, which
+        is no limit at first.
     radius
-        As for `CBCLClassifier`: "auto" chooses it. What is given holds from the next `learn` on.
+        Of the vote, as for `CBCLClassifier`: "auto" chooses it. What is given holds from the next
+        `learn` on.
     n_voters
         Likewise.
     cache
@@ -105,13 +116,14 @@ class Recognizer:
         backbone: BackboneSpec | None = None,
         *,
         private: bool = False,
+        head: Literal["discriminant", "vote"] | None = None,
         max_centroids: int | None = None,
         radius: float | Literal["auto"] = "auto",
         n_voters: int | Literal["auto"] = "auto",
         cache: bool = True,
     ) -> None:
         self._private = private
-        self._options = Options.of(radius, n_voters, max_centroids)
+        self._options = LearningOptions.of(head, radius, n_voters, max_centroids)
         self._memory = Memory(Path(path))
         self._embedder = Embedder(self._memory, backbone, private=private, cache=cache)
         self._snapshot: Snapshot | None = None
@@ -166,30 +178,35 @@ class Recognizer:
         return {label: concepts.size for label, concepts in self.concepts().items()}
 
     def concepts(self) -> dict[str, Concepts]:
-        """Return the centroids of each label, and how many pictures each stands for."""
-        if not self._memory.exists():
-            return {}
-        classes = self._current(empty=True).classes
-        return {label: stored.concepts for label, stored in classes.items()}
+        """Return the centroids of each label, and how many pictures each stands for.
+
+        Of the discriminant, each label has one: the mean direction of its pictures.
+        """
+        return self._current(empty=True).concepts if self._memory.exists() else {}
 
     def settings(self) -> Settings:
-        """Return radius, n_voters and max_centroids of the memory, which must exist."""
+        """Return head, radius, n_voters and max_centroids of the memory, which must exist."""
         return self._memory.view().settings
 
     def learn(
         self,
-        label: str,
+        label: str | None,
         pictures: Any,
         *,
         broken: OnBroken = "raise",
         progress: Progress | None = None,
     ) -> LearningResult:
-        """Learn a label, or more of it, from pictures: files, folders, patterns, bytes, arrays."""
+        """Learn a label, or more of it, from pictures: files, folders, patterns, bytes, arrays.
+
+        The label None teaches pictures as none of the things that are known: what looks like them
+        is unknown. A picture that is known already, or nearly the same as one that is, adds
+        nothing; one that was taught with another label is taken from there.
+        """
         return self.learn_many({label: pictures}, broken=broken, progress=progress)
 
     def learn_many(
         self,
-        things: Mapping[str, Any],
+        things: Mapping[str | None, Any] | Mapping[str, Any],
         *,
         broken: OnBroken = "raise",
         progress: Progress | None = None,
@@ -280,14 +297,39 @@ class Recognizer:
         _, stored = self._memory.example(number)
         return Example(number, stored.centroid, self._memory)
 
+    def negatives(self) -> list[Example]:
+        """Return the examples kept of pictures that were taught as none of the known things."""
+        view = self._memory.view() if self._memory.exists() else None
+        if view is None or view.negatives is None:
+            return []
+        numbers = self._memory.example_numbers(view, NEGATIVES)
+        return [Example(number, place, self._memory) for number, place in numbers]
+
+    def n_negatives(self) -> int:
+        """Return how many pictures were taught as none of the known things."""
+        stored = self._current(empty=True).negatives if self._memory.exists() else None
+        return 0 if stored is None else stored.statistics.n
+
+    def forget_negatives(self) -> None:
+        """Forget all pictures that were taught as none of the known things."""
+        editing.forget_negatives(self._memory)
+
     def unlearn(self, number: int) -> str:
         """Take one of the examples that are kept out of its label, and return the label.
 
-        Where all examples of the label are kept, it is learned anew from the others, as if this one
-        had never been shown; else this one is taken out of the mean nearest to it. With its last
-        example, a label is forgotten.
+        As long as a label has no more than 24 pictures, it is then as if this one had never been
+        shown; with more, this one is taken out of its mean, and of its scatter as far as that is
+        kept. With its last example, a label is forgotten. For one that was taught as none of the
+        known things, "" is returned.
         """
-        return editing.unlearn(self._memory, number)
+        return editing.unlearn(self._memory, number, self._see)
+
+    def upgrade(self) -> list[str]:
+        """Make a memory that learns by the vote learn by the discriminant; return its labels.
+
+        That takes the vectors of all its pictures: a MemoryFileError, if only some are kept.
+        """
+        return editing.upgrade(self._memory)
 
     def forget(self, label: str, *, for_good: bool = False) -> None:
         """Forget a label: the others are as if it had never been learned.
@@ -314,7 +356,7 @@ class Recognizer:
             self._embedder.check_private(self._memory.view().about)
         else:
             self._embedder.adapt(theirs.view.about)
-        limit = self._options.max_centroids
+        limit = self._options.vote.max_centroids
         return editing.adopt(self._memory, theirs, private=self._private, max_centroids=limit)
 
     def save_copy(self, path: str | os.PathLike[str]) -> None:
@@ -373,7 +415,10 @@ class Recognizer:
         """Recognize each example that is kept by what the others teach (cross-validation)."""
         if not self._memory.exists():
             return examine({}, Settings())
-        view = self._memory.view()
+        snapshot = self._current(empty=True)
+        view = snapshot.view
+        if view.settings.head != "vote" and view.classes:
+            return snapshot.examine_views()
         examples = {
             label: [(one.number, one.vector) for one in self._memory.thumbnails(view, label)]
             for label in view.classes
@@ -389,11 +434,15 @@ class Recognizer:
         more = find_wanted(labels)
         if len(more) < MAX_WANTED and sum(labels.values()) <= MAX_EXAMINED:
             more = find_wanted(labels, self.examine())
-        return Suggestions(find_similar(snapshot.knowledge, snapshot.scale), more)
+        return Suggestions(find_similar(snapshot.concepts, snapshot.scale), more)
 
     def worth_asking(self, seen: Sequence[EmbeddedPicture], answers: Sequence[Answer]) -> list[int]:
         """Return the order in which to ask a teacher about pictures, the most instructive first."""
-        return worth_asking(np.stack([one.vector for one in seen]), answers) if seen else []
+        if not seen:
+            return []
+        matrix = np.stack([one.vector for one in seen])
+        by_vote = self._memory.exists() and self.settings().head == "vote"
+        return worth_asking(matrix if by_vote else as_directions(matrix), answers)
 
     def tune(
         self,
@@ -415,12 +464,22 @@ class Recognizer:
         from cbcl.method.classifier import CBCLClassifier  # which loads scikit-learn
 
         snapshot = self._current()
+        knowledge = snapshot.knowledge
+        if isinstance(knowledge, StatisticalKnowledge):
+            return CBCLClassifier.from_statistics(knowledge.statistics)
         return CBCLClassifier.from_concepts(
-            snapshot.knowledge.concepts,
-            radius=snapshot.knowledge.radius,
-            n_voters=snapshot.knowledge.n_voters,
+            knowledge.concepts,
+            radius=knowledge.radius,
+            n_voters=knowledge.n_voters,
             max_centroids=snapshot.view.settings.max_centroids,
         )
+
+    def _see(self, jpeg: bytes) -> Float32s:
+        """Return the vector of a thumbnail."""
+        (picture,) = self._embedder.look([jpeg])
+        if isinstance(picture, PictureError):
+            raise picture
+        return picture.vector
 
     def _current(self, *, empty: bool = False) -> Snapshot:
         """Return the snapshot of this moment; unless `empty`, something must be known."""

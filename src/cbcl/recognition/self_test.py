@@ -17,6 +17,7 @@ from cbcl.method.budget import reduce
 from cbcl.method.concepts import cluster
 from cbcl.method.confidence import Scale, Spread, spread_of
 from cbcl.method.knowledge import Knowledge
+from cbcl.method.statistical import StatisticalKnowledge
 from cbcl.recognition.answer import answers
 
 # Of one label: numbers and vectors of its examples, in the order learned.
@@ -31,7 +32,7 @@ BATCH_ROWS = 1024  # examples to answer at a time
 class Misclassified(NamedTuple):
     """An example that was not recognized."""
 
-    example: int
+    example: int  # its number; 0: it is not kept as a picture
     label: str
     answer: str | None  # None: unknown
 
@@ -94,6 +95,34 @@ def examine(
             matrix[row, columns[answer]] += 1
             if answer != labels[row]:
                 wrong.append(Misclassified(number, labels[row], answer))
+    wrong.sort(key=lambda missed: (missed.label, missed.example))
+    return SelfTestResult(labels, matrix, tuple(wrong))
+
+
+def examine_views(knowledge: StatisticalKnowledge, numbers: Mapping[str, Int64s]) -> SelfTestResult:
+    """Test each view that is kept, as if it, and its copies, had not been learned.
+
+    `numbers` are those of the views' examples, label by label; 0 where a view has none.
+
+    >>> from cbcl.method.statistical import learn_statistics
+    >>> vectors = np.array([[1.0, 1.0], [1.1, 1.0], [1.0, 9.0], [1.1, 9.0]])
+    >>> knowledge = learn_statistics(None, vectors, np.array(["cup", "cup", "key", "key"]))
+    >>> examine_views(knowledge, {"cup": np.array([1, 2]), "key": np.array([3, 4])}).right
+    4
+    """
+    labels = tuple(knowledge.labels)
+    matrix = np.zeros((len(labels), len(labels) + 1), dtype=np.int64)
+    problem = _find_problem(knowledge.sizes.tolist())
+    if problem is not None:
+        return SelfTestResult(labels, matrix, (), problem)
+    wrong = []
+    for view in knowledge.self_test():
+        matrix[view.own, view.answer] += 1
+        if view.answer != view.own:
+            label = labels[view.own]
+            answer = labels[view.answer] if view.answer < len(labels) else None
+            number = int(numbers[label][view.row]) if view.row < len(numbers[label]) else 0
+            wrong.append(Misclassified(number, label, answer))
     wrong.sort(key=lambda missed: (missed.label, missed.example))
     return SelfTestResult(labels, matrix, tuple(wrong))
 

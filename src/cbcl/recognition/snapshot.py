@@ -6,16 +6,22 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
+
 from cbcl.errors import ChangedError, MemoryFileError
-from cbcl.memory.rows import StoredClass
+from cbcl.memory.rows import StoredClass, StoredStatistics
 from cbcl.memory.store import Memory
 from cbcl.memory.transaction import MemoryState
 from cbcl.method.arrays import Float32s
+from cbcl.method.concepts import Concepts
 from cbcl.method.confidence import Scale
 from cbcl.method.knowledge import Knowledge
-from cbcl.recognition.answer import Answer, Example, Reason, answers
-from cbcl.recognition.embedder import initial_limit_of
+from cbcl.method.statistical import StatisticalKnowledge
+from cbcl.recognition.answer import Answer, Example, Reason, answers, judged_answers
+from cbcl.recognition.embedder import initial_limit_of, likeness_of
 from cbcl.recognition.examples import PER_CENTROID
+from cbcl.recognition.self_test import SelfTestResult, examine_views
+from cbcl.recognition.views import as_concepts, spread_of_views, statistics_of
 
 MAX_READ_TRIES = 10  # while other processes change the memory
 MAX_SHOWN = 4  # examples in a summary
@@ -37,37 +43,79 @@ class Snapshot:
 
     memory: Memory
     view: MemoryState
-    classes: dict[str, StoredClass]
+    classes: dict[str, StoredClass | StoredStatistics]
+    negatives: StoredStatistics | None
 
     @cached_property
-    def knowledge(self) -> Knowledge:
-        concepts = {label: stored.concepts for label, stored in self.classes.items()}
-        return Knowledge(concepts, self.view.settings.radius, self.view.settings.n_voters)
+    def knowledge(self) -> Knowledge | StatisticalKnowledge:
+        settings = self.view.settings
+        if settings.head == "vote":
+            concepts = {label: stored.concepts for label, stored in _of_vote(self.classes).items()}
+            return Knowledge(concepts, settings.radius, settings.n_voters)
+        negatives = self.negatives and self.negatives.statistics
+        return StatisticalKnowledge(
+            statistics_of(self.classes), negatives, likeness_of(self.view.about.backbone).first
+        )
 
     @cached_property
     def scale(self) -> Scale:
-        spreads = (stored.spread for stored in self.classes.values())
-        return Scale.of(spreads, self.knowledge.index, initial_limit_of(self.view.about.backbone))
+        """The scale of distances to centroids; of statistics, to means of directions."""
+        knowledge = self.knowledge
+        if isinstance(knowledge, StatisticalKnowledge):
+            return Scale(spread_of_views(knowledge.statistics.values()), 1.0)
+        spreads = (stored.spread for stored in _of_vote(self.classes).values())
+        return Scale.of(spreads, knowledge.index, initial_limit_of(self.view.about.backbone))
+
+    @cached_property
+    def concepts(self) -> dict[str, Concepts]:
+        """The centroids of each label; of statistics, its mean direction."""
+        knowledge = self.knowledge if self.classes else None
+        if isinstance(knowledge, StatisticalKnowledge):
+            return {label: as_concepts(known) for label, known in knowledge.statistics.items()}
+        return {} if knowledge is None else knowledge.concepts
 
     @cached_property
     def summaries(self) -> list[LabelSummary]:
         examples = self.memory.summarize_examples(self.view, MAX_SHOWN)
         return [
-            LabelSummary(label, stored.concepts.size, len(stored.concepts.counts), *examples[label])
-            for label, stored in self.classes.items()
+            LabelSummary(label, concepts.size, len(concepts.counts), *examples[label])
+            for label, concepts in self.concepts.items()
         ]
 
     def answer(self, matrix: Float32s) -> list[Answer]:
-        """Return an answer for each vector, with examples of the centroids that voted."""
+        """Return an answer for each vector, with examples of its evidence."""
+        knowledge = self.knowledge
+        if isinstance(knowledge, StatisticalKnowledge):
+            results = judged_answers(matrix, knowledge)
+        else:
+            results = answers(matrix, knowledge, self.scale)
         return [
             answer._replace(evidence=tuple(map(self._add_examples, answer.evidence)))
-            for answer in answers(matrix, self.knowledge, self.scale)
+            for answer in results
         ]
+
+    def examine_views(self) -> SelfTestResult:
+        """Test the views that are kept of a memory by statistics."""
+        knowledge = self.knowledge
+        assert isinstance(knowledge, StatisticalKnowledge)
+        numbers = {}
+        for label, known in knowledge.statistics.items():
+            of_views = np.zeros(len(known.views), dtype=np.int64)
+            first = known.n - len(known.views)
+            for number, place in self.memory.example_numbers(self.view, label):
+                if place >= first:
+                    of_views[place - first] = number
+            numbers[label] = of_views
+        return examine_views(knowledge, numbers)
 
     def _add_examples(self, reason: Reason) -> Reason:
         numbers = self.memory.nearest(self.view, reason.label, reason.centroid, PER_CENTROID)
         examples = (Example(number, reason.centroid, self.memory) for number in numbers)
         return reason._replace(examples=tuple(examples))
+
+
+def _of_vote(classes: dict[str, StoredClass | StoredStatistics]) -> dict[str, StoredClass]:
+    return {label: stored for label, stored in classes.items() if isinstance(stored, StoredClass)}
 
 
 def latest(memory: Memory, before: Snapshot | None) -> Snapshot:
@@ -77,7 +125,7 @@ def latest(memory: Memory, before: Snapshot | None) -> Snapshot:
         if before is not None and before.view is view:
             return before
         try:
-            return Snapshot(memory, view, memory.load(view))
+            return Snapshot(memory, view, memory.load(view), memory.load_negatives(view))
         except ChangedError:  # another process was faster: read again
             continue
     raise MemoryFileError(memory.path, "is constantly changed by another process", "try again")

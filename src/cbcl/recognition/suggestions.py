@@ -16,7 +16,6 @@ from cbcl.method.arrays import Float32s, Float64s, Int64s
 from cbcl.method.concepts import Concepts
 from cbcl.method.confidence import Scale
 from cbcl.method.distances import norms_squared
-from cbcl.method.knowledge import Knowledge
 from cbcl.method.search import Index, nearest
 from cbcl.recognition.answer import Answer
 from cbcl.recognition.self_test import SelfTestResult
@@ -58,7 +57,7 @@ class Suggestions(NamedTuple):
     more: tuple[ExamplesWanted, ...]
 
 
-def find_similar(knowledge: Knowledge, scale: Scale) -> tuple[SimilarLabels, ...]:
+def find_similar(concepts: Mapping[str, Concepts], scale: Scale) -> tuple[SimilarLabels, ...]:
     """Return pairs of labels so close that they may be the same, the closest first: five at most.
 
     The distance of the means of two labels is due to how different their pictures are, and to
@@ -70,14 +69,14 @@ def find_similar(knowledge: Knowledge, scale: Scale) -> tuple[SimilarLabels, ...
     >>> from cbcl import agg_var
     >>> vectors = {"cup": [[1.0, 9.0], [2.0, 9.0]], "key": [[9.0, 1.0]], "mug": [[1.5, 9.0]]}
     >>> concepts = {label: agg_var(rows, radius=np.inf) for label, rows in vectors.items()}
-    >>> [pair] = find_similar(Knowledge(concepts, np.inf, 1), Scale(0.1, 0.5))
+    >>> [pair] = find_similar(concepts, Scale(0.1, 0.5))
     >>> pair.label, pair.other
     ('cup', 'mug')
     """
-    t = len(knowledge.labels)
+    known, t = [*concepts], len(concepts)
     if t < 2:
         return ()
-    neighbours, differences, chance = _compare_labels(knowledge, scale)
+    neighbours, differences, chance = _compare_labels([*concepts.values()], scale)
     nearest_label, difference = neighbours[:, 0], differences[:, 0]
     usual = float(np.median(differences[:, 1])) if t > 2 else DEFAULT_DIFFERENCE
     closeness = 1.0 - (difference + CHANCE_MARGIN * chance) / max(usual, MIN_DIFFERENCE)
@@ -86,7 +85,7 @@ def find_similar(knowledge: Knowledge, scale: Scale) -> tuple[SimilarLabels, ...
         other = nearest_label[row]
         mutual = nearest_label[other] == row and row < other
         if mutual and closeness[row] > MIN_CLOSENESS:
-            labels = knowledge.labels[row], knowledge.labels[other]
+            labels = known[row], known[other]
             pairs.append(SimilarLabels(*labels, min(float(closeness[row]), 1.0)))
     return tuple(pairs[:MAX_SIMILAR])
 
@@ -141,14 +140,13 @@ def worth_asking(matrix: Float32s, answers: Sequence[Answer]) -> list[int]:
     return order
 
 
-def _compare_labels(knowledge: Knowledge, scale: Scale) -> tuple[Int64s, Float64s, Float64s]:
+def _compare_labels(classes: Sequence[Concepts], scale: Scale) -> tuple[Int64s, Float64s, Float64s]:
     """Return the neighbours of each label, their differences, and chance's part in the first.
 
     The neighbours are sorted by difference, a squared distance less what chance explains:
     (t, n), (t, n) and (t,).
     """
-    classes = [*knowledge.concepts.values()]
-    t, sizes = len(classes), knowledge.index.sizes
+    t, sizes = len(classes), np.array([concepts.size for concepts in classes])
     n_measured = sizes.sum() - t  # each example but the first of a label, while it was learned
     spread = scale.usual if n_measured >= MIN_MEASURED_DISTANCES else DEFAULT_SPREAD
     variance = min(spread, MAX_SPREAD) ** 2

@@ -21,7 +21,7 @@ from cbcl.vision.backbones.names import VIEWS, is_file, short_name, split_name
 from cbcl.vision.backbones.network import read_network
 from cbcl.vision.backbones.visual_words import UnfittedWords, VisualWords
 
-DEFAULT = "efficientnet-lite0"
+DEFAULT = "efficientnet-lite0@2views"
 
 
 def load_backbone(

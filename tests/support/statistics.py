@@ -1,0 +1,37 @@
+"""Statistics of classes, to compare bit by bit, and vectors to learn them from."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cbcl.method.arrays import Float32s
+from cbcl.method.coding import CodedRows
+from cbcl.method.directions import as_directions
+from cbcl.method.statistics import ClassStatistics
+
+
+def bits(known: ClassStatistics) -> tuple[object, ...]:
+    """Everything that is kept of a class, comparable bit by bit."""
+    kept = (known.n, _bits(known.views), known.sketches.tobytes())
+    if known.summary is None:
+        return kept
+    n, mean, fine, coarse, rest = known.summary
+    return (*kept, n, _bits(mean), _bits(fine), _bits(coarse), rest.dtype.str, rest.tobytes())
+
+
+def _bits(rows: CodedRows) -> tuple[object, ...]:
+    return rows.codes.dtype.str, rows.codes.shape, rows.codes.tobytes(), rows.scales.tobytes()
+
+
+def draw_classes(
+    t: int, n: int, d: int, seed: int = 0, *, spread: float = 0.4
+) -> tuple[Float32s, list[Float32s]]:
+    """Draw the means of t classes, and n embeddings of each, as directions: all of unit length."""
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(t, d))
+    mixing = rng.normal(size=(d, d)) * np.geomspace(1.0, 0.1, d) / np.sqrt(d)
+    draws = [
+        centre + spread * (rng.normal(size=(n, d)) @ mixing * 4.0 + rng.normal(size=(n, d)))
+        for centre in centres
+    ]
+    return as_directions(centres), [as_directions(own) for own in draws]
