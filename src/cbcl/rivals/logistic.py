@@ -73,7 +73,7 @@ class JointLogistic(RetrainedLayer):
 def solve(
     points: Float32s, numbers: Int64s, penalty: float, weights: Float32s
 ) -> tuple[Float32s, float]:
-    """Return the weights of least loss, and the norm of their gradient as a share of no weights'."""
+    """Return the weights of least loss, and their gradient's norm as a share of no weights'."""
     _, gradient = penalised_loss(points, numbers, penalty, np.zeros_like(weights))
     most = float(np.linalg.norm(gradient)) or 1.0
     for iterations in ROUNDS:
