@@ -29,6 +29,7 @@ from cbcl.study.statistical import StatisticalLearner
 NEIGHBOURS = 10
 # Fixed radii to compare with the tuned one; an infinite one would be nearest class mean, "ncm".
 FIXED_RADIUS_SCALES = (1.5, 1.25, 1.1, 1.0, 0.75, 0.0)
+LOGISTIC = "logistic"  # followed by a penalty
 LOGISTIC_PENALTIES = (
     0.003,
     0.01,
@@ -117,7 +118,7 @@ LEARNERS = {
     "probe": _unbudgeted(
         "a well-tuned linear layer, trained on all data so far", lambda seed: LinearProbe(seed=seed)
     ),
-    **{f"logistic-{penalty:g}": _logistic(penalty) for penalty in LOGISTIC_PENALTIES},
+    **{f"{LOGISTIC}-{penalty:g}": _logistic(penalty) for penalty in LOGISTIC_PENALTIES},
     "slda": _unbudgeted("streaming linear discriminant analysis", lambda _: StreamingLDA()),
     "ranpac": _unbudgeted(
         "random projection to 2,000 and ridge regression",
@@ -140,3 +141,13 @@ def learner_kind(name: str) -> LearnerKind:
     if name not in LEARNERS:
         raise ValueError(f"there is no learner {name!r}: there are {', '.join(LEARNERS)}.")
     return LEARNERS[name]
+
+
+def logistic_penalty(name: str) -> float | None:
+    """Return the penalty in the name of a logistic regression; None: it is another learner.
+
+    >>> logistic_penalty("logistic-0.03"), logistic_penalty("ncm")
+    (0.03, None)
+    """
+    kind, _, penalty = name.partition("-")
+    return float(penalty) if kind == LOGISTIC and penalty else None
