@@ -29,6 +29,7 @@ from cbcl.study.report.aggregate import (
     mean_of,
     runs_of,
 )
+from cbcl.study.report.figures import Colour, CostPoint, draw_costs
 from cbcl.study.report.paper import BUDGETS
 from cbcl.study.report.scores import Summary, summary
 from cbcl.study.report.tables import find_claim
@@ -42,14 +43,25 @@ PAIRS = {
 }
 SHOTS = (None, 5, 10)
 NAMES = {
-    "cbcl": "CBCL, by the paper's vote",
-    "ncm": "nearest class mean",
-    "slda": "streaming LDA",
-    "ranpac": "RanPAC (2,000 random features, ridge)",
-    LOGISTIC: "batch: logistic regression on all data kept",
-    DEFAULT: "CBCL, by default",
+    "cbcl": "CBCL, vote",
+    "ncm": "NCM",
+    "slda": "SLDA",
+    "ranpac": "RanPAC",
+    LOGISTIC: "batch",
+    DEFAULT: "CBCL, default",
 }
-PENALTY_NOTE = "Batch: solved to convergence, its penalty the best on the test pictures"
+LOOKS: dict[str, tuple[Colour, str]] = {  # of a point: colour and shape
+    "cbcl": ("orange", "o"),
+    "ncm": ("green", "v"),
+    "slda": ("purple", "s"),
+    "ranpac": ("quiet", "D"),
+    LOGISTIC: ("ink", "P"),
+    DEFAULT: ("blue", "*"),
+}
+PENALTY_NOTE = (
+    "Batch: logistic regression on all data so far, solved to convergence, its penalty the best on "
+    "the test pictures"
+)
 
 
 def pick_penalties(records: Iterable[RunRecord]) -> list[RunRecord]:
@@ -81,32 +93,54 @@ def _rename(record: RunRecord, penalty: float) -> dict[str, Any]:
 
 
 def standings(records: Records) -> Table:
-    """Return the average of each learner on each data set; the best of ours is bold."""
+    """Return the average of each learner on each data set, and its bytes; the best is bold."""
     cells = [(data, shots) for data in PAIRS for shots in SHOTS]
-    groups = {learner: [_group(learner, *cell) for cell in cells] for learner in NAMES}
-    claims = [find_claim("CBCL", "average", data, shots=shots) for data, shots in cells]
-    means = {
-        learner: [mean_of(records, group, aggregate.average) for group in row]
-        for learner, row in groups.items()
-    }
-    best = [max(_known(row[place].mean for row in means.values())) for place in range(len(cells))]
-    rows = [["CBCL in the paper, other networks", *map(format_claim, claims), DASH]]
-    for learner, name in NAMES.items():
-        shown = [_mark(mean, best[place]) for place, mean in enumerate(means[learner])]
-        rows.append([name, *shown, _sizes(records, learner)])
-    leads = [lead(records, *cell) for cell in cells]
-    rows.append(["default less batch, order by order", *map(_format_lead, leads), DASH])
-    columns = [f"{DATA[data]}, {shots or 'all'}" for data, shots in cells]
+    groups = {cell: [_group(learner, *cell) for learner in NAMES] for cell in cells}
+    parts = []
+    for data, backbone in PAIRS.items():
+        rows = [_row(records, data, shots, groups[data, shots]) for shots in SHOTS]
+        sizes = (mean_of(records, one, aggregate.megabytes).mean for one in groups[data, None])
+        shown = (format_number(size, 1) for size in sizes)
+        rows.append(["megabytes, all pictures", DASH, *shown, DASH])
+        parts.append(RowGroup(f"{DATA[data]}, {backbone}", rows))
+    every = [group for row in groups.values() for group in row]
     notes = (
-        f"Backbones: {'; '.join(f'{DATA[data]}: {name}' for data, name in PAIRS.items())}.",
-        *_order_notes(records, groups),
-        f"{PENALTY_NOTE}{_penalties(records, groups[LOGISTIC])}.",
-        "The last row is the mean difference ± its standard error.",
-        *aggregate.missing_notes(records, [group for row in groups.values() for group in row]),
+        *_order_notes(records, every),
+        f"{PENALTY_NOTE}{_penalties(records, every)}.",
+        "Default less batch: the mean difference, order by order, ± its standard error.",
+        *aggregate.missing_notes(records, every),
     )
-    caption = "Average incremental accuracy (%), ten classes at a time, 100 classes, and megabytes"
-    sizes = f"megabytes, all the data: {' / '.join(DATA[data] for data in PAIRS)}"
-    return Table(caption, ("learner", *columns, sizes), [RowGroup(None, rows)], notes)
+    caption = "Average incremental accuracy (%), ten classes at a time, 100 classes"
+    columns = ("pictures of each class", "paper: CBCL, other networks", *NAMES.values())
+    return Table(caption, (*columns, "default less batch"), parts, notes)
+
+
+def _row(records: Records, data: str, shots: int | None, groups: Iterable[RunGroup]) -> list[str]:
+    means = [mean_of(records, group, aggregate.average) for group in groups]
+    best = max((mean.mean for mean in means if mean.n), default=math.nan)
+    shown = []
+    for mean in means:
+        text = format_spread(mean, 1)
+        shown.append(BoldText(text) if mean.mean == best else text)
+    stated = format_claim(find_claim("CBCL", "average", data, shots=shots))
+    return [str(shots or "all"), stated, *shown, _format_lead(lead(records, data, shots))]
+
+
+def draw_sizes(records: Records, numbers: Iterable[int | None] = SHOTS) -> list[str]:
+    """Draw accuracy over megabytes, a panel for each number of shots and data set."""
+    panels = []
+    for shots in numbers:
+        for data in PAIRS:
+            points = []
+            for learner, name in NAMES.items():
+                group = _group(learner, data, shots)
+                accuracy = mean_of(records, group, aggregate.average)
+                size = mean_of(records, group, aggregate.megabytes)
+                if accuracy.n:
+                    points.append(CostPoint(name, size.mean, accuracy.mean, *LOOKS[learner]))
+            what = f"{shots} pictures of each class" if shots else "all pictures"
+            panels.append(draw_costs(f"{DATA[data]}, {what}", "megabytes", points))
+    return panels
 
 
 def lead(records: Records, data: str, shots: int | None) -> Summary:
@@ -123,20 +157,6 @@ def _group(learner: str, data: str, shots: int | None) -> RunGroup:
     return RunGroup(data, PAIRS[data], learner, shots=shots, max_centroids=BUDGETS[data])
 
 
-def _words(shots: int | None) -> str:
-    return f"{shots} shots" if shots else "all"
-
-
-def _known(values: Iterable[float]) -> list[float]:
-    """Return the numbers; minus infinity if there is none."""
-    return [value for value in values if not math.isnan(value)] or [-math.inf]
-
-
-def _mark(mean: Summary, best: float) -> str:
-    text = format_spread(mean, 1)
-    return BoldText(text) if mean.mean == best else text
-
-
 def _format_lead(difference: Summary) -> str:
     if difference.n < 2:
         return format_number(difference.mean, sign="+")
@@ -144,30 +164,25 @@ def _format_lead(difference: Summary) -> str:
     return f"{format_number(difference.mean, sign='+')} ± {format_number(error)}"
 
 
-def _sizes(records: Records, learner: str) -> str:
-    groups = (_group(learner, data, None) for data in PAIRS)
-    sizes = (mean_of(records, group, aggregate.megabytes).mean for group in groups)
-    return " / ".join(format_number(size, 1) for size in sizes)
-
-
 def _penalties(records: Records, groups: Iterable[RunGroup]) -> str:
     """Return the penalties that were picked, in words."""
     picked = []
-    for group in groups:
+    for group in (group for group in groups if group.learner == LOGISTIC):
         penalties = sorted({float(run["penalty"]) for run in runs_of(records, group)})
-        named = f"{DATA[group.data]}, {_words(group.shots)}"
+        named = f"{DATA[group.data]}, {group.shots or 'all'}"
         picked += [f"{penalty:g} ({named})" for penalty in penalties]
     return f": {', '.join(picked)}" if picked else ""
 
 
-def _order_notes(records: Records, groups: dict[str, list[RunGroup]]) -> list[str]:
+def _order_notes(records: Records, groups: Iterable[RunGroup]) -> list[str]:
     """Return how many orders there are, and where there are fewer."""
-    counts = {
-        group: n for row in groups.values() for group in row if (n := len(runs_of(records, group)))
-    }
+    counts = {group: n for group in groups if (n := len(runs_of(records, group)))}
     if not counts:
         return []
     most = max(counts.values())
-    fewer = [f"{group.who}, {group.how}: {n}" for group, n in counts.items() if n < most]
+    fewer: dict[str, None] = {}
+    for group, n in counts.items():
+        if n < most:
+            fewer[f"{group.learner} on {DATA[group.data]}: {n}"] = None
     note = f"Ours: mean ± standard deviation over {most} orders of the classes"
     return [f"{note}; {'; '.join(fewer)}." if fewer else f"{note}."]
