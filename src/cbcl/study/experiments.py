@@ -20,7 +20,7 @@ FIXED_RADII = tuple(f"radius-{scale:g}" for scale in FIXED_RADIUS_SCALES)
 ABLATION = ("trad-agg", "k-means", "remove-centroids", "single-centroid", "merge-evenly")
 RANK = "cbcl-rank"  # with a budget there is one voter, and how votes are weighed does not matter
 PEERS = ("knn", "slda", "ranpac", "probe")
-DEFAULT_AND_PEERS = ("discriminant", "slda", "ranpac")
+DEFAULT_AND_PEERS = ("discriminant", "slda", "slda-roots", "ranpac")
 
 
 def paper(orders: int = ORDERS) -> list[Run]:

@@ -120,6 +120,10 @@ LEARNERS = {
     ),
     **{f"{LOGISTIC}-{penalty:g}": _logistic(penalty) for penalty in LOGISTIC_PENALTIES},
     "slda": _unbudgeted("streaming linear discriminant analysis", lambda _: StreamingLDA()),
+    "slda-roots": _unbudgeted(
+        "streaming linear discriminant analysis of square roots, scaled to unit length",
+        lambda _: StreamingLDA(power=0.5),
+    ),
     "ranpac": _unbudgeted(
         "random projection to 2,000 and ridge regression",
         lambda seed: RandomProjectionRidge(seed=seed),

@@ -46,6 +46,7 @@ NAMES = {
     "cbcl": "CBCL, vote",
     "ncm": "NCM",
     "slda": "SLDA",
+    "slda-roots": "SLDA of roots",
     "ranpac": "RanPAC",
     LOGISTIC: "batch",
     DEFAULT: "CBCL, default",
@@ -54,6 +55,7 @@ LOOKS: dict[str, tuple[Colour, str]] = {  # of a point: colour and shape
     "cbcl": ("orange", "o"),
     "ncm": ("green", "v"),
     "slda": ("purple", "s"),
+    "slda-roots": ("purple", "X"),
     "ranpac": ("quiet", "D"),
     LOGISTIC: ("ink", "P"),
     DEFAULT: ("blue", "*"),
@@ -107,6 +109,8 @@ def standings(records: Records) -> Table:
     notes = (
         *_order_notes(records, every),
         f"{PENALTY_NOTE}{_penalties(records, every)}.",
+        "The default, batch and SLDA of roots see the vectors' square roots, scaled to unit "
+        "length; the others see the vectors.",
         "Default less batch: the mean difference, order by order, ± its standard error.",
         *aggregate.missing_notes(records, every),
     )

@@ -28,10 +28,10 @@ from cbcl.study.report.aggregate import (
 from cbcl.study.report.paper import BUDGETS, STAND_INS, STATISTICS
 from cbcl.study.report.scores import confusion
 
-VARIANTS = ("discriminant", "cbcl-rank", "ranpac-10000", LOGISTIC)  # shown where they were run
+VARIANTS = ("discriminant", "cbcl-rank", "slda-roots", "ranpac-10000", LOGISTIC)  # where run
 CHOICES = (
-    *("discriminant", "cbcl", "cbcl-rank", "ncm", "knn", "slda", "ranpac", "ranpac-10000"),
-    *("flb", "probe", LOGISTIC),
+    *("discriminant", "cbcl", "cbcl-rank", "ncm", "knn", "slda", "slda-roots"),
+    *("ranpac", "ranpac-10000", "flb", "probe", LOGISTIC),
 )
 PAIRS = [
     ("cifar100", "resnet50-keras"),
