@@ -1,4 +1,4 @@
-"""Answers: ranking and evidence of one search are those of the vote, which searches by itself."""
+"""Answers by the vote: ranking and evidence of one search are those of the vote by itself."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def draw(t: int, n_voters: int, *, lattice: bool) -> tuple[Knowledge, Float32s]:
 @pytest.mark.parametrize("t", [1, 2, 20, 150])
 def test_ranking_and_evidence_are_those_of_the_vote(t: int, n_voters: int, lattice: bool) -> None:
     knowledge, x = draw(t, n_voters, lattice=lattice)
-    evidence, votes = knowledge.evidence(x), knowledge.votes(x)
+    evidence, votes = knowledge.explain(x), knowledge.votes(x)
     for row, answer in enumerate(answers(x, knowledge, SCALE)):
         assert [reason.label for reason in answer.evidence] == evidence.labels[row].tolist()
         assert [reason.distance for reason in answer.evidence] == evidence.distances[row].tolist()

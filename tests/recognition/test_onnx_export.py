@@ -37,12 +37,14 @@ from cbcl.method.confidence import Scale, spread_of
 from cbcl.method.knowledge import Knowledge
 from cbcl.recognition import onnx_export
 from cbcl.recognition.answer import answers
+from cbcl.recognition.onnx_discriminant import TOLERANCE
 from cbcl.recognition.onnx_export import as_onnx
 from cbcl.vision.backbones.network import Network
 from cbcl.vision.decoding import Pixels, load
 from cbcl.vision.preprocessing import Preprocessing
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "portable.py"
+NETWORK = "efficientnet-lite0"
 SIDE = 2  # pixels of the small networks' pictures
 PLAIN = Preprocessing(SIDE, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0), filter="nearest")
 Said = dict[str, NDArray[Any]]
@@ -81,7 +83,7 @@ def assert_same(said: Said, wanted: list[Answer], close: float = 1e-9) -> None:
         assert not said["ranking_confidence"][row, some:].any()
 
 
-def prepared(pictures: list[Pixels], backbone: str = "efficientnet-lite0") -> Pixels:
+def prepared(pictures: list[Pixels], backbone: str = NETWORK) -> Pixels:
     network = load_backbone(backbone)
     assert isinstance(network, Network)
     return np.stack([network.preprocessing.crop(Image.fromarray(picture)) for picture in pictures])
@@ -97,7 +99,7 @@ def exported(path: Path, given: Any = None) -> bytes:
 
 
 def taught(path: Path, names: tuple[str, ...] = NAMES[:3], **options: Any) -> Recognizer:
-    recognizer = Recognizer(path, **options)
+    recognizer = Recognizer(path, **{"backbone": NETWORK, **options})
     recognizer.learn_many({name: views(name, 4) for name in names})
     return recognizer
 
@@ -105,13 +107,22 @@ def taught(path: Path, names: tuple[str, ...] = NAMES[:3], **options: Any) -> Re
 # On photographs.
 
 
-@pytest.mark.parametrize("backbone", ["efficientnet-lite0", "efficientnet-lite0-int8"])
-def test_it_answers_as_python_does_about_200_photos(backbone: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("backbone", "head", "close"),
+    [
+        (NETWORK, "discriminant", TOLERANCE),
+        (NETWORK, "vote", 1e-9),
+        (f"{NETWORK}-int8", "discriminant", TOLERANCE),
+    ],
+)
+def test_it_answers_as_python_does_about_200_photos(
+    backbone: str, head: str, close: float, tmp_path: Path
+) -> None:
     asked = [view for name in NAMES for view in views(name, 50, seed=1)]
-    with taught(tmp_path / "things.cbcl", backbone=backbone) as recognizer:
+    with taught(tmp_path / "things.cbcl", backbone=backbone, head=head) as recognizer:
         wanted = recognizer.recognize_many(asked)
         said = ask(exported(recognizer.path), prepared(asked, backbone))
-        assert_same(said, wanted)
+        assert_same(said, wanted, close)
         np.testing.assert_array_equal(said["vector"], recognizer.embed(asked))
     assert {answer.label for answer in wanted} == {*NAMES[:3], None}
 
@@ -127,12 +138,13 @@ def test_it_votes_as_python_does(radius: float, n_voters: int, tmp_path: Path) -
         )
 
 
-def test_one_label_is_told_from_all_else(tmp_path: Path) -> None:
+@pytest.mark.parametrize("head", ["discriminant", "vote"])
+def test_one_label_is_told_from_all_else(head: str, tmp_path: Path) -> None:
     asked = [views(name, 1)[0] for name in NAMES]
-    with Recognizer(tmp_path / "one.cbcl") as recognizer:
+    with Recognizer(tmp_path / "one.cbcl", NETWORK, head=head) as recognizer:
         recognizer.learn("Kaffee ☕, コーヒー", views("coffee", 2))
         said = ask(exported(recognizer.path), prepared(asked))
-        assert_same(said, recognizer.recognize_many(asked))
+        assert_same(said, recognizer.recognize_many(asked), TOLERANCE)
     assert said["guess"].tolist() == ["Kaffee ☕, コーヒー"] * 4
     assert said["label"][NAMES.index("coffee")] == "Kaffee ☕, コーヒー"
     assert said["ranking"].shape == (4, 1)
@@ -314,8 +326,9 @@ def test_the_file_explains_itself_and_the_same_memory_gives_the_same_bytes(tmp_p
     assert json.loads(words.pop("labels")) == ["Kaffee ☕", "astronaut", "chelsea"]
     assert words == {
         "cbcl": __version__,
-        "backbone": "efficientnet-lite0",
-        "fingerprint": load_backbone().fingerprint,  # type: ignore[union-attr]
+        "backbone": NETWORK,
+        "fingerprint": load_backbone(NETWORK).fingerprint,  # type: ignore[union-attr]
+        "head": "vote",
         "radius": "inf",
         "n_voters": "3",
     }
@@ -410,11 +423,11 @@ def test_what_is_not_there_or_there_already_is_refused(tmp_path: Path) -> None:
     assert sorted(file.name for file in tmp_path.iterdir()) == ["things.cbcl", "things.onnx"]
 
 
-def test_too_many_centroids_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_labels_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taught(tmp_path / "things.cbcl").close()
     monkeypatch.setattr(onnx_export, "MAX_ONNX_BYTES", 1_000_000)
     with pytest.raises(
-        MemoryFileError, match="3 centroids are too many for an ONNX file, which ends at 2 GB"
+        MemoryFileError, match="3 labels are too many for an ONNX file, which ends at 2 GB"
     ):
         exported(tmp_path / "things.cbcl")
 
@@ -531,7 +544,7 @@ def test_the_example_prepares_pictures_as_we_do(
     exported(tmp_path / "things.cbcl")
     monkeypatch.setattr(sys, "argv", ["portable.py", str(tmp_path / "things.onnx")])
     example = runpy.run_path(str(EXAMPLE))
-    network = load_backbone()
+    network = load_backbone(NETWORK)
     assert isinstance(network, Network)
     for file in photos_of_every_kind(tmp_path / "asked"):
         np.testing.assert_array_equal(

@@ -66,7 +66,7 @@ def test_learning_the_same_gives_the_same_concepts(
     shutil.copy(STORED / f"{name}.cbcl", tmp_path / "old.cbcl")
     rng = np.random.default_rng(7)
     means = rng.normal(size=(9, 32)) * 2
-    with Recognizer(tmp_path / "new.cbcl", VECTORS, **options) as recognizer:
+    with Recognizer(tmp_path / "new.cbcl", VECTORS, head="vote", **options) as recognizer:
         for number, mean in enumerate(means):
             vectors = (mean + rng.normal(size=(examples, 32))).astype(np.float32)
             recognizer.learn(f"thing {number}", vectors)

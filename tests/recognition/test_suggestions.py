@@ -18,6 +18,7 @@ from cbcl.recognition.self_test import SelfTestResult
 from cbcl.recognition.suggestions import (
     MAX_SIMILAR,
     MAX_WANTED,
+    SimilarLabels,
     find_similar,
     find_wanted,
     worth_asking,
@@ -42,8 +43,13 @@ def known(classes: dict[str, Float32s], radius: float = math.inf) -> tuple[Knowl
     return knowledge, Scale.of(spreads, knowledge.index, initial_limit=0.8)
 
 
+def similar(classes: dict[str, Float32s], radius: float = math.inf) -> tuple[SimilarLabels, ...]:
+    knowledge, scale = known(classes, radius)
+    return find_similar(knowledge.concepts, scale)
+
+
 def pairs(classes: dict[str, Float32s], radius: float = math.inf) -> list[tuple[str, str]]:
-    return [(label, other) for label, other, _ in find_similar(*known(classes, radius))]
+    return [(label, other) for label, other, _ in similar(classes, radius)]
 
 
 @RADII
@@ -66,7 +72,7 @@ def test_one_thing_under_two_labels_is_asked_about(t: int, radius: float) -> Non
 def test_two_labels_of_the_same_pictures_are_the_same(t: int, shots: int) -> None:
     classes = things(t, shots)
     classes["again"] = classes["thing 001"]
-    (found,) = find_similar(*known(classes))
+    (found,) = similar(classes)
     assert found[:2] == ("again", "thing 001")
     assert found.closeness == 1.0
 
@@ -94,7 +100,7 @@ def test_the_closest_come_first_and_few_are_asked_about() -> None:
         for half in (0, 1)
     }
     rest = dict([*classes.items()][8:])
-    found = find_similar(*known({**halves, **rest}))
+    found = similar({**halves, **rest})
     assert len(found) == MAX_SIMILAR
     assert [pair.closeness for pair in found] == sorted(
         (pair.closeness for pair in found), reverse=True
@@ -213,9 +219,10 @@ def test_asking_changes_nothing() -> None:
         {label: known.centroids.copy() for label, known in knowledge.concepts.items()},
         [*made],
     )
-    first = find_similar(knowledge, scale), worth_asking(pool, made)
-    assert (find_similar(knowledge, scale), worth_asking(pool, made)) == first
+    concepts = knowledge.concepts
+    first = find_similar(concepts, scale), worth_asking(pool, made)
+    assert (find_similar(concepts, scale), worth_asking(pool, made)) == first
     np.testing.assert_array_equal(pool, before[0])
     assert made == before[2]
-    for label, concepts in knowledge.concepts.items():
-        np.testing.assert_array_equal(concepts.centroids, before[1][label])
+    for label, own in concepts.items():
+        np.testing.assert_array_equal(own.centroids, before[1][label])

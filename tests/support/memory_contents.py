@@ -5,21 +5,27 @@ from __future__ import annotations
 from typing import Any
 
 from cbcl import Recognizer
+from cbcl.memory.rows import NEGATIVES, pack_class
 
 
 def known(recognizer: Recognizer) -> dict[str, Any]:
-    """Return all that is known, bit by bit, except the numbers of examples."""
+    """Return all that is known, bit by bit, except the numbers of examples.
+
+    Of each label: the parts that its class is stored in, and its examples. The negatives, if there
+    are any, are under the empty label.
+    """
     memory = recognizer._memory
     view = memory.view()
+    classes: dict[str, Any] = {**memory.load(view)}
+    if (negatives := memory.load_negatives(view)) is not None:
+        classes[NEGATIVES] = negatives
     return {
         label: (
-            stored.concepts.centroids.tobytes(),
-            stored.concepts.counts.tobytes(),
-            stored.spread,
+            pack_class(label, stored)[:-1],
             [
                 (one.centroid, one.rank, one.jpeg, one.vector.tobytes())
                 for one in memory.thumbnails(view, label)
             ],
         )
-        for label, stored in memory.load(view).items()
+        for label, stored in classes.items()
     }

@@ -130,9 +130,10 @@ def _migrate(connection: sqlite3.Connection, version: int, to: int) -> None:
     connection.execute(f"PRAGMA user_version = {to}")
 
 
-def set_wal_mode(path: Path) -> None:
-    """Bring a file that SQLite copied into WAL mode, as those that we make."""
+def compact(path: Path) -> None:
+    """Bring a file that SQLite copied into WAL mode, as those that we make, without free pages."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("VACUUM")
         connection.execute("PRAGMA journal_mode = WAL")
 
 

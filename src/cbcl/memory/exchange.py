@@ -1,6 +1,6 @@
 """Exchange format of a memory: arrays in a safetensors file, the rest in a JSON file beside it.
 
-m centroids of all classes, d features. Thumbnails and history are left out.
+Thumbnails and history are left out.
 """
 
 from __future__ import annotations
@@ -18,18 +18,24 @@ from numpy.typing import NDArray
 from cbcl.errors import MemoryFileError, first_line, reason
 from cbcl.files import write_atomically
 from cbcl.memory.rows import (
+    NEGATIVES,
+    ClassRow,
     MemoryInfo,
     Settings,
     StoredClass,
+    StoredStatistics,
     as_label,
     as_settings,
     as_spread,
+    show_label,
     unpack_info,
 )
+from cbcl.memory.statistics_tensors import as_tensors, count_rows, from_tensors
 from cbcl.memory.store import Memory
+from cbcl.memory.transaction import MemoryState
 from cbcl.method.concepts import Concepts, check_concepts
 
-FORMAT = 1
+FORMATS = {"vote": 1, "discriminant": 2}  # by the head
 SUFFIX = ".safetensors"
 MAX_BYTES = 1 << 32
 
@@ -46,7 +52,7 @@ class ExportedMemory(NamedTuple):
 
     about: MemoryInfo
     settings: Settings
-    classes: dict[str, StoredClass]
+    classes: dict[str, ClassRow]  # and the negatives, whose label is empty
     state: bytes  # of the backbone
 
 
@@ -54,26 +60,21 @@ def export(memory: Memory, path: Path) -> ExportResult:
     """Write FILE.safetensors and FILE.json, where `path` is either of FILE and FILE.safetensors."""
     path = _with_suffix(path)
     view = memory.view()
-    classes: dict[str, StoredClass] = {}
-    left_out = []
-    for label in view.classes:
-        try:
-            classes |= memory.load(view, [label])
-        except MemoryFileError:
-            left_out.append(label)
+    classes, left_out = _load_undamaged(memory, view)
     if not classes:
         raise MemoryFileError(memory.path, "knows nothing", "there is nothing to export")
     radius = view.settings.radius
+    words, tensors = _describe(classes, view.about.dimension)
     description = {
-        "format": FORMAT,
+        "format": FORMATS[view.settings.head],
         "labels": list(classes),
-        "spreads": [asdict(stored.spread) for stored in classes.values()],
+        **words,
         "about": asdict(view.about),
         "settings": view.settings._asdict()
         | {"radius": "inf" if radius == inf else radius},  # JSON has no infinity
     }
     files = {
-        path: _as_safetensors(classes, memory.backbone_state()),
+        path: _as_safetensors(tensors, memory.backbone_state()),
         path.with_suffix(".json"): json.dumps(description, indent=1, ensure_ascii=False).encode(),
     }
     for file in files:
@@ -85,6 +86,21 @@ def export(memory: Memory, path: Path) -> ExportResult:
         except OSError as error:
             raise MemoryFileError(file, f"cannot be written: {reason(error)}") from error
     return ExportResult([*files], left_out)
+
+
+def _load_undamaged(memory: Memory, view: MemoryState) -> tuple[dict[str, ClassRow], list[str]]:
+    """Return classes and negatives, and the labels of those that are damaged."""
+    classes: dict[str, ClassRow] = {}
+    left_out = []
+    for label in view.rows:
+        try:
+            if label != NEGATIVES:
+                classes |= memory.load(view, [label])
+            elif negatives := memory.load_negatives(view):
+                classes[label] = negatives
+        except MemoryFileError:
+            left_out.append(show_label(label))
+    return classes, left_out
 
 
 def import_(
@@ -126,19 +142,30 @@ def _with_suffix(path: Path) -> Path:
     return path if path.suffix == SUFFIX else path.with_name(path.name + SUFFIX)
 
 
-def _as_safetensors(classes: dict[str, StoredClass], state: bytes) -> bytes:
+def _describe(
+    classes: dict[str, ClassRow], d: int
+) -> tuple[dict[str, object], dict[str, NDArray[Any]]]:
+    """Return what classes of one head, of d features, are in JSON and in arrays."""
+    statistics = [
+        stored.statistics for stored in classes.values() if isinstance(stored, StoredStatistics)
+    ]
+    if statistics:
+        return {"statistics": [*map(count_rows, statistics)]}, as_tensors(statistics, d)
+    votes = [stored for stored in classes.values() if isinstance(stored, StoredClass)]
+    concepts = [stored.concepts for stored in votes]
+    sizes = [len(one.counts) for one in concepts]
+    tensors: dict[str, NDArray[Any]] = {
+        "centroids": np.concatenate([one.centroids for one in concepts]),
+        "counts": np.concatenate([one.counts for one in concepts]),
+        "classes": np.repeat(np.arange(len(concepts)), sizes),
+    }
+    return {"spreads": [asdict(stored.spread) for stored in votes]}, tensors
+
+
+def _as_safetensors(tensors: dict[str, NDArray[Any]], state: bytes) -> bytes:
     from safetensors.numpy import save
 
-    concepts = [stored.concepts for stored in classes.values()]
-    sizes = [len(one.counts) for one in concepts]
-    return save(
-        {
-            "centroids": np.concatenate([one.centroids for one in concepts]),
-            "counts": np.concatenate([one.counts for one in concepts]),
-            "classes": np.repeat(np.arange(len(concepts)), sizes),
-            "backbone": np.frombuffer(state, dtype=np.uint8),
-        }
-    )
+    return save({**tensors, "backbone": np.frombuffer(state, dtype=np.uint8)})
 
 
 def _read(path: Path, beside: Path) -> ExportedMemory:
@@ -146,8 +173,8 @@ def _read(path: Path, beside: Path) -> ExportedMemory:
     from safetensors.numpy import load
 
     description: dict[str, Any] = json.loads(_read_bytes(beside))
-    if description["format"] != FORMAT:
-        raise ValueError(f"format {description['format']} is not {FORMAT}")
+    if description["format"] not in FORMATS.values():
+        raise ValueError(f"format {description['format']} is none of {[*FORMATS.values()]}")
     try:
         tensors = load(_read_bytes(path))
     except SafetensorError as error:
@@ -161,27 +188,41 @@ def _read(path: Path, beside: Path) -> ExportedMemory:
         given.get("head", "vote"),
         beside,
     )
+    if FORMATS[settings.head] != description["format"]:
+        raise ValueError(f"format {description['format']} is not that of the {settings.head}")
+    state = tensors.pop("backbone").tobytes()
+    read_classes = _read_votes if settings.head == "vote" else _read_statistics
+    return ExportedMemory(about, settings, read_classes(description, tensors, about, beside), state)
+
+
+def _read_votes(
+    description: dict[str, Any], tensors: dict[str, NDArray[Any]], about: MemoryInfo, beside: Path
+) -> dict[str, ClassRow]:
     if tensors["centroids"].ndim != 2 or tensors["centroids"].shape[1] != about.dimension:
         shape = tensors["centroids"].shape
         raise ValueError(f"centroids of shape {shape} do not have {about.dimension} features")
-    classes = _read_classes(description, tensors, beside)
-    return ExportedMemory(about, settings, classes, tensors["backbone"].tobytes())
-
-
-def _read_classes(
-    description: dict[str, Any], tensors: dict[str, NDArray[Any]], beside: Path
-) -> dict[str, StoredClass]:
     labels = [as_label(label) for label in description["labels"]]
     owners = tensors["classes"]
     if len({*labels}) != len(labels) or {*owners.tolist()} != {*range(len(labels))}:
         raise ValueError("the labels and the centroids do not belong together")
-    classes = {}
+    classes: dict[str, ClassRow] = {}
     for number, (label, spread) in enumerate(zip(labels, description["spreads"], strict=True)):
         rows = owners == number
         concepts = check_concepts(Concepts(tensors["centroids"][rows], tensors["counts"][rows]))
         total, squares = float(spread["total"]), float(spread["squares"])
         classes[label] = StoredClass(concepts, as_spread(spread["n"], total, squares, beside))
     return classes
+
+
+def _read_statistics(
+    description: dict[str, Any], tensors: dict[str, NDArray[Any]], about: MemoryInfo, beside: Path
+) -> dict[str, ClassRow]:
+    given = description["labels"]
+    labels = [label if label == NEGATIVES else as_label(label) for label in given]
+    statistics = from_tensors(description["statistics"], tensors, about.dimension)
+    if not labels or len({*labels}) != len(labels):
+        raise ValueError(f"the labels in {beside.name} are none, or the same")
+    return dict(zip(labels, map(StoredStatistics, statistics), strict=True))
 
 
 def _read_bytes(path: Path) -> bytes:

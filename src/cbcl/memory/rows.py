@@ -205,7 +205,7 @@ def unpack_class(row: Sequence[Any], label: str, about: MemoryInfo, path: Path) 
     if checksum(label, *(blob for blob in blobs if blob is not None)) != expected:
         raise damaged_class(path, "what is known of", label)
     *vote, sketches, statistics = blobs
-    if sketches is None and statistics is None and label != NEGATIVES:
+    if sketches is None and statistics is None:
         return _unpack_vote(vote, label, about, path)
     try:
         if any(vote) or sketches is None or statistics is None:

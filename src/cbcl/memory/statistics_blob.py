@@ -94,13 +94,16 @@ def unpack_sketches(blob: bytes) -> Sketches:
 def check_statistics(statistics: ClassStatistics, d: int) -> None:
     """Raise ValueError for statistics of d features that no learning gives."""
     n, views, summary = statistics.n, statistics.views, statistics.summary
-    k, n_sketches = len(views), len(statistics.sketches)
-    kinds = _kinds(d)
+    sketches = statistics.sketches
+    k, n_sketches = len(views), len(sketches)
+    kinds = kinds_of_numbers(d)
     if summary is None:
         possible = k == n == n_sketches <= MAX_VIEWS
     else:
         possible = 1 <= summary.n <= n and n - summary.n <= k <= MAX_WITNESSES
         possible = possible and n_sketches <= MAX_SKETCHES
+    if (sketches.shape, sketches.dtype.name) != ((n_sketches,), "uint64"):
+        raise ValueError("the sketches are invalid")
     if not possible or not 1 <= n < MAX_COUNT:
         raise ValueError(f"{n} vectors cannot have {k} views and {n_sketches} sketches")
     _check_rows(views, kinds[0], d, MAX_VIEWS)
@@ -122,9 +125,7 @@ def _check_rows(rows: CodedRows, kind: np.dtype[Any], d: int, most: int) -> None
     n = len(codes)
     if n > most or (codes.shape, codes.dtype) != ((n, d), kind):
         raise ValueError(f"{codes.dtype} numbers of shape {codes.shape} are not of {d} features")
-    if (scales.shape, scales.dtype) != ((n,), np.dtype(np.float32)) or not _is_between(
-        scales, MAX_SCALE
-    ):
+    if (scales.shape, scales.dtype.name) != ((n,), "float32") or not _is_between(scales, MAX_SCALE):
         raise ValueError("a scale is invalid")
     if kind == np.float32 and not np.isfinite(codes).all():
         raise ValueError("a number is not finite")
@@ -135,7 +136,7 @@ def _is_between(values: NDArray[Any], limit: float) -> bool:
     return bool(((values >= 0.0) & (values < limit)).all())
 
 
-def _kinds(d: int) -> tuple[np.dtype[Any], np.dtype[Any], np.dtype[Any]]:
+def kinds_of_numbers(d: int) -> tuple[np.dtype[Any], np.dtype[Any], np.dtype[Any]]:
     """Return the type of the numbers of views and axes, of means, and of the rest."""
     if d < MIN_EMBEDDING:
         return np.dtype(np.float32), np.dtype(np.float32), np.dtype(np.float32)
@@ -143,7 +144,7 @@ def _kinds(d: int) -> tuple[np.dtype[Any], np.dtype[Any], np.dtype[Any]]:
 
 
 def _layout(d: int, n_folded: int, k: int, fine: int, coarse: int) -> np.dtype[Any]:
-    codes, means, rest = (kind.newbyteorder("<") for kind in _kinds(d))
+    codes, means, rest = (kind.newbyteorder("<") for kind in kinds_of_numbers(d))
     fields: list[tuple[str, Any, tuple[int, ...]]] = [
         ("views", codes, (k, d)),
         ("view_scales", "<f4", (k,)),

@@ -12,19 +12,17 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import NamedTuple
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from cbcl.errors import ChangedError, LabelError, MemoryFileError
 from cbcl.memory.connection import (
     LOCK_TIMEOUT_SECONDS,
     NO_FILE,
+    compact,
     connect,
     explained,
     file_identity,
     prepare,
-    set_wal_mode,
 )
 from cbcl.memory.open_file import OpenFile
 from cbcl.memory.rows import (
@@ -39,6 +37,7 @@ from cbcl.memory.rows import (
     unpack_class,
     unpack_example,
 )
+from cbcl.memory.sketch_search import find_owners
 from cbcl.memory.statistics_blob import unpack_sketches
 from cbcl.memory.transaction import (
     CLASS_COLUMNS,
@@ -51,7 +50,7 @@ from cbcl.memory.transaction import (
     read_value,
     transaction,
 )
-from cbcl.method.statistics import NO_SKETCHES, Sketches
+from cbcl.method.statistics import Sketches
 
 CHECKPOINT_TIMEOUT_SECONDS = 5.0  # for readers, when something is forgotten for good
 EXAMPLE_COLUMNS = "picture, centroid, rank, jpeg, vector, pictures.checksum"
@@ -74,6 +73,7 @@ class Memory(OpenFile):
     def _clear_cache(self) -> None:
         self._state: tuple[int, MemoryState] | None = None  # and SQLite's data_version of it
         self._rows: dict[int, ClassRow] = {}
+        self._sketches: dict[int, Sketches] = {}
 
     def __reduce__(self) -> tuple[type[Memory], tuple[Path]]:
         return Memory, (self.path,)
@@ -111,7 +111,8 @@ class Memory(OpenFile):
             return None
         with self._access(self._reading):
             stored = self._class(view, view.negatives, NEGATIVES)
-        return stored if isinstance(stored, StoredStatistics) else None
+        assert isinstance(stored, StoredStatistics)  # as check_head sees to
+        return stored
 
     def _class(self, view: MemoryState, row: int, label: str) -> ClassRow:
         if row not in self._rows:
@@ -123,28 +124,21 @@ class Memory(OpenFile):
 
         A sketch that no class has is left out; of two labels that have it, the first is returned.
         """
-        wanted = np.array(sorted({int(own) for own in sketches}), dtype=np.uint64)
         with self._access(self._reading):
-            blobs = dict(
-                self._connection().execute(
-                    "SELECT class, sketches FROM classes"
-                    " WHERE until IS NULL AND sketches IS NOT NULL"
-                )
-            )
-        by_label = {
-            label: self._sketches(blobs[row], label)
-            for label, row in view.rows.items()
-            if row in blobs
-        }
-        labels = np.repeat(np.arange(len(by_label)), [len(part) for part in by_label.values()])
-        everything = np.concatenate([NO_SKETCHES, *by_label.values()])
-        hits = np.flatnonzero(np.isin(everything, wanted))[::-1]
-        names = [*by_label]
-        return {int(everything[hit]): names[labels[hit]] for hit in hits}
+            self._sketches = {
+                row: self._read_sketches(row, label) for label, row in view.rows.items()
+            }
+            labels, parts = [*view.rows], [*self._sketches.values()]
+        return {own: labels[owner] for own, owner in find_owners(sketches, parts).items()}
 
-    def _sketches(self, blob: bytes, label: str) -> Sketches:
+    def _read_sketches(self, row: int, label: str) -> Sketches:
+        if row in self._sketches:
+            return self._sketches[row]
+        stored = self._rows.get(row)
+        if isinstance(stored, StoredStatistics):
+            return stored.statistics.sketches
         try:
-            return unpack_sketches(blob)
+            return unpack_sketches(self._read_row("sketches", row)[0] or b"")
         except ValueError:
             raise damaged_class(self.path, "what is known of", label) from None
 
@@ -191,7 +185,7 @@ class Memory(OpenFile):
                     writing.erase_history()
                 copy.checkpoint()
             with explained(path):
-                set_wal_mode(part)
+                compact(part)
                 part.rename(path)
         finally:
             for ending in ("", "-wal", "-shm", "-journal"):
@@ -300,15 +294,16 @@ class Memory(OpenFile):
                 writing.prune()
             self._check_in_place(self._writing)
 
-    def _read_class(self, number: int, label: str, view: MemoryState) -> ClassRow:
-        rows = self._connection().execute(
-            f"SELECT {CLASS_COLUMNS} FROM classes WHERE class = ?", (number,)
-        )
-        row = rows.fetchone()
-        if row is None:
-            raise ChangedError(self.path, "was changed by another process meanwhile", "try again")
-        stored = unpack_class(row, label, view.about, self.path)
+    def _read_class(self, row: int, label: str, view: MemoryState) -> ClassRow:
+        stored = unpack_class(self._read_row(CLASS_COLUMNS, row), label, view.about, self.path)
         return check_head(stored, view.settings, label, self.path)
+
+    def _read_row(self, columns: str, row: int) -> tuple[Any, ...]:
+        rows = self._connection().execute(f"SELECT {columns} FROM classes WHERE class = ?", (row,))
+        read: tuple[Any, ...] | None = rows.fetchone()
+        if read is None:
+            raise ChangedError(self.path, "was changed by another process meanwhile", "try again")
+        return read
 
 
 def _set_timeout(connection: sqlite3.Connection, seconds: float) -> None:

@@ -241,16 +241,22 @@ def transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
 
 def read_state(connection: sqlite3.Connection, path: Path) -> MemoryState:
     about = unpack_info(read_value(connection, "about", path), path)
-    last = connection.execute(
-        f"SELECT {STEP_COLUMNS} FROM steps WHERE undone <= 0 AND action != 'undo'"
-        " ORDER BY step DESC LIMIT 1"
-    ).fetchone()
-    settings = unpack_step(last, path)[3] if last else Settings()
+    settings = _last_settings(connection, path, "undone <= 0 AND action != 'undo'")
+    if settings is None:  # all is undone, but the head stays
+        undone = _last_settings(connection, path, "action = 'undo'") or Settings()
+        settings = Settings(head=undone.head)
     rows = connection.execute("SELECT label, class FROM classes WHERE until IS NULL")
     classes = dict(sorted(rows.fetchall()))
-    negatives = classes.pop(NEGATIVES, None)
+    negatives = classes.pop(NEGATIVES, None) if settings.head == "discriminant" else None
     (step,) = connection.execute("SELECT ifnull(max(step), 0) FROM steps").fetchone()
     return MemoryState(about, settings, classes, step, negatives)
+
+
+def _last_settings(connection: sqlite3.Connection, path: Path, condition: str) -> Settings | None:
+    row = connection.execute(
+        f"SELECT {STEP_COLUMNS} FROM steps WHERE {condition} ORDER BY step DESC LIMIT 1"
+    ).fetchone()
+    return None if row is None else unpack_step(row, path)[3]
 
 
 def read_value(connection: sqlite3.Connection, name: str, path: Path) -> bytes:

@@ -196,7 +196,10 @@ def _held_share(known: ClassStatistics) -> float:
 def _signs(scores: Scores) -> Float64s:
     """Return three signs that vectors are known: near, better explained, regressed: (q, 3)."""
     nearest = -np.sqrt(scores.distances.min(axis=1))
-    return np.stack([nearest, scores.gains.max(axis=1), scores.ridge.max(axis=1)], axis=1)
+    signs = np.stack([nearest, scores.gains.max(axis=1), scores.ridge.max(axis=1)], axis=1)
+    if scores.total.shape[1] == 1:
+        signs[:, 1:] = 0.0  # which compare classes
+    return signs
 
 
 def _fit_temperature(total: Float64s, own: Int64s) -> float:

@@ -184,7 +184,7 @@ class StatisticalKnowledge:
         """Return the log odds that vectors are of a known class: (q,)."""
         odds = self.calibration.log_odds_known(scores)
         if self.calibration.means is None and self.first_cosine is not None:
-            views = np.concatenate([known.directions for known in self.statistics.values()])
+            views = np.concatenate([_directions(known) for known in self.statistics.values()])
             if views.shape[1] >= MIN_EMBEDDING:
                 away = 1.0 - (directions @ views.T).max(axis=1).astype(np.float64)
                 odds = FIRST_SLOPE * (1.0 - away / (1.0 - self.first_cosine))
@@ -200,7 +200,7 @@ class StatisticalKnowledge:
         nearest = (scores.distances / (1.0 + 1.0 / self.sizes)).min(axis=1)
         distances = [
             self.discriminant.squared_lengths(directions - view) / 2.0
-            for view in negatives.directions
+            for view in _directions(negatives)
         ]
         against = np.min(distances, axis=0)
         odds: Float64s = NEGATIVE_SLOPE * (np.sqrt(against / np.maximum(nearest, 1e-300)) - 1.0)
@@ -222,6 +222,14 @@ def learn_statistics(
     }
     everything = dict(sorted({**known, **learned}.items()))
     return replace(before, statistics=everything) if before else StatisticalKnowledge(everything)
+
+
+def _directions(known: ClassStatistics) -> Float32s:
+    """Return the views that are kept; if none is, as all were taken out, that of the mean."""
+    if len(known.views):
+        return known.directions
+    mean = known.mean.astype(np.float32)[np.newaxis]
+    return mean / np.linalg.norm(mean) if known.dimension >= MIN_EMBEDDING else mean
 
 
 def _raise_to(shares: Float64s, rows: Int64s, classes: Int64s) -> None:

@@ -29,6 +29,7 @@ FINE_AXES, COARSE_AXES = 8, 12  # in eight bits and in four
 MAX_SKETCHES = 512  # of the latest views
 SKETCH_BITS = 64
 EXACT = 0.9999  # the least cosine of two pictures that are the same
+TINY = np.float32(1e-30)
 
 Sketches = NDArray[np.uint64]
 NO_SKETCHES: Sketches = np.empty(0, dtype=np.uint64)
@@ -158,11 +159,11 @@ def merge_classes(
         mean = (n * this.mean + m * that.mean) / (n + m)
         rest = this.summary.rest.astype(np.float32) + that.summary.rest
         summary = _summarize(n + m, mean, np.concatenate(scatter), rest)
-    latest = this.views.join(that.views)
-    sketches = np.concatenate([this.sketches, that.sketches])[-MAX_SKETCHES:]
-    return ClassStatistics(
-        n + m, latest.take(slice(-MAX_WITNESSES, None)), read_only(sketches), summary
-    )
+    # Only the latest of all are kept, so that the number of each is known.
+    sketches = that.sketches
+    if len(sketches) == m:
+        sketches = np.concatenate([this.sketches, sketches])[-MAX_SKETCHES:]
+    return ClassStatistics(n + m, that.views, read_only(sketches), summary)
 
 
 def unlearn_view(
@@ -201,11 +202,11 @@ def _take_out(summary: ViewSummary, direction: Float32s) -> ViewSummary:
     taken = np.sqrt(n / (n - 1)) * away
     inside = axes @ taken  # on the axes, which are orthogonal: only there it can be taken out
     lengths = np.maximum((axes**2).sum(axis=1), 1e-300)
-    gram = np.diag(lengths)
-    gram -= np.outer(inside, inside) / np.sqrt(np.outer(lengths, lengths))
+    roots = np.sqrt(lengths)
+    gram = np.diag(lengths) - np.outer(inside / roots, inside / roots)
     values, vectors = np.linalg.eigh(gram)
     scales = vectors * np.sqrt(np.maximum(values, 0.0))
-    kept = (scales.T @ (axes / np.sqrt(lengths)[:, np.newaxis])).astype(np.float32)
+    kept = (scales.T @ (axes / roots[:, np.newaxis])).astype(np.float32)
     outside = taken - (inside / lengths) @ axes
     rest = summary.rest.astype(np.float32) - (outside**2).astype(np.float32)
     return _summarize(n - 1, mean, kept, np.maximum(rest, 0.0))
@@ -289,7 +290,14 @@ def _cosines(these: Float32s, those: Float32s) -> Float32s:
         matches: Float32s = equal.astype(np.float32)
         return matches
     cosines: Float32s = these @ those.T
+    cosines /= np.maximum(np.outer(_lengths(these), _lengths(those)), TINY)
     return cosines
+
+
+def _lengths(rows: Float32s) -> Float32s:
+    """Return the lengths of directions, which are off 1 by the error of their codes."""
+    lengths: Float32s = np.sqrt(np.einsum("nd,nd->n", rows, rows))
+    return lengths
 
 
 def sketch(coded: CodedRows) -> Sketches:

@@ -1,7 +1,8 @@
-"""`cbcl.recognition.answer` as ONNX nodes: from vectors to the labels and confidences of `answers`.
+"""The vote as ONNX nodes: from vectors to the labels and confidences of `answers`.
 
 b vectors, d features, m centroids, t classes, n nearest centroids. Each function names the one that
-it translates, and computes in the same order, so that ties and zeros are the same.
+it translates, and computes in the same order, so that ties and zeros are the same. The outputs are
+those of every head.
 """
 
 from __future__ import annotations
@@ -52,6 +53,9 @@ class AnswerGraph(GraphBuilder):
     def double(self, values: Operand) -> str:
         return self("Cast", values, to=TensorProto.DOUBLE)
 
+    def single(self, values: Operand) -> str:
+        return self("Cast", values, to=TensorProto.FLOAT)
+
     def total(self, values: str) -> str:
         """Return the sum of each row: (b, 1)."""
         return self("ReduceSum", values, np.array([1]), keepdims=1)
@@ -59,6 +63,16 @@ class AnswerGraph(GraphBuilder):
     def column(self, values: str, number: int = 0) -> str:
         """Return one column: (b, 1)."""
         return self("Gather", values, np.array([number]), axis=1)
+
+
+class AnswerValues(NamedTuple):
+    """The names of the parts of an answer."""
+
+    is_unknown: str  # (b, 1)
+    confidence: str  # (b, 1)
+    strangeness: str  # (b, 1)
+    ranking: str  # (b, up to 5), numbers of classes; t + 1 where there are no more
+    confidences: str  # (b, up to 5), theirs
 
 
 class _Neighbours(NamedTuple):
@@ -70,8 +84,8 @@ class _Neighbours(NamedTuple):
     n: int
 
 
-def add_answer(graph: AnswerGraph, vector: str, knowledge: Knowledge, scale: Scale) -> Outputs:
-    """Add `answers`, and return its outputs."""
+def add_vote(graph: AnswerGraph, vector: str, knowledge: Knowledge, scale: Scale) -> Outputs:
+    """Translate `answers`, and return the outputs."""
     t, d = len(knowledge.concepts), knowledge.index.centroids.shape[1]
     wide = graph.double(vector)
     length = graph("Sqrt", graph.total(graph("Mul", wide, wide)))  # (b, 1)
@@ -82,16 +96,23 @@ def add_answer(graph: AnswerGraph, vector: str, knowledge: Knowledge, scale: Sca
     familiarity = _familiarity(graph, strangeness)
     firsts = _first_of_class(graph, near)
     shares = graph("Mul", familiarity, _confidences(graph, near, firsts, length, scale))
-    labels, confidences = _ranking(graph, near, firsts, shares, votes, t)
-    best = graph.column(labels)
-    names = graph.constant(np.array([*knowledge.concepts, "unknown", ""], dtype=object))
-    label = graph("Gather", names, graph("Where", strange, np.array(t), best))
+    numbers, confidences = _ranking(graph, near, firsts, shares, votes, t)
     confidence = graph("Where", strange, graph("Sub", 1.0, familiarity), graph.column(confidences))
-    singles = label, confidence, strangeness, graph("Gather", names, best)
+    answer = AnswerValues(strange, confidence, strangeness, numbers, confidences)
+    return add_outputs(graph, answer, knowledge.labels, d)
+
+
+def add_outputs(graph: AnswerGraph, answer: AnswerValues, labels: list[str], d: int) -> Outputs:
+    """Add the outputs of an answer, and return them."""
+    t = len(labels)
+    best = graph.column(answer.ranking)
+    names = graph.constant(np.array([*labels, "unknown", ""], dtype=object))
+    label = graph("Gather", names, graph("Where", answer.is_unknown, np.array(t), best))
+    singles = label, answer.confidence, answer.strangeness, graph("Gather", names, best)
     for name, value in zip(SINGLE_OUTPUTS, singles, strict=True):
         graph("Squeeze", value, np.array([1]), name=name)
-    graph("Gather", names, labels, name="ranking")
-    graph("Identity", confidences, name="ranking_confidence")
+    graph("Gather", names, answer.ranking, name="ranking")
+    graph("Identity", answer.confidences, name="ranking_confidence")
     guesses = [min(MAX_GUESSES, t)]
     return {
         **{name: (kind, []) for name, kind in SINGLE_OUTPUTS.items()},

@@ -1,6 +1,6 @@
 """A memory and its backbone as one ONNX graph: pixels in, the answers of `recognition.answer` out.
 
-m centroids.
+The knowledge is that of either head. The vote has a scale beside it, the default head none.
 """
 
 from __future__ import annotations
@@ -17,20 +17,31 @@ from PIL import Image
 
 from cbcl.errors import BackboneError, MemoryFileError, first_line, reason
 from cbcl.files import write_atomically
+from cbcl.method.arrays import Float32s
 from cbcl.method.confidence import Scale
 from cbcl.method.knowledge import Knowledge
-from cbcl.recognition.answer import answers
-from cbcl.recognition.onnx_answer import AnswerGraph, add_answer
+from cbcl.method.statistical import StatisticalKnowledge
+from cbcl.recognition.answer import answers, judged_answers
+from cbcl.recognition.onnx_answer import AnswerGraph, add_vote
 from cbcl.recognition.onnx_backbone import BackboneNodes, crops_of, networks_of
+from cbcl.recognition.onnx_discriminant import add_discriminant
 from cbcl.vision.backbones.base import Backbone, subject_of
 from cbcl.vision.backbones.names import short_name
 
 MAX_ONNX_BYTES = 2_000_000_000  # of a file: protobuf ends at 2 GiB
 CROP_FIELDS = ("size", "square", "filter", "squashed", "mirrored")
+CHECKED = ["vector", "guess", "strangeness", "ranking_confidence"]  # outputs
+ODDS_TOLERANCE = 0.01  # relative, of the odds for and against "known"
+VOTE_TOLERANCE = 1e-9  # relative, of the vote's confidence and strangeness
 VECTOR_TOLERANCE = 0.01  # relative to a vector's length: a GPU rounds in another way
 
 
-def export_onnx(path: Path, knowledge: Knowledge, scale: Scale, backbone: Backbone) -> None:
+def export_onnx(
+    path: Path,
+    knowledge: Knowledge | StatisticalKnowledge,
+    scale: Scale | None,
+    backbone: Backbone,
+) -> None:
     """Write the graph to a new file, after a check that it gives the same answers."""
     if path.exists():
         raise MemoryFileError(path, "is there already", "give another name")
@@ -49,16 +60,18 @@ def export_onnx(path: Path, knowledge: Knowledge, scale: Scale, backbone: Backbo
         raise MemoryFileError(path, f"cannot be written: {reason(error)}") from error
 
 
-def as_onnx(knowledge: Knowledge, scale: Scale, backbone: Backbone) -> bytes:
-    """Return a deterministic model of networks, search and vote, from pixels to answers."""
-    m = len(knowledge.index.centroids)
-    network_bytes = sum(len(network.model) for network in networks_of(backbone))
-    if network_bytes + knowledge.index.centroids.nbytes > MAX_ONNX_BYTES:
-        problem = "are too many for an ONNX file, which ends at 2 GB"
-        raise MemoryFileError(f"{m} centroids", problem, "export to FILE.safetensors")
+def as_onnx(
+    knowledge: Knowledge | StatisticalKnowledge, scale: Scale | None, backbone: Backbone
+) -> bytes:
+    """Return a deterministic model of networks and head, from pixels to answers."""
     graph = AnswerGraph()
     seeing = BackboneNodes(graph, backbone)
-    outputs = add_answer(graph, seeing.vector, knowledge, scale)
+    if isinstance(knowledge, StatisticalKnowledge):
+        outputs = add_discriminant(graph, seeing.vector, knowledge)
+    else:
+        assert scale is not None
+        outputs = add_vote(graph, seeing.vector, knowledge, scale)
+    _check_size(graph, backbone, len(knowledge.labels))
     model = seeing.model
     model.graph.output.extend(
         helper.make_tensor_value_info(name, kind, [seeing.batch, *shape])
@@ -72,7 +85,14 @@ def as_onnx(knowledge: Knowledge, scale: Scale, backbone: Backbone) -> bytes:
     return bytes(model.SerializeToString(deterministic=True))
 
 
-def _metadata(knowledge: Knowledge, backbone: Backbone) -> dict[str, str]:
+def _check_size(graph: AnswerGraph, backbone: Backbone, t: int) -> None:
+    own_bytes = sum(len(tensor.raw_data) for tensor in graph.tensors.values())
+    if own_bytes + sum(len(network.model) for network in networks_of(backbone)) > MAX_ONNX_BYTES:
+        problem = "are too many for an ONNX file, which ends at 2 GB"
+        raise MemoryFileError(f"{t} labels", problem, "export to FILE.safetensors")
+
+
+def _metadata(knowledge: Knowledge | StatisticalKnowledge, backbone: Backbone) -> dict[str, str]:
     """Return the metadata; `preprocessing` is what the graph does not do itself."""
     outside: dict[str, Any] = {
         name: {
@@ -81,18 +101,25 @@ def _metadata(knowledge: Knowledge, backbone: Backbone) -> dict[str, str]:
         }
         for name, how in crops_of(backbone).items()
     }
-    return {
+    described = {
         "cbcl": version("cbcl"),
         "backbone": short_name(backbone.name),  # without its folder on this machine
         "fingerprint": backbone.fingerprint,
         "preprocessing": json.dumps(outside if len(outside) > 1 else outside["pictures"]),
-        "labels": json.dumps([*knowledge.concepts], ensure_ascii=False),
-        "radius": repr(knowledge.radius),
-        "n_voters": str(knowledge.n_voters),
+        "labels": json.dumps(knowledge.labels, ensure_ascii=False),
     }
+    if isinstance(knowledge, StatisticalKnowledge):
+        return {**described, "head": "discriminant"}
+    parameters = {"radius": repr(knowledge.radius), "n_voters": str(knowledge.n_voters)}
+    return {**described, "head": "vote", **parameters}
 
 
-def _check_answers(model: bytes, knowledge: Knowledge, scale: Scale, backbone: Backbone) -> None:
+def _check_answers(
+    model: bytes,
+    knowledge: Knowledge | StatisticalKnowledge,
+    scale: Scale | None,
+    backbone: Backbone,
+) -> None:
     """Compare the answers of the graph and of cbcl about a picture of noise."""
     subject, side = subject_of(backbone.name), backbone.at_least or 1
     shape = (side, side, 3)
@@ -107,15 +134,37 @@ def _check_answers(model: bytes, knowledge: Knowledge, scale: Scale, backbone: B
         session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         crops = crops_of(backbone)
         pixels = {name: how.crop(picture)[np.newaxis] for name, how in crops.items()}
-        vector, (guess,), (strangeness,) = session.run(["vector", "guess", "strangeness"], pixels)
+        vector, (guess,), (strangeness,), ((confidence, *_),) = session.run(CHECKED, pixels)
     except Exception as error:  # its errors have no common class but this
         problem = f"cannot be part of a larger graph: {first_line(error)}"
         raise BackboneError(subject, problem) from error
-    (answer,) = answers(vector, knowledge, scale)
-    same_answer = guess == answer.ranking[0].label and isclose(
-        strangeness, answer.strangeness, rel_tol=1e-9
-    )
+    same_answer = _is_same(guess, strangeness, confidence, vector, knowledge, scale)
     difference = np.linalg.norm(vector - expected)
     if not same_answer or not difference <= VECTOR_TOLERANCE * np.linalg.norm(expected):
         problem = "gives other answers as part of a larger graph, so it cannot be exported to ONNX"
         raise BackboneError(subject, problem)
+
+
+def _is_same(
+    guess: str,
+    strangeness: float,
+    confidence: float,
+    vector: Float32s,
+    knowledge: Knowledge | StatisticalKnowledge,
+    scale: Scale | None,
+) -> bool:
+    """Tell whether Python guesses the same about a vector, and is as sure.
+
+    The picture is strange, so the confidence may be tiny, and has to be the same still.
+    """
+    if isinstance(knowledge, StatisticalKnowledge):
+        (answer,), tolerance = judged_answers(vector, knowledge), ODDS_TOLERANCE
+    else:
+        assert scale is not None
+        (answer,), tolerance = answers(vector, knowledge, scale), VOTE_TOLERANCE
+    best = answer.ranking[0]
+    return (
+        guess == best.label
+        and isclose(confidence, best.confidence, rel_tol=tolerance)
+        and isclose(strangeness, answer.strangeness, rel_tol=tolerance, abs_tol=VOTE_TOLERANCE)
+    )

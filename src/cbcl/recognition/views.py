@@ -161,16 +161,17 @@ def as_concepts(known: ClassStatistics) -> Concepts:
 
 def spread_of_views(classes: Iterable[ClassStatistics]) -> float:
     """Return the usual distance of a view to the mean of its class, over its length."""
-    freedom, squares, lengths, n_classes = 0, 0.0, 0.0, 0
+    freedom, scatter, lengths, n_classes = 0, 0.0, 0.0, 0
     for known in classes:
         freedom += known.n - 1
-        squares += float((known.axes.astype(np.float64) ** 2).sum())
-        squares += 0.0 if known.rest is None else float(known.rest.sum())
-        lengths += float((known.directions.astype(np.float64) ** 2).sum(axis=1).mean())
+        own = float((known.axes.astype(np.float64) ** 2).sum())
+        own += 0.0 if known.rest is None else float(known.rest.sum())
+        scatter += own
+        lengths += float((known.mean**2).sum()) + own / known.n  # the mean squared length
         n_classes += 1
     if not freedom or lengths == 0.0:
         return 1.0
-    return math.sqrt(squares / freedom / (lengths / n_classes)) or 1.0
+    return math.sqrt(scatter / freedom / (lengths / n_classes)) or 1.0
 
 
 def _statistics(stored: object) -> ClassStatistics:

@@ -1,0 +1,309 @@
+"""The default head as ONNX nodes: from vectors to the answer of `StatisticalKnowledge.judge`.
+
+b vectors, d features, t classes, k dimensions of Fisher's space, m columns of the whitening, v
+views, s sketches. Each function names the one that it translates. Large arrays are stored in
+float32, and computed with in float64 but for the largest, the classes' own factors: probabilities
+agree to `TOLERANCE`, not bit for bit.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from math import inf, log
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbcl.method.arrays import Float64s, Int64s
+from cbcl.method.calibration import KNOWN_SLOPE, Calibration
+from cbcl.method.coding import CodedRows, Codes
+from cbcl.method.directions import MIN_EMBEDDING
+from cbcl.method.discriminant import Discriminant, Whitening
+from cbcl.method.statistical import (
+    FIRST_SLOPE,
+    NEGATIVE_SLOPE,
+    TAUGHT_CONFIDENCE,
+    StatisticalKnowledge,
+)
+from cbcl.method.statistics import SKETCH_BITS, ClassStatistics, Sketches, sketch
+from cbcl.recognition.answer import MAX_GUESSES
+from cbcl.recognition.onnx_answer import AnswerGraph, AnswerValues, Outputs, add_outputs
+
+TOLERANCE = 1e-4  # the largest difference of a probability from Python's
+MAX_CODE = 127  # of eight bits
+
+
+class _Offsets(NamedTuple):
+    """Vectors, and where they lie from the centre of all classes."""
+
+    directions: str  # (b, d), float32
+    centred: str  # (b, d)
+    whitened: str  # (b, m), times the factor of the whitening; empty: it has none
+
+
+class _ClassScores(NamedTuple):
+    """The names of `Scores`, all of shape (b, t)."""
+
+    total: str
+    distances: str
+    gains: str
+    ridge: str
+
+
+def add_discriminant(graph: AnswerGraph, vector: str, knowledge: StatisticalKnowledge) -> Outputs:
+    """Translate `judge` and the answer by it, and return the outputs."""
+    t, calibration = len(knowledge.statistics), knowledge.calibration
+    offsets = _offsets(graph, _directions(graph, vector, knowledge.dimension), knowledge)
+    scores = _scores(graph, offsets, knowledge.discriminant)
+    odds = _log_odds(graph, offsets, scores, knowledge)
+    shares = graph("Softmax", graph("Div", scores.total, calibration.temperature), axis=1)
+    taught = _taught(graph, offsets.directions, knowledge)  # from 1 on; 0: none
+    shares, odds = _raise_taught(graph, shares, odds, taught, t)
+    exponent = graph("Clip", graph("Neg", odds), np.float64(-700.0), np.float64(700.0))
+    known = graph("Div", 1.0, graph("Add", 1.0, graph("Exp", exponent)))
+    unknown = graph("Sub", 1.0, known)
+    likeliest, numbers = graph.largest(shares, min(MAX_GUESSES, t))
+    confidences = graph("Mul", known, likeliest)
+    best = graph.column(confidences)
+    share = graph("Div", unknown, graph("Add", unknown, best))
+    strange = graph("Greater", unknown, best)
+    confidence = graph("Where", strange, unknown, best)
+    strangeness = graph("Mul", 2.0, share)
+    answer = AnswerValues(strange, confidence, strangeness, numbers, confidences)
+    return add_outputs(graph, answer, knowledge.labels, knowledge.dimension)
+
+
+def _directions(graph: AnswerGraph, vector: str, d: int) -> str:
+    """Translate `as_directions`: (b, d), float32."""
+    if d < MIN_EMBEDDING:
+        return vector
+    sizes = graph("Abs", vector)
+    lengths = graph("Sqrt", graph.total(graph.double(sizes)))
+    divisors = graph.single(graph("Where", graph("Greater", lengths, 0.0), lengths, 1.0))
+    return graph("Mul", graph("Sign", vector), graph("Div", graph("Sqrt", sizes), divisors))
+
+
+def _offsets(graph: AnswerGraph, directions: str, knowledge: StatisticalKnowledge) -> _Offsets:
+    solved = knowledge.discriminant
+    centred = graph("Sub", graph.double(directions), solved.centre)
+    return _Offsets(directions, centred, _whiten(graph, centred, solved.whitening))
+
+
+def _whiten(graph: AnswerGraph, offsets: str, white: Whitening) -> str:
+    """Return offsets times the factor of the whitening; empty where it has no columns."""
+    if not white.factor.shape[1]:
+        return ""
+    factor = graph.constant(white.factor.astype(np.float32), f"{graph.prefix}whitening")
+    return graph("MatMul", offsets, graph.double(factor))
+
+
+def _squared_lengths(graph: AnswerGraph, offsets: str, whitened: str, white: Whitening) -> str:
+    """Translate `squared_lengths`: (..., d) to (..., 1)."""
+    squares = graph("Mul", offsets, offsets)
+    lengths = graph("MatMul", squares, white.diagonal[:, np.newaxis])
+    if not whitened:
+        return lengths
+    along = graph("ReduceSum", graph("Mul", whitened, whitened), np.array([-1]), keepdims=1)
+    return graph("Add", lengths, graph("Mul", white.sign, along))
+
+
+def _scores(graph: AnswerGraph, offsets: _Offsets, solved: Discriminant) -> _ClassScores:
+    """Translate `Discriminant.scores`."""
+    means = solved.means.astype(np.float32)
+    lengths = (means.astype(np.float64) ** 2).sum(axis=1)
+    places = graph("MatMul", offsets.centred, _stored(graph, solved.basis))  # (b, k)
+    products = graph("MatMul", places, graph("Transpose", _stored(graph, means), perm=[1, 0]))
+    own = graph.total(graph("Mul", places, places))
+    squares = graph("Add", graph("Sub", own, graph("Mul", 2.0, products)), lengths)
+    squares = graph("Max", squares, 0.0)
+    whole = _squared_lengths(graph, offsets.centred, offsets.whitened, solved.whitening)
+    outside = graph("Max", graph("Sub", whole, own), 0.0)
+    ridge = graph("MatMul", places, _stored(graph, solved.regression))
+    densities = _standardize(graph, _log_densities(graph, places, squares, solved), len(means))
+    weight = solved.ridge_weight
+    total = graph(
+        "Add",
+        graph("Mul", 1.0 - weight, densities),
+        graph("Mul", weight, _standardize(graph, ridge, len(means))),
+    )
+    gains = graph("Sub", products, 0.5 * lengths)
+    return _ClassScores(total, graph("Add", squares, outside), gains, ridge)
+
+
+def _stored(graph: AnswerGraph, values: NDArray[np.floating[Any]]) -> str:
+    """Return an array that is stored in float32, in float64."""
+    return graph.double(values.astype(np.float32))
+
+
+def _log_densities(graph: AnswerGraph, places: str, squares: str, solved: Discriminant) -> str:
+    distances = graph("Add", graph("Div", squares, solved.spreads), solved.log_volumes)
+    if len(solved.factors):
+        distances = graph("Sub", distances, _taken_off(graph, places, solved))
+    return graph("Mul", -0.5, distances)
+
+
+def _taken_off(graph: AnswerGraph, places: str, solved: Discriminant) -> str:
+    """Translate `taken_off`; the sum of a class is the difference of two running totals."""
+    factors = solved.factors.astype(np.float32)
+    products = graph("Gemm", graph.single(places), factors, transB=1)
+    along = graph("Sub", graph.double(products), solved.factor_offsets)
+    squares = graph("Pad", graph("Mul", along, along), np.array([0, 1, 0, 0]))
+    totals = graph("CumSum", squares, np.array(1))
+    ends = np.append(solved.starts[1:], len(factors))
+    return graph(
+        "Sub", graph("Gather", totals, ends, axis=1), graph("Gather", totals, solved.starts, axis=1)
+    )
+
+
+def _standardize(graph: AnswerGraph, scores: str, t: int) -> str:
+    centred = graph("Sub", scores, graph("Div", graph.total(scores), float(t)))
+    variance = graph("Div", graph.total(graph("Mul", centred, centred)), float(t))
+    deviations = graph("Sqrt", variance)
+    apart = graph("Greater", deviations, 0.0)
+    return graph("Div", centred, graph("Where", apart, deviations, 1.0))
+
+
+def _log_odds(
+    graph: AnswerGraph, offsets: _Offsets, scores: _ClassScores, knowledge: StatisticalKnowledge
+) -> str:
+    """Translate the log odds that vectors are of a known class: (b, 1)."""
+    known = [*knowledge.statistics.values()]
+    if knowledge.calibration.means is not None:
+        odds = _log_odds_known(graph, scores, knowledge.calibration)
+    elif knowledge.first_cosine is not None and knowledge.dimension >= MIN_EMBEDDING:
+        views = graph("Transpose", _views(graph, known), perm=[1, 0])
+        cosines, _ = graph.largest(graph("MatMul", offsets.directions, views), 1)
+        away = graph("Sub", 1.0, graph.double(cosines))
+        farness = graph("Div", away, 1.0 - knowledge.first_cosine)
+        odds = graph("Mul", FIRST_SLOPE, graph("Sub", 1.0, farness))
+    else:
+        shape = graph("Concat", graph("Shape", offsets.directions, end=1), np.array([1]), axis=0)
+        odds = graph("Expand", inf, shape)
+    if knowledge.negatives is None:
+        return odds
+    against = _log_odds_against(graph, offsets, scores, knowledge, knowledge.negatives)
+    return graph("Min", odds, against)
+
+
+def _log_odds_known(graph: AnswerGraph, scores: _ClassScores, calibration: Calibration) -> str:
+    """Translate `Calibration.log_odds_known`."""
+    assert calibration.means is not None
+    assert calibration.deviations is not None
+    nearest, _ = graph.smallest(scores.distances, 1)
+    (gain, _), (ridge, _) = graph.largest(scores.gains, 1), graph.largest(scores.ridge, 1)
+    signs = graph("Concat", graph("Neg", graph("Sqrt", nearest)), gain, ridge, axis=1)
+    standard = graph("Div", graph("Sub", signs, calibration.means), calibration.deviations)
+    familiarity = graph("Div", graph.total(standard), calibration.scale)
+    return graph("Mul", KNOWN_SLOPE, graph("Sub", familiarity, calibration.limit))
+
+
+def _log_odds_against(
+    graph: AnswerGraph,
+    offsets: _Offsets,
+    scores: _ClassScores,
+    knowledge: StatisticalKnowledge,
+    negatives: ClassStatistics,
+) -> str:
+    """Translate the log odds that vectors are not like a negative."""
+    solved = knowledge.discriminant
+    expected = 1.0 + 1.0 / knowledge.sizes
+    nearest, _ = graph.smallest(graph("Div", scores.distances, expected), 1)
+    views = graph("Sub", graph.double(_views(graph, [negatives])), solved.centre)
+    white = _whiten(graph, views, solved.whitening)
+    apart = _differences(graph, offsets.centred, views)  # (b, v, d)
+    along = white and _differences(graph, offsets.whitened, white)
+    lengths = _squared_lengths(graph, apart, along, solved.whitening)
+    against, _ = graph.smallest(graph("Squeeze", lengths, np.array([2])), 1)
+    ratio = graph("Div", graph("Max", against, 0.0), graph("Max", nearest, 1e-300))
+    farther = graph("Sub", graph("Sqrt", graph("Div", ratio, 2.0)), 1.0)
+    return graph("Mul", NEGATIVE_SLOPE, farther)
+
+
+def _differences(graph: AnswerGraph, these: str, those: str) -> str:
+    """Return (b, d) less (v, d): (b, v, d)."""
+    return graph("Sub", graph("Unsqueeze", these, np.array([1])), those)
+
+
+def _views(graph: AnswerGraph, classes: list[ClassStatistics]) -> str:
+    """Return the views of these classes that are kept: (v, d), float32."""
+    codes = np.concatenate([known.views.codes for known in classes])
+    scales = np.concatenate([known.views.scales for known in classes])
+    return graph("Mul", graph.single(codes), scales[:, np.newaxis])
+
+
+def _taught(graph: AnswerGraph, directions: str, knowledge: StatisticalKnowledge) -> str:
+    """Translate the search for the class that a vector was taught as, from 1 on; 0: none: (b, 1).
+
+    That of measurements, whose sketches are no sums, is among the views that are kept.
+    """
+    d = knowledge.dimension
+    classes = [*knowledge.statistics.values()]
+    if knowledge.negatives is not None:
+        classes.append(knowledge.negatives)
+    if d < MIN_EMBEDDING:
+        values = directions
+        keys, owners = _unique([known.directions for known in classes])
+    else:
+        values = _sketches(graph, directions, d)
+        keys, owners = _unique([_halves(known.sketches) for known in classes])
+    owners[owners == len(knowledge.statistics)] = -1  # a negative
+    columns = enumerate(keys.T)
+    matches = [graph("Equal", graph.column(values, place), some) for place, some in columns]
+    same = reduce(lambda one, other: graph("And", one, other), matches)  # (b, keys)
+    return graph.total(graph("Where", same, owners + 1, np.array(0)))
+
+
+def _halves(sketches: Sketches) -> Float64s:
+    """Return sketches as two numbers of 32 bits, which float64 holds: (s, 2)."""
+    return sketches.astype("<u8").view("<u4").reshape(-1, 2).astype(np.float64)
+
+
+def _unique(keys: list[NDArray[Any]]) -> tuple[NDArray[Any], Int64s]:
+    """Return the keys of all classes, each once, and whose they are: -1 where of two classes."""
+    owners = np.repeat(np.arange(len(keys)), [len(own) for own in keys])
+    unique, places = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
+    first, last = np.full(len(unique), len(keys)), np.full(len(unique), -1)
+    np.minimum.at(first, places.ravel(), owners)
+    np.maximum.at(last, places.ravel(), owners)
+    return unique, np.where(first == last, first, -1)
+
+
+def _sketches(graph: AnswerGraph, directions: str, d: int) -> str:
+    """Translate `sketch` of `encode`, in two halves: (b, 2)."""
+    largest, _ = graph.largest(graph("Abs", directions), 1)
+    is_zero = graph("Equal", largest, np.float32(0.0))
+    scales = graph("Where", is_zero, np.float32(1.0), graph("Div", largest, np.float32(MAX_CODE)))
+    codes = graph.double(graph("Round", graph("Div", directions, scales)))
+    signs = _random_signs(d)
+    centre = signs.sum(axis=0, dtype=np.float64)
+    weights = graph("Sub", graph("Mul", graph.double(signs), float(d)), centre)
+    sums = graph("MatMul", codes, weights)
+    bits = graph.double(graph("Greater", sums, 0.0))
+    places = np.arange(SKETCH_BITS, dtype=np.uint64)
+    return graph("MatMul", bits, _halves(np.uint64(1) << places))
+
+
+def _random_signs(d: int) -> Codes:
+    """Return the signs that sketches are sums by, which those of unit vectors show: (d, 64)."""
+    units = CodedRows(np.eye(d, dtype=np.int8), np.ones(d, dtype=np.float32))
+    sketches = sketch(units).astype("<u8").view(np.uint8).reshape(d, -1)
+    bits: Codes = np.unpackbits(sketches, axis=1, bitorder="little").view(np.int8)
+    return 2 * bits - 1
+
+
+def _raise_taught(
+    graph: AnswerGraph, shares: str, odds: str, taught: str, t: int
+) -> tuple[str, str]:
+    """Translate the confidence in what was taught: the shares and the log odds, raised."""
+    is_own = graph("Equal", taught, np.arange(1, t + 1))  # (b, t)
+    own = graph.total(graph("Where", is_own, shares, 0.0))
+    is_taught = graph("Greater", taught, np.array(0))
+    is_low = graph("And", is_taught, graph("Less", own, TAUGHT_CONFIDENCE))
+    others = graph("Div", 1.0 - TAUGHT_CONFIDENCE, graph("Sub", 1.0, own))
+    raised = graph("Where", is_own, TAUGHT_CONFIDENCE, graph("Mul", shares, others))
+    least = log(TAUGHT_CONFIDENCE / (1.0 - TAUGHT_CONFIDENCE))
+    return (
+        graph("Where", is_low, raised, shares),
+        graph("Where", is_taught, graph("Max", odds, least), odds),
+    )
