@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 
 from cbcl.study.records import read
 from cbcl.study.report import aggregate, default
@@ -34,11 +36,11 @@ def main() -> None:
 
 def draw_milliseconds(shots: int) -> list[str]:
     """Draw the accuracy of the default over the time of one photo, a panel a data set."""
-    seconds = {
-        result["backbone"]: result["seconds"]["one"]
-        for line in (RESULTS / "backbones.jsonl").read_text().splitlines()
-        for result in json.loads(line)["results"]
-    }
+    timed = defaultdict(list)
+    for line in (RESULTS / "backbones.jsonl").read_text().splitlines():
+        for result in json.loads(line)["results"]:
+            timed[result["backbone"]].append(result["seconds"]["one"])
+    seconds = {backbone: median(runs) for backbone, runs in timed.items()}
     lines = [json.loads(line) for line in (RESULTS / "vectors.jsonl").read_text().splitlines()]
     panels = []
     for data, title in aggregate.DATA.items():

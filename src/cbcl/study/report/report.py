@@ -91,9 +91,9 @@ def sections(records: Records) -> list[Section]:
 def _default(records: Records) -> Section:
     text = (
         "What CBCL does by default, from statistics of each class, beside the paper's learner and "
-        "others on the same vectors, and beside batch learning, which keeps all of them. These "
-        "orders were not used to choose anything: the constants of the default were looked at on "
-        "orders 20 and above, and once on orders 0 and 1 before any choice was made; they come "
+        "others on the same vectors, and beside batch learning, which keeps all of them. Nothing "
+        "about the default was chosen on these orders, 0 to 9: its constants were looked at on "
+        "orders 20 and above, and once on orders 0 and 1 before any choice was made. They come "
         "from independent runs on two orders, drawn otherwise, of the same data sets. Megabytes "
         "are the size of a file with all that is needed to go on."
     )
