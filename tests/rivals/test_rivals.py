@@ -14,14 +14,19 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from support.streams import digits, stream
 
 from cbcl.machine import one_thread
+from cbcl.memory.statistics_blob import unpack_statistics
 from cbcl.method.arrays import Float32s
+from cbcl.method.classifier import CBCLClassifier
+from cbcl.method.directions import as_directions
 from cbcl.rivals import linear
 from cbcl.rivals.inputs import number_labels
 from cbcl.rivals.lda import StreamingLDA
 from cbcl.rivals.linear import FewShotBaseline, LinearProbe, split
+from cbcl.rivals.logistic import TOLERANCE, JointLogistic
 from cbcl.rivals.ranpac import RIDGES, RandomProjectionRidge, best_ridge, one_hot
 from cbcl.study.ablations import fixed, k_means
 from cbcl.study.hybrid import Hybrid
+from cbcl.study.statistical import StatisticalLearner
 
 Labels = NDArray[Any]
 
@@ -38,7 +43,9 @@ LEARNERS: dict[str, Callable[[int], Learner]] = {  # by their seed
     "nearest class mean": lambda seed: Hybrid(choose=fixed(math.inf, 1), seed=seed),
     "few-shot baseline": lambda seed: FewShotBaseline(seed=seed),
     "probe": lambda seed: LinearProbe(seed=seed),
-    "discriminant": lambda seed: StreamingLDA(),  # noqa: ARG005 (nothing is drawn)
+    "statistics": lambda seed: StatisticalLearner(),  # noqa: ARG005 (nothing is drawn)
+    "logistic": lambda seed: JointLogistic(penalty=0.03),  # noqa: ARG005
+    "discriminant": lambda seed: StreamingLDA(),  # noqa: ARG005
     "discriminant of roots": lambda seed: StreamingLDA(power=0.5),  # noqa: ARG005
     "ridge": lambda seed: RandomProjectionRidge(300, seed=seed),
 }
@@ -179,6 +186,8 @@ FLOORS = {
     "nearest class mean": 0.87,
     "few-shot baseline": 0.93,
     "probe": 0.95,
+    "statistics": 0.94,
+    "logistic": 0.95,
     "discriminant": 0.93,
     "discriminant of roots": 0.93,
     "ridge": 0.96,
@@ -242,15 +251,12 @@ def test_the_probe_is_as_good_as_logistic_regression(shots: int) -> None:
 
 
 @pytest.mark.parametrize("penalty", [0.3, 0.01])
-def test_the_loss_of_the_probe_is_that_of_logistic_regression_in_the_end(
-    penalty: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(linear, "MAX_ITERATIONS", 300)
+def test_the_loss_of_the_probe_is_that_of_logistic_regression_in_the_end(penalty: float) -> None:
     x, y, _, _ = digits(0)
     points = x[:300] / np.float32(30.0)
     numbers = y[:300].astype(np.int64)
     start = np.zeros((points.shape[1], 10), dtype=np.float32)
-    ours = linear.minimise_loss(points, numbers, penalty, start)
+    ours = linear.minimise_loss(points, numbers, penalty, start, max_iterations=300)
     with one_thread():
         judge = LogisticRegression(C=1.0 / penalty, fit_intercept=False, tol=1e-8, max_iter=5000)
         theirs = judge.fit(points.astype(np.float64), numbers).coef_.T
@@ -260,6 +266,45 @@ def test_the_loss_of_the_probe_is_that_of_logistic_regression_in_the_end(
         return float(losses.sum(dtype=np.float64) + 0.5 * penalty * np.sum(weights**2))
 
     assert loss(ours) == pytest.approx(loss(theirs), rel=1e-3)
+
+
+@pytest.mark.parametrize(("n", "penalty"), [(50, 0.01), (50, 1.0), (600, 0.1)])
+def test_logistic_regression_is_solved_and_starting_elsewhere_ends_at_the_same(
+    n: int, penalty: float
+) -> None:
+    x, y, queries, _ = digits(0)
+    once = JointLogistic(penalty=penalty).partial_fit(x[:n], y[:n])
+    often = JointLogistic(penalty=penalty)
+    for rows in (y[:n] < "5", y[:n] >= "5"):
+        often.partial_fit(x[:n][rows], y[:n][rows])
+        often.predict(queries)
+        assert often.gradient <= TOLERANCE
+    order = [often.classes.tolist().index(label) for label in once.classes]
+    ours, theirs = (learner.state()["weights"] for learner in (once, often))
+    np.testing.assert_allclose(theirs[:, order], ours, atol=2e-3 * np.abs(ours).max())
+    directions = as_directions(x[:n]).astype(np.float64)
+    scale = math.sqrt(directions.var(axis=0).sum())
+    centred = np.hstack([(directions - directions.mean(axis=0)) / scale, np.ones((n, 1))])
+    with one_thread():
+        judge = LogisticRegression(C=1.0 / penalty, fit_intercept=False, tol=1e-8, max_iter=5000)
+        truth = judge.fit(centred, y[:n])
+    columns = [once.classes.tolist().index(label) for label in truth.classes_]
+    found = ours[:, columns] * scale
+    assert np.abs(found - truth.coef_.T[:-1]).max() < 5e-3 * np.abs(truth.coef_).max()
+
+
+def test_the_statistics_are_those_of_the_default_classifier() -> None:
+    x, y, queries, _ = digits(0)
+    learner = StatisticalLearner().partial_fit(x, y)
+    theirs = CBCLClassifier().fit(x, y).predict(queries)
+    np.testing.assert_array_equal(learner.predict(queries), theirs)
+    state, d = learner.state(), x.shape[1]
+    ends = np.cumsum(state["statistics_bytes"])
+    blob = state["statistics"][: ends[0]].tobytes()
+    sketches = state["sketches"][: state["sketches_bytes"][0]].tobytes()
+    known = learner.knowledge.statistics["0"] if learner.knowledge else None
+    assert known is not None
+    np.testing.assert_array_equal(unpack_statistics(blob, sketches, d).mean, known.mean)
 
 
 @every

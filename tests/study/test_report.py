@@ -16,7 +16,15 @@ import numpy as np
 import pytest
 
 from cbcl.errors import DataError
-from cbcl.study.report import aggregate, comparison, explanations, extras, report, tables
+from cbcl.study.report import (
+    aggregate,
+    comparison,
+    default,
+    explanations,
+    extras,
+    report,
+    tables,
+)
 from cbcl.study.report.aggregate import DASH, RunGroup, Table
 from cbcl.study.report.paper import CLAIMS
 from cbcl.study.report.rendering import markdown_table
@@ -99,6 +107,10 @@ SOME = [
     RunGroup("cifar100", MAIN, "cbcl", 1, 2, None, 7500),
     *(RunGroup("caltech101", backbone, "cbcl", max_centroids=1100) for backbone in (MAIN, LITE)),
     RunGroup("cub200", MAIN, "cbcl", shots=10, max_centroids=800),
+    *(
+        RunGroup("caltech101", LITE, name, shots=5)
+        for name in ("discriminant", "logistic-0.1", "logistic-1")
+    ),
 ]
 
 
@@ -395,9 +407,9 @@ def test_what_cannot_be_seen_is_said(read: Reader) -> None:
         attributes.get("scope") in ("col", "row", "rowgroup") for attributes in read.all("th")
     )
     assert len(read.all("caption")) == len(read.all("table"))
-    assert len(read.all("figcaption")) == len(read.all("figure")) == 3
+    assert len(read.all("figcaption")) == len(read.all("figure")) == 4
     drawings = read.all("svg")
-    assert len({attributes["aria-label"] for attributes in drawings}) == len(drawings) == 6
+    assert len({attributes["aria-label"] for attributes in drawings}) == len(drawings) == 15
     assert all(attributes["role"] == "img" for attributes in drawings)
 
 
@@ -500,3 +512,46 @@ def test_runs_on_other_data_have_a_table_of_their_own(records: list[dict[str, An
     page = report.markdown([*records, {**records[0], "run": run}])
     assert "## Other runs" in page
     assert "| folder my things |" in page
+
+
+def at_level(learner: str, *levels: float) -> list[dict[str, Any]]:
+    """Runs of 5 shots on Caltech-101, one a level, each of which is right about so often."""
+    cell = RunGroup("caltech101", LITE, learner, shots=5)
+    right = [[[round(100 * level)] * seen for seen in range(10, 101, 10)] for level in levels]
+    return [recorded(cell, seed, tested=[100] * 100, right=one) for seed, one in enumerate(right)]
+
+
+def test_the_penalty_is_the_best_on_the_average_of_those_with_all_orders() -> None:
+    runs = [
+        *at_level("logistic-0.1", 0.5, 0.7),
+        *at_level("logistic-1", 0.6, 0.62),
+        *at_level("logistic-0.01", 0.9),  # one order is no evidence
+        *at_level("ncm", 0.4),
+    ]
+    picked = default.pick_penalties(runs)
+    names = Counter(run["run"]["learner"] for run in picked)
+    assert names == {"logistic": 2, "ncm": 1}
+    chosen = [run for run in picked if run["run"]["learner"] == "logistic"]
+    assert {run["penalty"] for run in chosen} == {1.0}
+    assert [aggregate.average(run) for run in chosen] == pytest.approx([60.0, 62.0])
+
+
+def test_each_number_of_shots_has_its_own_penalty() -> None:
+    runs = [*at_level("logistic-0.1", 0.5), *at_level("logistic-1", 0.6)]
+    more = [{**run, "run": {**run["run"], "shots": 10}} for run in at_level("logistic-0.1", 0.4)]
+    picked = default.pick_penalties([*runs, *more])
+    assert {run["run"]["shots"]: run["penalty"] for run in picked} == {5: 1.0, 10: 0.1}
+
+
+def test_the_lead_of_the_default_is_taken_order_by_order() -> None:
+    runs = [*at_level("discriminant", 0.7, 0.9, 0.1), *at_level("logistic-1", 0.6, 0.88)]
+    picked = default.pick_penalties(runs)
+    lead = default.lead(picked, "caltech101", 5)
+    assert (lead.mean, lead.n) == (pytest.approx(6.0), 2)
+    row = find(default.standings(picked), pictures_of_each_class="5", batch="74.0 ± 19.8")
+    error = statistics.stdev([10.0, 2.0]) / math.sqrt(2)
+    assert row["default less batch"] == f"+6.00 ± {error:.2f}"
+    assert row["paper: CBCL, other networks"] == "87.7"
+    notes = default.standings(picked).notes
+    assert any("picked" in note or "1 (Caltech-101, 5)" in note for note in notes)
+    assert any("logistic on Caltech-101: 2" in note for note in notes)

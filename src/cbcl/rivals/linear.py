@@ -27,6 +27,8 @@ HELD_OUT_SHARE = 0.2  # of each class
 MAX_CURVATURE_ROWS = 10_000  # vectors to estimate the Hessian from
 CURVATURE = 0.1  # p (1 - p), the loss's second derivative, at a probability between sure and lost
 MAX_ITERATIONS = 6  # of L-BFGS: on real vectors, more change no accuracy
+ROUNDING = 1e-7  # of a loss, in float32
+MAX_PAIRS = 20  # of steps that L-BFGS remembers
 
 
 class LinearLayer(NamedTuple):
@@ -40,6 +42,38 @@ class LinearLayer(NamedTuple):
         check_width(vectors, len(self.weights))
         numbers: Int64s = np.argmax(vectors @ self.weights + self.biases, axis=1)
         return numbers
+
+
+class Frame(NamedTuple):
+    """The vectors' mean, and the root mean square of their distances from it."""
+
+    mean: Float32s  # (d,)
+    length: float
+
+    @classmethod
+    def of(cls, vectors: Float32s) -> Frame:
+        mean = vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
+        offsets = vectors - mean
+        squares = float(np.einsum("nd,nd->", offsets, offsets, dtype=np.float64))
+        return cls(mean, math.sqrt(squares / len(vectors)) or 1.0)
+
+    def points(self, vectors: Float32s) -> Float32s:
+        """Return the vectors, centred and scaled, and 1, for the bias: (n, d + 1)."""
+        n, d = vectors.shape
+        points = np.ones((n, d + 1), dtype=np.float32)
+        np.subtract(vectors, self.mean, out=points[:, :d])
+        points[:, :d] /= self.length
+        return points
+
+    def layer(self, weights: Float32s) -> LinearLayer:
+        """Return the layer that gives vectors the scores that weights give their points."""
+        slopes = weights[:-1] / self.length
+        return LinearLayer(slopes, weights[-1] - self.mean @ slopes)
+
+    def weights(self, layer: LinearLayer) -> Float32s:
+        """Return what `layer` was made of: (d + 1, t)."""
+        slopes, biases = layer
+        return np.vstack([slopes * np.float32(self.length), biases + self.mean @ slopes])
 
 
 # From vectors, the numbers of their classes, and t.
@@ -164,12 +198,8 @@ def train_probe(vectors: Float32s, numbers: Int64s, t: int, *, seed: int) -> Lin
     vectors are few.
     """
     n, d = vectors.shape
-    mean = vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
-    points = np.ones((n, d + 1), dtype=np.float32)  # the bias is one more feature
-    np.subtract(vectors, mean, out=points[:, :d])
-    squares = float(np.einsum("nd,nd->", points[:, :d], points[:, :d], dtype=np.float64))
-    length = math.sqrt(squares / n) or 1.0
-    points[:, :d] /= length
+    frame = Frame.of(vectors)
+    points = frame.points(vectors)
     basis = None
     if n < d:
         # The best weights are a mixture of the n vectors: so n features do, X = F Q, Q Q' = I.
@@ -181,9 +211,7 @@ def train_probe(vectors: Float32s, numbers: Int64s, t: int, *, seed: int) -> Lin
     weights: Float32s = np.zeros((points.shape[1], t), dtype=np.float32)
     penalty, weights = choose_penalty(points, numbers, *split(numbers, seed), weights)
     weights = minimise_loss(points, numbers, penalty, weights)
-    if basis is not None:
-        weights = basis.T @ weights
-    return LinearLayer(weights[:d] / length, weights[d] - mean @ weights[:d] / length)
+    return frame.layer(weights if basis is None else basis.T @ weights)
 
 
 def split(numbers: Int64s, seed: int) -> tuple[Int64s, Int64s]:
@@ -223,41 +251,67 @@ def choose_penalty(
     return best
 
 
-def minimise_loss(points: Float32s, numbers: Int64s, penalty: float, weights: Float32s) -> Float32s:
-    """Return weights of less loss than these: a few steps of L-BFGS, stopped early.
-
-    The loss is the mean softmax loss and |W|^2 penalty / 2n; the first estimate of the Hessian is
-    that of a loss of one curvature everywhere, a matrix of features alone. scipy's L-BFGS takes
-    other steps, and where they stop decides up to 1.4 points of accuracy: the records are of these.
-    """
+def penalised_loss(
+    points: Float32s, numbers: Int64s, penalty: float, weights: Float32s
+) -> tuple[float, Float32s]:
+    """Return the mean softmax loss and |W|^2 penalty / 2n, and the gradient."""
     n = len(points)
+    errors = points @ weights
+    losses = softmax_errors(errors, numbers)
+    errors /= n
+    gradient: Float32s = points.T @ errors
+    gradient += np.float32(penalty / n) * weights
+    value = float(losses.mean(dtype=np.float64))
+    return value + 0.5 * penalty / n * _inner(weights, weights), gradient
 
-    def objective(at: Float32s) -> tuple[float, Float32s]:
-        errors = points @ at
-        losses = softmax_errors(errors, numbers)
-        errors /= n
-        gradient: Float32s = points.T @ errors
-        gradient += np.float32(penalty / n) * at
-        return float(losses.mean(dtype=np.float64)) + 0.5 * penalty / n * _inner(at, at), gradient
 
-    factor = cho_factor(_hessian(points, penalty), lower=True, overwrite_a=True, check_finite=False)
-    value, gradient = objective(weights)
+def minimise_loss(
+    points: Float32s,
+    numbers: Int64s,
+    penalty: float,
+    weights: Float32s,
+    *,
+    curvature: float = CURVATURE,
+    max_iterations: int = MAX_ITERATIONS,
+    least_gradient: float = 0.0,
+) -> Float32s:
+    """Return weights of less `penalised_loss`: a few steps of L-BFGS, or until the gradient is so.
+
+    The first estimate of the Hessian is that of a loss of one curvature everywhere, a matrix of
+    features alone. scipy's L-BFGS takes other steps, and where a few of them stop decides up to 1.4
+    points of accuracy: the records of the probe are of these.
+    """
+    hessian = _hessian(points, penalty, curvature)
+    factor = cho_factor(hessian, lower=True, overwrite_a=True, check_finite=False)
+    value, gradient = penalised_loss(points, numbers, penalty, weights)
     pairs: list[tuple[Float32s, Float32s, float]] = []
-    for _ in range(MAX_ITERATIONS):
+    for _ in range(max_iterations):
+        if _inner(gradient, gradient) <= least_gradient**2:
+            break
         direction = _direction(gradient, pairs, lambda g: cho_solve(factor, g, check_finite=False))
         slope, size = _inner(gradient, direction), 1.0
-        lower = objective(weights - direction)
-        while lower[0] > value - 1e-4 * size * slope:
+        lower = penalised_loss(points, numbers, penalty, weights - direction)
+        while not _is_lower(lower, value, direction, slope, size):
             size *= 0.4
             if size < 1e-3:
                 return weights  # as low as float32 can tell
-            lower = objective(weights - np.float32(size) * direction)
+            moved = weights - np.float32(size) * direction
+            lower = penalised_loss(points, numbers, penalty, moved)
         step = np.float32(-size) * direction
         change = lower[1] - gradient
         weights, (value, gradient) = weights + step, lower
-        if (curvature := _inner(step, change)) > 0.0:
-            pairs.append((step, change, curvature))
+        if (inner := _inner(step, change)) > 0.0:
+            pairs = [*pairs, (step, change, inner)][-MAX_PAIRS:]
     return weights
+
+
+def _is_lower(
+    there: tuple[float, Float32s], value: float, direction: Float32s, slope: float, size: float
+) -> bool:
+    """Tell if a step of this size lowers the loss enough; where rounding hides it, by slopes."""
+    if there[0] <= value - 1e-4 * size * slope:
+        return True
+    return there[0] <= value * (1.0 + ROUNDING) and _inner(there[1], direction) >= -0.9 * slope
 
 
 def _direction(
@@ -280,10 +334,10 @@ def _inner(a: Float32s, b: Float32s) -> float:
     return float(np.vdot(a, b))
 
 
-def _hessian(points: Float32s, penalty: float) -> Float32s:
+def _hessian(points: Float32s, penalty: float, curvature: float) -> Float32s:
     sample = points[:: -(-len(points) // MAX_CURVATURE_ROWS)]
     hessian: Float32s = sample.T @ sample
-    hessian *= CURVATURE / len(sample)
+    hessian *= curvature / len(sample)
     # The penalty's part, or as much as makes the matrix definite in float32.
     least = 3e-6 * float(hessian.trace())
     hessian[np.diag_indices(len(hessian))] += max(penalty / len(points), least)

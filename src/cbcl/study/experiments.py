@@ -7,6 +7,7 @@ from typing import Any
 
 from cbcl.study.learners import FIXED_RADIUS_SCALES, learner_kind
 from cbcl.study.records import Run
+from cbcl.study.report.default import PAIRS
 from cbcl.study.report.paper import BUDGETS, ORDERS
 
 EXTRA_ORDERS = 3  # for what the paper does not have
@@ -19,6 +20,7 @@ FIXED_RADII = tuple(f"radius-{scale:g}" for scale in FIXED_RADIUS_SCALES)
 ABLATION = ("trad-agg", "k-means", "remove-centroids", "single-centroid", "merge-evenly")
 RANK = "cbcl-rank"  # with a budget there is one voter, and how votes are weighed does not matter
 PEERS = ("knn", "slda", "ranpac", "probe")
+DEFAULT_AND_PEERS = ("discriminant", "slda", "slda-roots", "ranpac")
 
 
 def paper(orders: int = ORDERS) -> list[Run]:
@@ -94,6 +96,13 @@ def words(seed: int) -> Iterator[Run]:
     yield from runs("caltech101", WORDS, ("cbcl", "ncm"), seed=seed, max_centroids=limit)
 
 
+def default(seed: int) -> Iterator[Run]:
+    """CBCL's default and its nearest peers, in as many orders as the paper's learner."""
+    for data, backbone in PAIRS.items():
+        for shots in SHOTS:
+            yield from runs(data, backbone, DEFAULT_AND_PEERS, seed=seed, shots=shots)
+
+
 def radii(seed: int) -> Iterator[Run]:
     """CBCL with fixed radii, to compare the tuned one with."""
     yield from _everywhere(FIXED_RADII, seed)
@@ -114,5 +123,5 @@ def _everywhere(learners: Iterable[str], seed: int) -> Iterator[Run]:
 
 
 OBJECTS = [(data, backbone) for data in ("caltech101", "cub200") for backbone in (RESNET, LITE)]
-EXPERIMENTS = (increments, fearnet, ablation, objects, words)
+EXPERIMENTS = (increments, fearnet, ablation, objects, words, default)
 BEYOND = (radii, peers)

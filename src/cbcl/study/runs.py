@@ -29,6 +29,7 @@ from threadpoolctl import threadpool_limits
 from cbcl.errors import CBCLError, DataError
 from cbcl.machine import cores
 from cbcl.method.arrays import Int64s
+from cbcl.rivals.logistic import JointLogistic
 from cbcl.study.data.vectors import Features, features
 from cbcl.study.hybrid import Hybrid
 from cbcl.study.learners import Learner, learner_kind
@@ -48,7 +49,7 @@ def perform(
     queries = np.ascontiguousarray(data.vectors[np.concatenate(classes.tested)])
     truth, ends = np.repeat(np.arange(t), tested), np.cumsum(tested)
     numbers = {label: number for number, label in enumerate(classes.classes)}
-    right, centroids, tunings, learning = [], [], [], 0.0
+    right, centroids, tunings, gradients, learning = [], [], [], [], 0.0
     begun = perf_counter()
     for known, rows in classes.increments():
         vectors, labels = np.ascontiguousarray(data.vectors[rows]), data.labels[rows]
@@ -62,6 +63,8 @@ def perform(
         if isinstance(learner, Hybrid) and (knowledge := learner.knowledge) is not None:
             centroids.append(len(knowledge.index.owners))
             tunings.append([_finite(knowledge.radius), knowledge.n_voters])
+        if isinstance(learner, JointLogistic):
+            gradients.append(learner.gradient)
     confusion = np.bincount(truth * t + answers, minlength=t * t).reshape(t, t)
     return {
         "run": _run_fields(run, data),
@@ -73,6 +76,7 @@ def perform(
         "confusion": encode_confusion(confusion),
         "centroids": centroids or None,
         "tunings": tunings or None,
+        "gradients": gradients or None,
         "bytes": footprint(state),
         "seconds": {"learning": round(learning, 3), "all": round(perf_counter() - begun, 3)},
     }

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from cbcl.study.learners import LEARNERS
+from cbcl.study.learners import LEARNERS, LOGISTIC
 from cbcl.study.records import RunRecord
 from cbcl.study.report import scores
 from cbcl.study.report.paper import STATISTICS, Claim, Measure
@@ -91,6 +91,11 @@ def is_budgeted(learner: str) -> bool:
 
 
 def describe_learner(learner: str) -> str:
+    if learner == LOGISTIC:
+        return (
+            "joint logistic regression on all data so far, solved to convergence, its penalty the "
+            "best on the test pictures"
+        )
     return LEARNERS[learner].words if learner in LEARNERS else learner
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cbcl.method.arrays import Int64s
-from cbcl.study.learners import FIXED_RADIUS_SCALES
+from cbcl.study.learners import FIXED_RADIUS_SCALES, LOGISTIC
 from cbcl.study.records import RunRecord
 from cbcl.study.report import aggregate
 from cbcl.study.report.aggregate import (
@@ -28,8 +28,11 @@ from cbcl.study.report.aggregate import (
 from cbcl.study.report.paper import BUDGETS, STAND_INS, STATISTICS
 from cbcl.study.report.scores import confusion
 
-CHOICES = ("cbcl", "cbcl-rank", "ncm", "knn", "slda", "ranpac", "ranpac-10000", "flb", "probe")
-VARIANTS = ("cbcl-rank", "ranpac-10000")  # shown only where they were run
+VARIANTS = ("discriminant", "cbcl-rank", "slda-roots", "ranpac-10000", LOGISTIC)  # where run
+CHOICES = (
+    *("discriminant", "cbcl", "cbcl-rank", "ncm", "knn", "slda", "slda-roots"),
+    *("ranpac", "ranpac-10000", "flb", "probe", LOGISTIC),
+)
 PAIRS = [
     ("cifar100", "resnet50-keras"),
     *((data, backbone) for data in ("caltech101", "cub200") for backbone in STAND_INS["resnet18"]),

@@ -85,6 +85,16 @@ class BudgetLine(NamedTuple):
     stated: Mapping[int, float]  # the paper's
 
 
+class CostPoint(NamedTuple):
+    """A learner or a backbone: what it costs, and its average accuracy in per cent."""
+
+    name: str
+    cost: float
+    accuracy: float
+    colour: Colour
+    shape: str
+
+
 def draw_curves(
     title: str, lines: Sequence[AccuracyLine], marks: Sequence[PaperMark], lowest: float
 ) -> str:
@@ -150,6 +160,28 @@ def draw_budgets(lines: Sequence[BudgetLine], title: str) -> str:
         figure.subplots_adjust(left=0.12, right=0.98, bottom=0.15, top=0.97)
 
     return _draw(title, 3.0, draw)
+
+
+def draw_costs(title: str, cost: str, points: Sequence[CostPoint]) -> str:
+    """Draw accuracy over cost, on a logarithmic scale: the upper left is best."""
+
+    def draw(figure: Figure, axes: Axes) -> None:
+        from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+        axes.set(title=title, xlabel=cost, ylabel="average incremental accuracy (%)")
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        for point in points:
+            look: dict[str, Any] = {"color": COLOURS[point.colour], "label": point.name}
+            axes.plot([point.cost], [point.accuracy], point.shape, **look)
+        axes.margins(0.1)
+        if points:
+            axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+        figure.subplots_adjust(left=0.12, right=0.66, bottom=0.15, top=0.91)
+
+    return _draw(f"{title}: accuracy over {cost}", 3.0, draw)
 
 
 def draw_confusion(counts: Int64s, title: str) -> str:
