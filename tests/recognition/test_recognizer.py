@@ -124,12 +124,13 @@ def test_recognizer_and_estimator_give_the_same_answers(seen: Recognizer, head: 
         assert [answer.ranking for answer in many] == [one.ranking for one in one_by_one]
         assert distances == [answer.evidence[0].distance for answer in one_by_one]
         return
-    # The last bits of products of matrices depend on how many rows there are.
-    assert distances == pytest.approx([answer.ranking[0].distance for answer in one_by_one])
+    # The last bits of products of matrices, in float32, depend on how many rows there are.
+    expected = [answer.ranking[0].distance for answer in one_by_one]
+    assert distances == pytest.approx(expected, rel=1e-4)
     for answer, one in zip(many, one_by_one, strict=True):
         assert [guess.label for guess in answer.ranking] == [guess.label for guess in one.ranking]
         for guess, other in zip(answer.ranking, one.ranking, strict=True):
-            assert guess[1:] == pytest.approx(other[1:], rel=1e-9)
+            assert guess[1:] == pytest.approx(other[1:], rel=1e-3, abs=1e-6)
 
 
 def test_the_estimator_and_the_recognizer_learn_the_same(tmp_path: Path, head: Any) -> None:
