@@ -20,7 +20,7 @@ from cbcl.method.statistical import (
     StatisticalKnowledge,
     learn_statistics,
 )
-from cbcl.method.statistics import MAX_VIEWS, learn_class
+from cbcl.method.statistics import MAX_VIEWS, learn_class, unlearn_view
 from cbcl.recognition.answer import (
     MAX_GUESSES,
     MAX_SHOWN_VIEWS,
@@ -167,6 +167,19 @@ def test_from_one_photo_of_each_the_nearest_is_the_answer(labels: list[str]) -> 
     assert cosines.max() < 0.5
     assert n_unknown(judged_answers(drawn[2], limited)) == 4
     assert [answer.label for answer in judged_answers(matrix, limited)] == labels
+
+
+def test_one_thing_of_which_no_view_is_left_is_known_by_its_mean() -> None:
+    _, drawn = draw_classes(2, MAX_VIEWS + 4, D)
+    known, _ = learn_class(drawn[0][: MAX_VIEWS + 1])
+    while len(known.views):
+        less = unlearn_view(known, known.n - 1)
+        assert less is not None
+        known = less
+    knowledge = StatisticalKnowledge({"cup": known}, first_cosine=0.5)
+    assert n_unknown(judged_answers(drawn[0][-3:], knowledge)) == 0
+    assert n_unknown(judged_answers(drawn[1][-3:], knowledge)) == 3
+    assert judged_answers(drawn[0][-3:], knowledge)[0].evidence == ()
 
 
 def test_neither_batch_nor_order_changes_an_answer() -> None:

@@ -411,10 +411,16 @@ def test_where_no_view_is_left_there_is_still_an_answer(tmp_path: Path, label: s
         assert len(statistics(recognizer, label or "").views) == 0
         assert recognizer.recognize(POOL[60]).label == "key"
         assert np.isfinite(recognizer.recognize(POOL[0]).strangeness)
-        assert recognizer.examine().matrix.sum() == 3
+        assert recognizer.examine().asked == 3  # the keys
         assert all(0.0 <= pair.closeness <= 1.0 for pair in recognizer.advise().alike)
         recognizer.learn(label, [POOL[50]])
         assert_views_are(recognizer, label or "", [*range(left), 50])
+        if label is not None:
+            recognizer.undo()
+            recognizer.forget("key")
+            problem = recognizer.examine().problem
+            assert problem is not None
+            assert "all were taken back" in problem
 
 
 def test_summaries_are_merged_and_their_views_keep_their_numbers(tmp_path: Path) -> None:
@@ -430,6 +436,28 @@ def test_summaries_are_merged_and_their_views_keep_their_numbers(tmp_path: Path)
         assert_views_are(recognizer, "cup", range(54))
         assert recognizer.learn("pen", [POOL[40]]).moved == {"cup": 1}
         assert_views_are(recognizer, "cup", [*range(40), *range(41, 54)])
+
+
+def test_of_very_many_views_the_latest_are_known_again_and_move(tmp_path: Path) -> None:
+    vectors = np.random.default_rng(0).normal(size=(701, 64)).astype(np.float32)
+    directions = as_directions(vectors)
+    with Recognizer(tmp_path / "things.cbcl", "identity") as recognizer:
+        recognizer.learn("cup", vectors[:100])
+        recognizer.learn("key", vectors[100:])
+        assert recognizer.learn("pen", vectors[700]).moved == {"key": 1}
+        recognizer.merge("key", "cup")
+        assert recognizer.labels() == {"cup": 700, "pen": 1}
+        # 511 sketches are left of the key; one of the cup would have the number of another view.
+        for number, moved in ((99, {}), (110, {}), (400, {"cup": 1}), (699, {"cup": 1})):
+            assert recognizer.learn("pen", vectors[number]).moved == moved
+        kept = statistics(recognizer, "cup")
+        assert kept.n == 698
+        np.testing.assert_allclose(
+            kept.directions, directions[699 - len(kept.views) : 699], atol=0.01
+        )
+        rest = np.delete(directions[:700], [400, 699], axis=0)
+        np.testing.assert_allclose(kept.mean, rest.mean(axis=0), atol=1e-3)
+    assert check(tmp_path / "things.cbcl") == []
 
 
 def test_merging_labels_that_share_pictures_counts_them_once(tmp_path: Path) -> None:

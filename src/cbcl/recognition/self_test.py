@@ -27,6 +27,7 @@ SELF_TEST_FOLDS = 5
 MAX_TESTED_EXAMPLES = 5000  # of all labels together; the others are for training only
 MAX_SPREAD_EXAMPLES = 5000  # about, to estimate the limit from
 BATCH_ROWS = 1024  # examples to answer at a time
+NO_VIEWS = "only the latest examples can be asked about, and all were taken back: show more."
 
 
 class Misclassified(NamedTuple):
@@ -113,10 +114,11 @@ def examine_views(knowledge: StatisticalKnowledge, numbers: Mapping[str, Int64s]
     labels = tuple(knowledge.labels)
     matrix = np.zeros((len(labels), len(labels) + 1), dtype=np.int64)
     problem = _find_problem(knowledge.sizes.tolist())
-    if problem is not None:
-        return SelfTestResult(labels, matrix, (), problem)
+    tested = [] if problem else knowledge.self_test()
+    if not tested:
+        return SelfTestResult(labels, matrix, (), problem or NO_VIEWS)
     wrong = []
-    for view in knowledge.self_test():
+    for view in tested:
         matrix[view.own, view.answer] += 1
         if view.answer != view.own:
             label = labels[view.own]
