@@ -242,9 +242,9 @@ function reasonRow({ words, named, label, examples }) {
   const images = faces.map((example) => exampleImage(label, example));
   return make(
     "li",
-    { class: "row" },
-    make("span", { class: "thumbs", "aria-hidden": "true" }, images),
+    {},
     make("span", {}, words, named && make("bdi", {}, label)),
+    make("span", { class: "thumbs", "aria-hidden": "true" }, images),
   );
 }
 
