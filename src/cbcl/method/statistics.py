@@ -9,6 +9,7 @@ counts, wherever a call ends, so learning in two calls is learning in one, bit f
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from hashlib import shake_256
@@ -132,9 +133,10 @@ def _learn(
     def append() -> ClassStatistics:
         return _append(state, coded.take(np.array(pending, dtype=np.int64)), sketches[pending])
 
-    with one_thread():  # which is faster, and always gives the same bits
+    # One thread is faster at folding, and always gives the same bits.
+    with one_thread() if len(coded) > room else nullcontext():
         for row, own in enumerate(sketches.tolist()):
-            cosines = latest[max(0, end - most) : end] @ units[row]
+            cosines = np.einsum("kd,d->k", latest[max(0, end - most) : end], units[row])
             if own in seen or cosines.max(initial=-1.0) >= least_cosine:
                 continue
             if room == 0:
@@ -305,15 +307,17 @@ def sketch(coded: CodedRows) -> Sketches:
         parts = [shake_256((row + np.float32(0.0)).tobytes()).digest(8) for row in codes]
         return np.frombuffer(b"".join(parts), dtype="<u8").astype(np.uint64)
     d = codes.shape[1]
-    products = codes.astype(np.float32) @ _signs(d)  # exact: below 2^24
-    centre = codes.sum(axis=1, dtype=np.int64)[:, np.newaxis] * _signs(d).sum(axis=0)
+    signs, sums = _signs(d)
+    products = codes.astype(np.float32) @ signs  # exact: below 2^24
+    centre = codes.sum(axis=1, dtype=np.int64)[:, np.newaxis] * sums
     bits = np.packbits(products.astype(np.float64) * d > centre, axis=1, bitorder="little")
     return np.ascontiguousarray(bits).view("<u8")[:, 0].astype(np.uint64)
 
 
 @cache
-def _signs(d: int) -> Float32s:
-    """Return the same random signs for ever: (d, 64)."""
+def _signs(d: int) -> tuple[Float32s, Float64s]:
+    """Return the same random signs for ever, (d, 64), and their sums, (64,)."""
     data = shake_256(b"cbcl").digest(d * SKETCH_BITS // 8)
     bits = np.unpackbits(np.frombuffer(data, dtype=np.uint8)).reshape(d, SKETCH_BITS)
-    return read_only(bits.astype(np.float32) * 2.0 - 1.0)
+    signs = bits.astype(np.float32) * 2.0 - 1.0
+    return read_only(signs), read_only(signs.sum(axis=0, dtype=np.float64))
