@@ -10,6 +10,7 @@ asks with 10,000 things known. The last line is a JSON record of the run.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -114,7 +115,8 @@ def main() -> None:
     rows = [*learning(), *predicting()]
     for t, milliseconds in limits.items():
         rows += answering(t, milliseconds)
-    print(json.dumps(record([cbcl, np, scipy], rows, data=f"generated, {D} features, seeds 0-5")))
+    data = f"generated, {D} features, seeds 0-5"
+    print(json.dumps(record([cbcl, np, scipy], rows, data=data, load=os.getloadavg())))
 
 
 if __name__ == "__main__":

@@ -86,8 +86,8 @@ def leave_one_out(
     most = max(1, MAX_WITNESSES // len(classes))  # of a class
     counts = [min(most, len(known.views)) if known.n > 1 else 0 for known in classes]
     own = np.repeat(np.arange(len(classes)), counts)
-    if most == 1:
-        own = own[:: -(-2 * len(own) // MAX_WITNESSES)]
+    if most == 1 and len(own) > MAX_WITNESSES // 2:
+        own = own[np.linspace(0, len(own) - 1, MAX_WITNESSES // 2).astype(np.int64)]
     if not len(own):
         return None
     views, rows = [], []

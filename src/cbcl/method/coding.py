@@ -66,11 +66,11 @@ def encode(rows: Matrix, bits: int = 8) -> CodedRows:
         steps = np.abs(rows).max(axis=1, initial=0.0) / most
     scales = steps.astype(np.float32)
     scales[scales < np.finfo(np.float32).tiny] = 1.0  # of a row of zeros
-    codes = np.rint(rows / scales[:, np.newaxis])
-    return CodedRows(
-        read_only(np.clip(codes, -most, most).astype(np.int16 if bits == 16 else np.int8)),
-        read_only(scales),
-    )
+    codes = rows / scales[:, np.newaxis]
+    np.rint(codes, out=codes)
+    np.clip(codes, -most, most, out=codes)
+    whole = codes.astype(np.int16 if bits == 16 else np.int8)
+    return CodedRows(read_only(whole), read_only(scales))
 
 
 def empty_rows(d: int) -> CodedRows:

@@ -9,7 +9,7 @@ counts, wherever a call ends, so learning in two calls is learning in one, bit f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from hashlib import shake_256
@@ -66,10 +66,9 @@ class ClassStatistics:
     @cached_property
     def mean(self) -> Float64s:
         """Mean of all views: (d,)."""
-        new, folded = self._unfolded, self.summary
-        total = new.sum(axis=0, dtype=np.float64)
-        if folded is not None:
-            total = total + folded.n * folded.centre.astype(np.float64)
+        total = self._unfolded.sum(axis=0, dtype=np.float64)
+        if self.summary is not None:
+            total += self.summary.n * self.summary.centre.astype(np.float64)
         mean: Float64s = total / self.n
         return mean
 
@@ -78,8 +77,12 @@ class ClassStatistics:
         """Rows whose products, with `rest`, make the scatter of the views: A'A + diag(rest)."""
         new, folded = self._unfolded, self.summary
         if folded is None:
-            return (_contrasts(self.n) @ new).astype(np.float32)
-        return np.concatenate([*_axes(folded), *_joint_scatter(folded.n, folded.centre, new)])
+            return _scatter(new)
+        if not len(new):
+            return np.concatenate(_axes(folded))
+        # The mean of all lies between that of the folded views and that of the new ones.
+        apart = np.sqrt(folded.n * self.n / len(new)) * (self.mean - folded.centre)
+        return np.concatenate([*_axes(folded), _scatter(new), apart.astype(np.float32)[np.newaxis]])
 
     @property
     def rest(self) -> Float32s | None:
@@ -122,9 +125,10 @@ def _learn(
     def append() -> ClassStatistics:
         return _append(state, coded.take(np.array(pending, dtype=np.int64)), sketches[pending])
 
-    with one_thread():  # which is faster, and always gives the same bits
+    # One thread is faster at folding, and always gives the same bits.
+    with one_thread() if len(coded) > room else nullcontext():
         for row, own in enumerate(sketches.tolist()):
-            cosines = latest[max(0, end - most) : end] @ units[row]
+            cosines = np.einsum("kd,d->k", latest[max(0, end - most) : end], units[row])
             if own in seen or cosines.max(initial=-1.0) >= least_cosine:
                 continue
             if room == 0:
@@ -228,26 +232,16 @@ def _append(state: ClassStatistics, views: CodedRows, sketches: Sketches) -> Cla
 
 def _fold(state: ClassStatistics) -> ClassStatistics:
     """Fold all views into the summary, and keep the latest as witnesses."""
-    new, old = state._unfolded, state.summary
-    if old is None:
-        scatter, rest = (
-            [(new - state.mean).astype(np.float32)],
-            np.zeros(state.dimension, dtype=np.float32),
-        )
-    else:
-        scatter, rest = (
-            [*_axes(old), *_joint_scatter(old.n, old.centre, new)],
-            old.rest.astype(np.float32),
-        )
-    summary = _summarize(state.n, state.mean, np.concatenate(scatter), rest)
+    rest = np.zeros(state.dimension, dtype=np.float32) if state.rest is None else state.rest
+    summary = _summarize(state.n, state.mean, state.axes, rest)
     return replace(state, views=state.views.take(slice(-MAX_WITNESSES, None)), summary=summary)
 
 
 def _summarize(n: int, mean: Float64s, scatter: Float32s, rest: Float32s) -> ViewSummary:
     """Keep the main axes of the scatter of n views, and of the others the diagonal."""
     _, vectors = np.linalg.eigh((scatter @ scatter.T).astype(np.float64))
-    main = vectors[:, ::-1][:, : FINE_AXES + COARSE_AXES].astype(np.float32)
-    axes = main.T @ scatter
+    main = vectors.T[: -(FINE_AXES + COARSE_AXES + 1) : -1].astype(np.float32)
+    axes = main @ scatter
     fine, coarse = encode(axes[:FINE_AXES]), encode(axes[FINE_AXES:], bits=4)
     left = rest + _column_squares(scatter)
     left -= _column_squares(fine.values) + _column_squares(coarse.values)
@@ -263,25 +257,20 @@ def _axes(summary: ViewSummary) -> tuple[Float32s, Float32s]:
     return summary.fine.values, summary.coarse.values
 
 
-def _joint_scatter(n: int, mean: Float32s, new: Float32s) -> Iterator[Float32s]:
-    """Yield the scatter of new views about their mean, and of their mean from that of n others."""
-    if len(new):
-        own = new.mean(axis=0, dtype=np.float64)
-        weight = np.sqrt(n * len(new) / (n + len(new)))
-        yield (new - own).astype(np.float32)
-        yield (weight * (mean - own)).astype(np.float32)[np.newaxis]
+def _scatter(views: Float32s) -> Float32s:
+    """Return n - 1 rows whose products are the scatter of n views: (n-1, d)."""
+    rows: Float32s = _contrasts(len(views)) @ (views - views[0])
+    return rows
 
 
 @cache
-def _contrasts(n: int) -> Float64s:
-    """Return n - 1 orthonormal rows of sum 0, so that one row less has the same scatter: (n-1, n).
-
-    Row i sets the view i + 1 against the mean of those before it (Helmert's contrasts).
-    """
+def _contrasts(n: int) -> Float32s:
+    """Return n - 1 orthonormal rows of sum 0: each sets a view against the mean of those before."""
     contrasts = np.tri(n - 1, n)
     places = np.arange(1, n)
     contrasts[places - 1, places] = -places
-    return read_only(contrasts / np.sqrt(places * (places + 1.0))[:, np.newaxis])
+    scaled = contrasts / np.sqrt(places * (places + 1.0))[:, np.newaxis]
+    return read_only(scaled.astype(np.float32))
 
 
 def _round_rest(rest: Float32s) -> NDArray[np.floating[Any]]:
@@ -309,15 +298,17 @@ def sketch(coded: CodedRows) -> Sketches:
         parts = [shake_256((row + np.float32(0.0)).tobytes()).digest(8) for row in codes]
         return np.frombuffer(b"".join(parts), dtype="<u8").astype(np.uint64)
     d = codes.shape[1]
-    products = codes.astype(np.float32) @ _signs(d)  # exact: below 2^24
-    centre = codes.sum(axis=1, dtype=np.int64)[:, np.newaxis] * _signs(d).sum(axis=0)
+    signs, sums = _signs(d)
+    products = codes.astype(np.float32) @ signs  # exact: below 2^24
+    centre = codes.sum(axis=1, dtype=np.int64)[:, np.newaxis] * sums
     bits = np.packbits(products.astype(np.float64) * d > centre, axis=1, bitorder="little")
     return np.ascontiguousarray(bits).view("<u8")[:, 0].astype(np.uint64)
 
 
 @cache
-def _signs(d: int) -> Float32s:
-    """Return the same random signs for ever: (d, 64)."""
+def _signs(d: int) -> tuple[Float32s, Float64s]:
+    """Return the same random signs for ever, (d, 64), and their sums, (64,)."""
     data = shake_256(b"cbcl").digest(d * SKETCH_BITS // 8)
     bits = np.unpackbits(np.frombuffer(data, dtype=np.uint8)).reshape(d, SKETCH_BITS)
-    return read_only(bits.astype(np.float32) * 2.0 - 1.0)
+    signs = bits.astype(np.float32) * 2.0 - 1.0
+    return read_only(signs), read_only(signs.sum(axis=0, dtype=np.float64))
