@@ -92,16 +92,21 @@ class Client:
 
     def learn(
         self,
-        label: str,
+        label: str | None,
         pictures: PictureFile | Iterable[PictureFile] = (),
         *,
         seen: Iterable[str] = (),
     ) -> dict[str, Any]:
         """Learn a label from pictures, or from the `seen` of answers, without sending them again.
 
-        Returned are the number of pictures learned, and the problems of those that were skipped.
+        The label None teaches them as none of the known things: what looks like them is unknown.
+        Returned are the number of pictures learned, of `copies` among them, which add nothing, and
+        of those `moved` from other labels; and the problems of those that were skipped.
         """
-        fields = [("label", label), *(("seen", digest) for digest in seen)]
+        digests = [("seen", digest) for digest in seen]
+        if label is None:
+            return self._form("/api/negatives", digests, "pictures", _as_list(pictures))
+        fields = [("label", label), *digests]
         return self._form("/api/examples", fields, "pictures", _as_list(pictures))
 
     def recognize(self, picture: PictureFile) -> dict[str, Any]:
@@ -117,6 +122,10 @@ class Client:
     def forget(self, label: str, *, for_good: bool = False) -> None:
         """Forget a label."""
         self._json("POST", "/api/forget", {"label": label, "for_good": for_good})
+
+    def forget_negatives(self) -> None:
+        """Forget all pictures that were taught as none of the known things."""
+        self._json("DELETE", "/api/negatives")
 
     def rename(self, label: str, new: str) -> None:
         """Rename a label."""
@@ -140,12 +149,16 @@ class Client:
         kept = self._json("GET", f"/api/examples?label={quote(label, safe='')}")["kept"]
         return [entry["example"] for entry in kept]
 
+    def negatives(self) -> list[int]:
+        """Return the numbers of pictures taught as none of the known things, likewise."""
+        return [entry["example"] for entry in self._json("GET", "/api/negatives")["kept"]]
+
     def thumbnail(self, example: int) -> bytes:
         """Return the thumbnail of an example, a JPEG file."""
         return self._send("GET", f"/api/examples/{example}/thumbnail")
 
     def unlearn(self, example: int) -> str:
-        """Remove an example from its label, and return the label."""
+        """Remove an example from its label, and return the label; "": none of the known things."""
         return str(self._json("DELETE", f"/api/examples/{example}")["label"])
 
     def export(self, path: str | os.PathLike[str]) -> None:

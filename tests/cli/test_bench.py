@@ -212,8 +212,9 @@ def test_what_is_not_there_is_told_with_the_command_that_makes_it(
     told = refused("run", "mnist", "--results", tmp_path / "results")
     assert "'mnist' is no data set: there are cifar100" in told
     told = refused("run", "cub200", "--results", tmp_path / "results")
-    assert "cub200 through efficientnet-lite0 are not here" in told
-    assert "`cbcl bench vectors cub200 --data DIR --backbone efficientnet-lite0` makes them" in told
+    assert "cub200 through efficientnet-lite0@2views are not here" in told
+    command = "cbcl bench vectors cub200 --data DIR --backbone efficientnet-lite0@2views"
+    assert f"`{command}` makes them" in told
     told = refused("vectors", "cifar100", "--backbone", "vgg16")
     assert "`cbcl bench vectors cifar100 --data DIR --backbone vgg16` makes them" in told
     told = refused("vectors", "cifar100", "--data", tmp_path / "nowhere")
@@ -337,10 +338,11 @@ def test_a_folder_of_pictures_is_seen_learned_and_recognized(
     folders(Path("things"), count=10)
     told = said("vectors", "things")
     assert told.startswith(
-        "folder things through efficientnet-lite0: 40 pictures of 4 classes, 1280 numbers each ("
+        "folder things through efficientnet-lite0@2views: "
+        "40 pictures of 4 classes, 1280 numbers each ("
     )
-    assert kept()["folder things"] == ["efficientnet-lite0"]
-    assert "\nfolder things\tefficientnet-lite0\n" in said("list")
+    assert kept()["folder things"] == ["efficientnet-lite0@2views"]
+    assert "\nfolder things\tefficientnet-lite0@2views\n" in said("list")
     shown = said(
         "run",
         "things",
@@ -361,7 +363,7 @@ def test_a_folder_of_pictures_is_seen_learned_and_recognized(
     for record in records:
         assert sorted(record["classes"]) == ["astronaut", "chelsea", "coffee", "rocket"]
         assert record["tested"] == [2] * 4
-        assert record["inputs"]["preprocessing"]["size"] == 224
+        assert [view["size"] for view in record["inputs"]["preprocessing"]["views"]] == [288, 224]
         assert last(record) >= 0.875
         assert record["run"]["data"] == "folder things"
     path = Path("out", "study-folder-things.jsonl")

@@ -79,19 +79,19 @@ def test_a_session_from_learning_to_correcting(photos: Path, tmp_path: Path) -> 
     memory = tmp_path / "things.cbcl"
     assert f"{memory} knows 4 things" in said("learn", memory, photos)
     asked = tmp_path / "new.jpg"
-    asked.write_bytes(encoded(views("coffee", 1, seed=4)[0]))
+    asked.write_bytes(encoded(views("coffee", 1, seed=2)[0]))
     assert "coffee" in said("recognize", memory, asked)
-    assert "from coffee (3 photos)" in said("recognize", memory, "--why", asked)
-    assert "espresso\t1\t1" in said("learn", memory, "--label", "espresso", asked)
+    assert " from coffee; " in said("recognize", memory, "--why", asked)
+    assert "espresso\t1\t1\t1" in said("learn", memory, "--label", "espresso", asked)
     assert said("recognize", memory, asked).splitlines()[1].split("\t")[1] == "espresso"
     assert said("merge", memory, "espresso", "coffee") == "espresso is now part of coffee.\n"
-    assert "coffee\t4\t1" in said("show", memory)
+    assert "coffee\t4\n" in said("show", memory)
     assert said("rename", memory, "coffee", "a cup ☕") == "coffee is now a cup ☕.\n"
     assert said("undo", memory) == "undone: rename coffee → a cup ☕\n"
     assert "cbcl undo brings it back" in said("forget", memory, "coffee")
     assert "coffee" not in said("show", memory)
     said("undo", memory)
-    assert "coffee\t4\t1" in said("show", memory)
+    assert "coffee\t4\n" in said("show", memory)
     assert said("check", memory) == f"{memory} is ok.\n"
     assert "forget\tcoffee\tundone" in said("show", memory, "--history")
 
@@ -116,8 +116,77 @@ def test_csv_has_a_row_a_photo(memory: Path, photos: Path) -> None:
 
 def test_evidence_can_be_had_as_json(memory: Path, photos: Path) -> None:
     (line,) = said("recognize", memory, "--json", "--why", photos / "coffee" / "0.jpg").splitlines()
+    evidence = json.loads(line)["evidence"]
+    assert [reason["label"] for reason in evidence[:3]] == ["coffee"] * 3
+    assert evidence[0]["distance"] < 0.02 < evidence[1]["distance"] < evidence[2]["distance"]
+    (against,) = evidence[3:]
+    assert against["label"] == json.loads(line)["ranking"][1]["label"]
+    assert all(reason["photos"] == 1 for reason in evidence)
+
+
+def test_evidence_of_the_vote_is_its_voters(photos: Path, tmp_path: Path) -> None:
+    memory = tmp_path / "vote.cbcl"
+    said("learn", memory, photos, "--head", "vote")
+    photo = photos / "coffee" / "0.jpg"
+    assert "from coffee (3 photos)\t" in said("recognize", memory, "--why", photo)
+    (line,) = said("recognize", memory, "--json", "--why", photo).splitlines()
     (reason,) = json.loads(line)["evidence"]
     assert (reason["label"], reason["photos"]) == ("coffee", 3)
+
+
+def test_photos_that_are_known_add_nothing_and_corrected_ones_move(
+    memory: Path, photos: Path
+) -> None:
+    again = said("learn", memory, photos)
+    assert "coffee\t3\t0\t3\n" in again
+    assert "12 photos were nearly the same as known ones: nothing new.\n" in again
+    moving = said("learn", memory, "--label", "mug", photos / "coffee" / "0.jpg")
+    assert "mug\t1\t1\t1\n1 photo moved here from coffee.\n" in moving
+    assert "coffee\t2\n" in said("show", memory)
+
+
+def test_photos_of_none_of_the_things_are_unknown_counted_and_forgotten(
+    memory: Path, photos: Path
+) -> None:
+    photo = photos / "coffee" / "0.jpg"
+    taught = said("learn", memory, "--none", photo)
+    assert "none of these\t1\t1\t1\n1 photo moved here from coffee.\n" in taught
+    assert said("recognize", memory, photo).splitlines()[1].split("\t")[1] == "unknown"
+    assert "4 things, 11 photos, 1 photo of none of these; " in said("show", memory)
+    assert "learn\tnone of these (1)\t" in said("show", memory, "--history")
+    assert said("forget", memory, "--none").startswith("forgot none of these (cbcl undo")
+    assert "none of these" not in said("show", memory)
+    result = run("forget", memory, "--none")
+    assert result.exit_code == 1
+    assert 'Error: nothing was taught as "none of these".\n' in result.output
+
+
+def test_a_memory_of_the_vote_is_upgraded_and_an_undo_brings_it_back(
+    photos: Path, tmp_path: Path
+) -> None:
+    memory = tmp_path / "vote.cbcl"
+    said("learn", memory, photos, "--head", "vote")
+    shown = said("show", memory)
+    assert "coffee\t3\t1\n" in shown
+    assert "head vote: 4 centroids, radius inf, 1 voter.\n`cbcl upgrade` makes" in shown
+    assert f"{memory} now tells 4 things apart" in said("upgrade", memory)
+    assert "coffee\t3\n" in said("show", memory)
+    assert said("show", memory).endswith("; head discriminant.\n")
+    result = run("upgrade", memory)
+    assert result.exit_code == 1
+    assert "needs no upgrade" in result.output
+    assert said("undo", memory).startswith("undone: upgrade astronaut, ")
+    assert said("show", memory) == shown
+
+
+def test_an_upgrade_needs_the_vectors_of_all_photos(photos: Path, tmp_path: Path) -> None:
+    memory = tmp_path / "vote.cbcl"
+    said("learn", memory, photos, "--head", "vote", "--private")
+    shown = said("show", memory)
+    result = run("upgrade", memory)
+    assert result.exit_code == 1
+    assert "cannot be upgraded: it keeps the vectors of only some photos of 'ast" in result.output
+    assert said("show", memory) == shown
 
 
 def test_one_missing_photo_does_not_keep_the_others_from_an_answer(
@@ -157,6 +226,7 @@ def test_export_and_import(memory: Path, photos: Path, tmp_path: Path) -> None:
 
 def test_tune_says_what_it_chose(photos: Path, tmp_path: Path) -> None:
     assert said("tune", tmp_path / "new.cbcl", photos).startswith("radius inf, 1 voter.")
+    assert "head vote: 0 centroids, radius inf" in said("show", tmp_path / "new.cbcl")
 
 
 def test_backbones_are_listed_tested_and_refused() -> None:
@@ -236,8 +306,21 @@ def bad(memory: Path, photos: Path, tmp_path: Path) -> dict[str, tuple[list[Any]
         "nothing to show": (["show", tmp_path / "none.cbcl"], "none.cbcl does not exist"),
         "no history": (["show", "--history", tmp_path / "none.cbcl"], "none.cbcl does not exist"),
         "too small a limit": (
-            ["learn", memory, photos, "--max-centroids", "1"],
+            ["learn", tmp_path / "small.cbcl", photos, "--max-centroids", "1"],
             "max_centroids=1 cannot hold",
+        ),
+        "option of the vote": (
+            ["learn", memory, photos, "--max-centroids", "9"],
+            "learns by the discriminant",
+        ),
+        "options of two heads": (
+            ["learn", memory, photos, "--head", "discriminant", "--radius", "2"],
+            "are options of head='vote'",
+        ),
+        "another head": (["learn", memory, photos, "--head", "vote"], "cannot go on by the vote"),
+        "nothing to tune": (
+            ["tune", memory, photos],
+            "the discriminant, which has nothing to tune",
         ),
         "no radius": (["learn", memory, photos, "--radius", "nan"], "is not a distance"),
         "long name": (["show", tmp_path / ("x" * 300)], "cannot be opened"),
@@ -279,13 +362,18 @@ def test_wrong_usage_exits_2() -> None:
     assert run("recognize", "a", "b", "--json", "--csv").exit_code == 2
     assert run("recognize", "a", "b", "--why", "--csv").exit_code == 2
     assert run("learn", "a", "--label", "x", "").exit_code == 2
+    assert run("learn", "a", "--label", "x", "--none", "b").exit_code == 2
+    assert run("learn", "a", "--head", "foot", "b").exit_code == 2
+    assert run("forget", "a").exit_code == 2
+    assert run("forget", "a", "cup", "--none").exit_code == 2
+    assert run("forget", "a", "--none", "--for-good").exit_code == 2
 
 
 def test_a_folder_may_hold_its_own_memory(tmp_path: Path) -> None:
     folders(tmp_path, NAMES[:2])
     for _ in range(2):
         said("learn", tmp_path / "m.cbcl", tmp_path)
-    assert said("show", tmp_path / "m.cbcl").count("\t6\t") == 2
+    assert said("show", tmp_path / "m.cbcl").count("\t3\n") == 2
     result = run("recognize", tmp_path / "m.cbcl", tmp_path / "m.cbcl")
     assert result.exit_code == 1
     assert "is a memory in use" in result.output
@@ -303,7 +391,7 @@ def test_broken_pictures_are_left_out_and_told_or_fatal(
     assert "mug" not in said("show", memory)
     result = run("learn", memory, mixed.parent)
     assert result.exit_code == 1
-    assert "mug\t1\t1" in result.output
+    assert "mug\t1\t1\t1" in result.output
     assert f"skipped: {mixed / 'notes.txt'} is not a picture" in result.output
     answered = run("recognize", memory, "--json", mixed)
     assert answered.exit_code == 1

@@ -14,9 +14,10 @@ from support.strategies import radii, vectors
 from threadpoolctl import threadpool_limits
 
 from cbcl import agg_var, vote
+from cbcl.method.blocks import BLOCK_ROWS
 from cbcl.method.concepts import Concepts
 from cbcl.method.kernel import KERNEL, NUMPY, Kernel
-from cbcl.method.search import BLOCK_ROWS, MAX_COMPILED_VOTERS, TILE_CENTROIDS, Index, Search
+from cbcl.method.search import MAX_COMPILED_VOTERS, TILE_CENTROIDS, Index, Search
 from cbcl.method.voting import tally, votes_by_class
 
 KERNELS = pytest.mark.parametrize("kernel", [KERNEL, NUMPY], ids=["compiled", "numpy"])

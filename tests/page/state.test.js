@@ -6,7 +6,9 @@ import test from "node:test";
 import * as answers from "../../src/cbcl/web/static/js/answer_state.js";
 import { matchNames } from "../../src/cbcl/web/static/js/combobox.js";
 import { percent } from "../../src/cbcl/web/static/js/dom.js";
-import { splitIntoRequests, withoutDigests } from "../../src/cbcl/web/static/js/teaching.js";
+import {
+  describeLearned, splitIntoRequests, withoutDigests,
+} from "../../src/cbcl/web/static/js/teaching.js";
 import * as trays from "../../src/cbcl/web/static/js/tray_state.js";
 
 const { NO_ANSWER } = answers;
@@ -73,6 +75,42 @@ test("chips are all other labels if they are few, else those that were guessed",
   const many = [...few, "bee", "cow", "elk"];
   assert.deepEqual(answers.chipLabels(answer, many), ["cat", "dog"]);
   assert.deepEqual(answers.runnersUp(null), []);
+});
+
+test("reasons are the pictures it looks like, and the next label from 5 % on", () => {
+  const evidence = [
+    { label: "mug", examples: [4] }, { label: "mug", examples: [5] }, { label: "cat", examples: [1] },
+  ];
+  const ranked = (label, next) => ({
+    ...answerOf(label),
+    evidence,
+    ranking: [{ label: "mug", confidence: 0.8 }, { label: "cat", confidence: next }],
+  });
+  const told = (answer) =>
+    answers.reasonsOf(answer).map(({ words, named, label, examples }) =>
+      [named ? words + label : words, examples]);
+  assert.deepEqual(told(ranked("mug", 0.04)), [["Looks like these", [4, 5]]]);
+  const both = [["Looks like these", [4, 5]], ["Not these: cat", [1]]];
+  assert.deepEqual(told(ranked("mug", 0.05)), both);
+  assert.deepEqual(told(ranked(null, 0.3)), [["Closest I know: mug", [4, 5]]]);
+  assert.deepEqual(told({ ...ranked("mug", 0.3), evidence: evidence.slice(0, 2) }), both.slice(0, 1));
+  assert.deepEqual(told(answerOf(null, null, [])), []);
+});
+
+test("what was learned is said: new photos, near-copies, and those that moved", () => {
+  const said = (label, learned, copies = 0, moved = {}) =>
+    describeLearned(label, { learned, copies, moved });
+  assert.equal(said("mug", 3), "Learned 3 photos of mug.");
+  assert.equal(said("", 1), "Learned 1 photo of none of these.");
+  assert.equal(said("mug", 1, 1), "Nearly the same as a photo I have: nothing new.");
+  assert.equal(said("mug", 2, 2), "Nearly the same as photos I have: nothing new.");
+  const both = "Learned 2 photos of mug; 1 photo moved here from cup; "
+    + "1 photo nearly the same as ones I have.";
+  assert.equal(said("mug", 3, 1, { cup: 1 }), both);
+  assert.equal(
+    said("mug", 1, 0, { "": 1 }),
+    "Learned 1 photo of mug; 1 photo moved here from none of these.",
+  );
 });
 
 test("the latest pictures come first; many at once are not chosen", () => {

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from cbcl.method.arrays import Float32s
+from cbcl.method.blocks import BLOCK_ROWS
 from cbcl.method.concepts import Concepts
 from cbcl.method.confidence import Scale
 from cbcl.method.knowledge import Knowledge
-from cbcl.method.search import BLOCK_ROWS, Search, Voters
+from cbcl.method.search import Search, Voters
 from cbcl.recognition.answer import answers
 
 SCALE = Scale(0.4, 0.9)

@@ -39,6 +39,10 @@ class Page:
         ]
         return self.post("/api/examples", files=[*words, *files(*pictures)])
 
+    def learn_negatives(self, *pictures: bytes, seen: list[str] | None = None) -> Any:
+        digests = [("seen", (None, digest.encode())) for digest in seen or []]
+        return self.post("/api/negatives", files=[*digests, *files(*pictures)])
+
     def recognize(self, picture: bytes, name: str = "new.jpg") -> Any:
         return self.post("/api/recognize", files={"picture": (name, picture)})
 

@@ -17,7 +17,7 @@ from support.photos import encoded, views
 
 @pytest.fixture(scope="module")
 def backbone() -> Backbone:
-    return cast(Backbone, load_backbone("efficientnet-lite0"))
+    return cast(Backbone, load_backbone("efficientnet-lite0@2views"))
 
 
 @pytest.fixture(scope="module")

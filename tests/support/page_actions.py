@@ -81,9 +81,9 @@ def rename(page: Page, label: str, new: str) -> None:
 
 
 def knows(page: Page, **things: int) -> None:
-    """The cards say so many examples of each thing, and there are no others."""
+    """The cards say so many photos of each thing, and there are no others."""
     for label, examples in things.items():
-        expect(card(page, label)).to_contain_text(f"{examples} example")
+        expect(card(page, label)).to_contain_text(f"{examples} photo")
     expect(page.locator("#cards > li")).to_have_count(len(things))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pytest
 from support.api import NOISE, Page, files, refused
 
 from cbcl import Recognizer, load_backbone
@@ -24,6 +25,8 @@ def test_an_empty_memory_answers_that_nothing_is_known(
         "private": False,
         "labels": [],
         "undo": None,
+        "head": None,
+        "negatives": None,
     }
     assert page.get("/api/history").json() == {"revision": 0, "steps": []}
     answer = page.recognize(photos["coffee"][0]).json()
@@ -55,9 +58,14 @@ def test_a_session_from_teaching_to_correcting(
     assert 0 < answer["confidence"] <= 1
     assert answer["strangeness"] < 1
     assert [guess["label"] for guess in answer["ranking"]] == ["coffee", "chelsea"]
-    (reason,) = answer["evidence"]
-    assert (reason["label"], reason["pictures"], reason["share"]) == ("coffee", 3, 1.0)
-    assert set(reason["examples"]) == {4, 5, 6}
+    *like, against = answer["evidence"]
+    assert [(reason["label"], reason["against"]) for reason in like] == [("coffee", False)] * 3
+    assert (against["label"], against["against"]) == ("chelsea", True)
+    assert {number for reason in like for number in reason["examples"]} == {4, 5, 6}
+    assert against["examples"][0] in {1, 2, 3}
+    distances = [reason["distance"] for reason in answer["evidence"]]
+    assert distances == sorted(distances)
+    assert sum(reason["share"] for reason in answer["evidence"]) == pytest.approx(1)
     assert taught.recognize(photos["rocket"][0]).json()["label"] is None
     # No, it's a rocket: taught by what was seen, without sending it again.
     asked = taught.recognize(photos["rocket"][1]).json()["seen"]
@@ -107,6 +115,63 @@ def test_examples_are_listed_shown_and_taken_back_one_by_one(
     after = taught.recognize(photos["coffee"][4]).json()
     assert {**after, "revision": 0} == {**before, "revision": 0}
     refused(taught.get(f"/api/examples/{number}/thumbnail"), "missing")
+
+
+def test_copies_add_nothing_and_a_picture_taught_again_with_another_label_moves(
+    taught: Page, photos: dict[str, list[bytes]]
+) -> None:
+    told = taught.learn("coffee", *photos["coffee"][:4]).json()
+    assert (told["learned"], told["copies"], told["moved"]) == ({"coffee": 4}, {"coffee": 3}, {})
+    assert taught.labels() == {"chelsea": 3, "coffee": 4}
+    told = taught.learn("mug", photos["coffee"][0]).json()
+    assert (told["learned"], told["copies"], told["moved"]) == ({"mug": 1}, {}, {"coffee": 1})
+    assert taught.labels() == {"chelsea": 3, "coffee": 3, "mug": 1}
+
+
+def test_pictures_of_none_of_these_are_unknown_listed_taken_back_and_forgotten(
+    taught: Page, photos: dict[str, list[bytes]]
+) -> None:
+    assert taught.get("/api/negatives").json()["examples"] == 0
+    seen = taught.recognize(photos["coffee"][0]).json()["seen"]
+    told = taught.learn_negatives(photos["rocket"][0], seen=[seen]).json()
+    assert (told["learned"], told["moved"]) == ({"": 2}, {"coffee": 1})
+    assert taught.recognize(photos["coffee"][0]).json()["label"] is None
+    listed = taught.get("/api/labels").json()
+    assert {thing["label"]: thing["examples"] for thing in listed["labels"]} == {
+        "chelsea": 3,
+        "coffee": 2,
+    }
+    assert listed["undo"]["text"] == "learn none of these (2)"
+    negatives = taught.get("/api/negatives").json()
+    assert (negatives["label"], negatives["examples"]) == ("", 2)
+    numbers = [kept["example"] for kept in negatives["kept"]]
+    assert listed["negatives"] == {"examples": 2, "kept": 2, "shown": numbers}
+    small = taught.get(f"/api/examples/{numbers[0]}/thumbnail")
+    assert small.headers["content-type"] == "image/jpeg"
+    assert taught.http.delete(f"/api/examples/{numbers[0]}").json()["label"] == ""
+    assert taught.get("/api/negatives").json()["examples"] == 1
+    done = taught.http.delete("/api/negatives").json()["done"]
+    assert done == {"action": "forget", "text": "forget none of these"}
+    assert taught.get("/api/labels").json()["negatives"] is None
+    refused(taught.http.delete("/api/negatives"), "label")
+    taught.post("/api/undo")
+    assert taught.get("/api/negatives").json()["examples"] == 1
+
+
+def test_a_memory_of_the_vote_says_so_and_takes_no_negatives(
+    open_page: Callable[..., Page],
+    backbone: Backbone,
+    photos: dict[str, list[bytes]],
+    tmp_path: Path,
+) -> None:
+    page = open_page(recognizer=Recognizer(tmp_path / "vote.cbcl", backbone, head="vote"))
+    page.learn("coffee", *photos["coffee"][:3])
+    assert page.get("/api/labels").json()["head"] == "vote"
+    told = refused(page.learn_negatives(photos["rocket"][0]), "label")
+    assert "cannot be taught to a memory that learns by the vote" in told["message"]
+    (reason,) = page.recognize(photos["coffee"][3]).json()["evidence"]
+    assert (reason["label"], reason["pictures"], reason["share"]) == ("coffee", 3, 1.0)
+    assert (len(reason["examples"]), reason["against"]) == (3, False)
 
 
 def test_many_pictures_are_answered_in_their_order_and_broken_ones_told(
@@ -195,6 +260,7 @@ def test_what_is_exported_and_imported_gives_the_same_answers(
         )
     again = other.post("/api/import", files={"memory": ("things.cbcl", exported.content)}).json()
     assert again["joined"] == ["chelsea", "coffee"]
+    assert other.labels() == {"chelsea": 3, "coffee": 3}  # what is known already adds nothing
     other.post("/api/undo")
     assert other.labels() == {"chelsea": 3, "coffee": 3}
 
@@ -212,8 +278,10 @@ def test_a_private_memory_shows_nothing(
     listed = page.get("/api/labels").json()
     assert listed["private"] is True
     assert (listed["labels"][0]["examples"], listed["labels"][0]["kept"]) == (3, 0)
-    (reason,) = page.recognize(photos["coffee"][3]).json()["evidence"]
-    assert (reason["pictures"], reason["examples"]) == (3, [])
+    evidence = page.recognize(photos["coffee"][3]).json()["evidence"]
+    assert [(reason["pictures"], reason["examples"]) for reason in evidence] == [(1, [])] * 3
+    page.learn_negatives(photos["rocket"][0])
+    assert page.get("/api/labels").json()["negatives"] == {"examples": 1, "kept": 0, "shown": []}
 
 
 def test_a_backbone_that_cannot_be_had_is_told_and_nothing_else_fails(
@@ -224,7 +292,7 @@ def test_a_backbone_that_cannot_be_had_is_told_and_nothing_else_fails(
         lambda words: [[word.count(c) for c in "abc"] for word in words], name="letters"
     )
     with Recognizer(memory, letters) as recognizer:
-        recognizer.learn("fruit", ["abc", "cab"])
+        recognizer.learn("fruit", ["abc", "cabbage"])
     page = open_page(memory, through=None)
     message = refused(page.recognize(photos["coffee"][0]), "backbone")["message"]
     health = page.get("/api/health").json()["backbone"]

@@ -56,6 +56,12 @@ def test_a_session(server: ServerProcess, photos: Path, tmp_path: Path) -> None:
     client.export(tmp_path / "copy.cbcl")
     with Recognizer(tmp_path / "copy.cbcl") as copy:
         assert copy.labels() == client.labels() == {"cat": 2, "tasse / café?&": 2}
+    told = client.learn(None, cups[2], seen=[answer["seen"]])
+    assert (told["learned"], told["moved"]) == ({"": 2}, {"tasse / café?&": 1})
+    assert len(client.negatives()) == 2
+    assert client.unlearn(client.negatives()[0]) == ""
+    client.forget_negatives()
+    assert client.negatives() == []
     client.forget("cat", for_good=True)
     assert client.adopt(tmp_path / "copy.cbcl")["added"] == ["cat"]
     assert client.history()[0]["action"] == "adopt"

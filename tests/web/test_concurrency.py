@@ -125,12 +125,8 @@ def test_many_teach_and_ask_at_once_and_nothing_is_lost(
     for thread in threads:
         thread.join()
     assert failed == []
-    assert taught.labels() == {
-        "chelsea": 3,
-        "coffee": 3,
-        "thing 0": 12,
-        "thing 1": 12,
-        "thing 2": 12,
-    }
+    labels = taught.labels()
+    assert (labels.pop("chelsea"), labels.pop("coffee")) == (3, 3)
+    assert sum(labels.values()) == 5  # each picture has the label that it was taught last
     with Recognizer(taught.memory) as recognizer:
         assert recognizer.revision() == 2 + 36

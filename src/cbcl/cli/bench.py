@@ -31,7 +31,7 @@ BACKBONE = click.option(
     "--backbone",
     metavar="NAME",
     help="Backbone: a name from `cbcl backbones list`, or an .onnx file; "
-    "else efficientnet-lite0 (for digits: identity).",
+    "else efficientnet-lite0@2views (for digits: identity).",
 )
 RESULTS = click.option(
     "--results", type=PATH, default=Path("results"), show_default=True, help="Folder of records."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 from click.shell_completion import get_completion_class
@@ -17,6 +17,7 @@ from cbcl.cli.memory import COMMANDS
 from cbcl.cli.options import (
     BACKBONE,
     FOLDERS,
+    HEAD,
     MAX_CENTROIDS,
     MEMORY,
     NO_CACHE,
@@ -26,11 +27,12 @@ from cbcl.cli.options import (
     STRICT,
     PathArgument,
 )
-from cbcl.cli.output import Output, as_csv_lines, as_json_lines, as_table, count
+from cbcl.cli.output import Output, as_csv_lines, as_json_lines, as_table, count, name_of
 from cbcl.errors import CBCLError
 
 if TYPE_CHECKING:
     from cbcl.recognition.embedder import OnBroken
+    from cbcl.recognition.learning import LearningResult
 
 BATCH_SIZE = 64  # photos between two writes of `cbcl recognize`
 
@@ -71,14 +73,20 @@ def main() -> None:
 @MEMORY
 @PHOTOS
 @click.option("--label", help="The label of all the photos, whatever folders they are in.")
+@click.option(
+    "--none",
+    is_flag=True,
+    help="The photos show none of the known things: what looks like them is unknown.",
+)
 @BACKBONE
 @PRIVATE
+@HEAD
 @MAX_CENTROIDS
 @click.option(
     "--radius",
     type=click.FloatRange(0),
     metavar="D",
-    help="Merge photos closer than this into one centroid; chosen if not given.",
+    help="Of the vote: merge photos closer than this into one centroid; chosen if not given.",
 )
 @STRICT
 @NO_CACHE
@@ -87,8 +95,10 @@ def learn(
     memory: Path,
     photos: tuple[Path, ...],
     label: str | None,
+    none: bool,
     backbone: str | None,
     private: bool,
+    head: Literal["discriminant", "vote"] | None,
     max_centroids: int | None,
     radius: float | None,
     strict: bool,
@@ -98,37 +108,58 @@ def learn(
     """Learn labels from photos in folders.
 
     PHOTOS are folders with one folder per label in them, or folders named after their label; with
-    --label, any photos. MEMORY is a file, created if it does not exist.
+    --label or --none, any photos. MEMORY is a file, created if it does not exist.
+
+    A photo that is nearly the same as a known one of its label adds nothing: the same folder can be
+    learned again. A photo that was learned with another label moves to the new one.
 
     \b
     cbcl learn things.cbcl photos/
     cbcl learn things.cbcl --label "my cup" cup1.jpg cup2.jpg cup3.jpg
+    cbcl learn things.cbcl --none empty-table.jpg hands/
     """
     from cbcl.recognition.recognizer import Recognizer
 
-    screen = Output(quiet=quiet)
+    if none and label is not None:
+        raise click.UsageError("give either --label or --none.")
+    screen, on_broken = Output(quiet=quiet), _on_broken(strict)
     start = perf_counter()
     with (
         Recognizer(
             memory,
             backbone,
             private=private,
+            head=head,
             max_centroids=max_centroids,
             radius="auto" if radius is None else radius,
             cache=not no_cache,
         ) as recognizer,
         screen.progress("learning") as progress,
     ):
-        things = {label: [*photos]} if label is not None else recognizer.find_labelled(photos)
-        result = recognizer.learn_many(things, broken=_on_broken(strict), progress=progress)
-    screen.table(
-        ["learned", "photos", "total"],
-        [(name, number, result.totals[name]) for name, number in result.pictures.items()],
-    )
-    photos_learned = count(sum(result.pictures.values()), "photo")
+        if label is None and not none:
+            folders = recognizer.find_labelled(photos)
+            result = recognizer.learn_many(folders, broken=on_broken, progress=progress)
+        else:
+            result = recognizer.learn(label, [*photos], broken=on_broken, progress=progress)
+    _show_learned(screen, result)
+    photos_read = count(sum(result.pictures.values()), "photo")
     known = count(result.n_labels, "thing")
-    screen.say(f"{photos_learned} in {perf_counter() - start:.1f} s; {memory} knows {known}.")
+    screen.say(f"{photos_read} in {perf_counter() - start:.1f} s; {memory} knows {known}.")
     screen.problems(result.problems)
+
+
+def _show_learned(screen: Output, result: LearningResult) -> None:
+    """Print how many photos of each label were new, and why others were not."""
+    rows = [
+        (name_of(label), number, number - result.copies.get(label, 0), result.totals[label])
+        for label, number in result.pictures.items()
+    ]
+    screen.table(["learned", "photos", "new", "total"], rows)
+    if copies := sum(result.copies.values()):
+        were = "was" if copies == 1 else "were"
+        screen.say(f"{count(copies, 'photo')} {were} nearly the same as known ones: nothing new.")
+    for label, number in result.moved.items():
+        screen.say(f"{count(number, 'photo')} moved here from {name_of(label)}.")
 
 
 @main.command()
@@ -156,11 +187,15 @@ def recognize(
 ) -> None:
     """Print the label of each photo.
 
-    PHOTOS are files, folders or patterns. "unknown" means: too far from everything that was
-    learned. The confidence belongs to the answer, be it a label or "unknown".
+    PHOTOS are files, folders or patterns. "unknown" means: that it is none of the known things is
+    more probable than any of them. The confidence is that in the answer, a label or "unknown".
+
+    With --why, "because" has the distances to the most similar photos of the likeliest label, and
+    to one of the next label, which speaks against it.
 
     \b
     cbcl recognize things.cbcl new.jpg
+    cbcl recognize things.cbcl --why new.jpg
     cbcl recognize things.cbcl --json inbox/ > answers.jsonl
     """
     from cbcl.recognition.recognizer import Recognizer
@@ -273,11 +308,11 @@ def tune(
     no_cache: bool,
     quiet: bool,
 ) -> None:
-    """Choose radius and number of voters by cross-validation on photos.
+    """Choose radius and number of voters of the vote by cross-validation on photos.
 
-    FOLDERS are as for `cbcl learn`, but they are not learned. What is known stays as it is: the
-    radius holds for what is learned from now on. `cbcl learn` tunes by itself when it learns
-    several labels at once.
+    Only memories that learn by the vote have these (`cbcl learn --head vote`). FOLDERS are as for
+    `cbcl learn`, but they are not learned. What is known stays as it is: the radius holds for what
+    is learned from now on. `cbcl learn` tunes by itself when it learns several labels at once.
 
     \b
     cbcl tune things.cbcl photos/

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from cbcl.cli.options import BACKBONE, MEMORY, QUIET, PathArgument
-from cbcl.cli.output import Output, count
+from cbcl.cli.output import Output, count, name_of
 from cbcl.errors import MemoryFileError
 
 if TYPE_CHECKING:
-    from cbcl.memory.rows import MemoryInfo
+    from cbcl.memory.rows import MemoryInfo, Settings
     from cbcl.recognition.recognizer import Recognizer
 
 
@@ -24,6 +25,7 @@ def show(memory: Path, history: bool) -> None:
 
     \b
     cbcl show things.cbcl
+    cbcl show things.cbcl --history
     """
     with _open(memory) as recognizer:
         about = recognizer.about()
@@ -44,40 +46,90 @@ def _show_history(recognizer: Recognizer) -> None:
 
 
 def _show_labels(recognizer: Recognizer, about: MemoryInfo) -> None:
-    concepts, settings = recognizer.concepts(), recognizer.settings()
+    screen, concepts, settings = Output(), recognizer.concepts(), recognizer.settings()
+    by_vote = settings.head == "vote"
     rows = [(label, known.size, len(known.counts)) for label, known in concepts.items()]
-    screen = Output()
-    screen.table(["label", "photos", "centroids"], rows)
-    centroids = count(sum(row[2] for row in rows), "centroid")
+    if by_vote:
+        screen.table(["label", "photos", "centroids"], rows)
+    else:
+        screen.table(["label", "photos"], [row[:2] for row in rows])
+    parts = [
+        _count_all(rows, recognizer.n_negatives()),
+        f"backbone {about.backbone} ({about.dimension} features)",
+        _describe_vote(settings, sum(row[2] for row in rows)) if by_vote else "head discriminant",
+        *(["private"] if about.private else []),
+    ]
+    screen.say(f"{'; '.join(parts)}.")
+    if by_vote and rows:
+        screen.say("`cbcl upgrade` makes it right more often, if it keeps all its photos' vectors.")
+
+
+def _count_all(rows: Sequence[tuple[str, int, int]], n_negatives: int) -> str:
+    counts = [count(len(rows), "thing"), count(sum(row[1] for row in rows), "photo")]
+    if n_negatives:
+        counts.append(f"{count(n_negatives, 'photo')} of none of these")
+    return ", ".join(counts)
+
+
+def _describe_vote(settings: Settings, n_centroids: int) -> str:
     limit = f" (at most {settings.max_centroids})" if settings.max_centroids else ""
-    screen.say(
-        f"{count(len(rows), 'thing')}, {centroids}{limit}; "
-        f"backbone {about.backbone} ({about.dimension} features); radius {settings.radius:g}, "
-        f"{count(settings.n_voters, 'voter')}{'; private' if about.private else ''}."
-    )
+    voters = count(settings.n_voters, "voter")
+    centroids = count(n_centroids, "centroid")
+    return f"head vote: {centroids}{limit}, radius {settings.radius:g}, {voters}"
 
 
 @click.command()
 @MEMORY
-@click.argument("label")
+@click.argument("label", required=False)
+@click.option(
+    "--none",
+    is_flag=True,
+    help="Forget the photos of none of the known things instead (`cbcl learn --none`).",
+)
 @click.option(
     "--for-good",
     is_flag=True,
     help="Erase it from the file, name and all; neither this nor any step before can be undone.",
 )
 @QUIET
-def forget(memory: Path, label: str, for_good: bool, quiet: bool) -> None:
+def forget(memory: Path, label: str | None, none: bool, for_good: bool, quiet: bool) -> None:
     """Forget a label; all others are as if it had never been learned.
 
     With a limit on centroids, those that the others lost to make room for it are not restored.
 
     \b
     cbcl forget things.cbcl cup
+    cbcl forget things.cbcl --none
+    """
+    if (label is None) != none or (none and for_good):
+        raise click.UsageError("give either a label or --none; --for-good goes with a label.")
+    with _open(memory) as recognizer:
+        if label is None:
+            recognizer.forget_negatives()
+        else:
+            recognizer.forget(label, for_good=for_good)
+    Output(quiet=quiet).say(
+        f"forgot {name_of(label or '')}"
+        f"{' for good' if for_good else ' (cbcl undo brings it back)'}."
+    )
+
+
+@click.command()
+@MEMORY
+@QUIET
+def upgrade(memory: Path, quiet: bool) -> None:
+    """Make a memory that learns by the vote learn by the discriminant, which is right more often.
+
+    It takes the vectors of all its photos. A memory keeps those of the first hundred photos of each
+    label; where some are missing it stays as it is. `cbcl undo` brings the vote back.
+
+    \b
+    cbcl upgrade things.cbcl
     """
     with _open(memory) as recognizer:
-        recognizer.forget(label, for_good=for_good)
+        known = count(len(recognizer.upgrade()), "thing")
     Output(quiet=quiet).say(
-        f"forgot {label}{' for good' if for_good else ' (cbcl undo brings it back)'}."
+        f"{memory} now tells {known} apart by the discriminant (cbcl undo brings the vote back)."
     )
 
 
@@ -209,4 +261,4 @@ def _safetensors(file: Path) -> Path:
     return file if file.suffix == ".safetensors" else file.with_name(f"{file.name}.safetensors")
 
 
-COMMANDS = (show, forget, rename, merge, undo, check, export, import_)
+COMMANDS = (show, forget, rename, merge, undo, upgrade, check, export, import_)

@@ -46,5 +46,11 @@ MAX_CENTROIDS = click.option(
     "--max-centroids",
     type=click.IntRange(1),
     metavar="K",
-    help="Keep at most this many centroids from now on.",
+    help="Of the vote: keep at most this many centroids from now on.",
+)
+HEAD = click.option(
+    "--head",
+    type=click.Choice(["discriminant", "vote"]),
+    help="How a new memory tells things apart: discriminant (the default: right more often) weighs"
+    " all that sets them apart, vote takes the nearest means of photos (as in the paper).",
 )

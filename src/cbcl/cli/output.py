@@ -7,6 +7,8 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
 
 import click
@@ -96,6 +98,15 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+def name_of(label: str) -> str:
+    """Return a label as people read it: "" is that of photos of none of the known things.
+
+    >>> name_of("cup"), name_of("")
+    ('cup', 'none of these')
+    """
+    return label or "none of these"
+
+
 @contextmanager
 def as_table(*, why: bool) -> Iterator[AnswerWriter]:
     """Print a table: photo, answer, confidence, the next guesses; with `why`, the evidence."""
@@ -118,11 +129,12 @@ def _cells(answer: Answer) -> list[str]:
 
 
 def _evidence_cells(answer: Answer) -> list[str]:
-    voters = (
-        f"{reason.distance:.3g} from {reason.label} ({count(reason.pictures, 'photo')})"
-        for reason in answer.evidence
-    )
-    return ["; ".join(voters), f"{answer.strangeness:.2f}"]
+    parts = []
+    for (label, pictures), reasons in groupby(answer.evidence, key=attrgetter("label", "pictures")):
+        distances = ", ".join(f"{reason.distance:.3g}" for reason in reasons)
+        of_many = f" ({count(pictures, 'photo')})" if pictures > 1 else ""
+        parts.append(f"{distances} from {label}{of_many}")
+    return ["; ".join(parts), f"{answer.strangeness:.2f}"]
 
 
 @contextmanager

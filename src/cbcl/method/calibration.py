@@ -10,17 +10,18 @@ refuses one witness in twenty refuses about as many new pictures of known classe
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
-from cbcl.method.arrays import Float64s, Int64s, Matrix
-from cbcl.method.discriminant import RIDGE, Discriminant, Scores, own_weight
+from cbcl.method.arrays import Float32s, Float64s, Int64s
+from cbcl.method.discriminant import Discriminant, Scores, own_weight, ridge_penalty
 from cbcl.method.statistics import ClassStatistics
 
 REFUSED = 0.05  # share of the pictures of known classes that may be called unknown
 KNOWN_SLOPE = 3.5  # of the log odds of "known", by standard deviations of the witnesses
-MAX_WITNESSES = 1000  # of all classes together
+MAX_WITNESSES = 1000  # of all classes together; half of it where that is one of a class
 MIN_WITNESSES = 6  # to calibrate by
 MAX_LEVERAGE = 0.98
 TEMPERATURES = np.geomspace(0.05, 2.0, 75)
@@ -82,20 +83,25 @@ def leave_one_out(
     discriminant: Discriminant, classes: Sequence[ClassStatistics]
 ) -> Witnesses | None:
     """Score the witnesses of all classes of two or more views; None: there are none."""
-    most = max(1, MAX_WITNESSES // len(classes))
-    kept = [known.directions[-most:] if known.n > 1 else known.directions[:0] for known in classes]
-    own = np.repeat(np.arange(len(classes)), [len(rows) for rows in kept])
+    most = max(1, MAX_WITNESSES // len(classes))  # of a class
+    counts = [min(most, len(known.views)) if known.n > 1 else 0 for known in classes]
+    own = np.repeat(np.arange(len(classes)), counts)
+    if most == 1:
+        own = own[:: -(-2 * len(own) // MAX_WITNESSES)]
     if not len(own):
         return None
-    firsts = [len(known.views) - len(rows) for known, rows in zip(classes, kept, strict=True)]
-    rows = np.concatenate(
-        [first + np.arange(len(k)) for first, k in zip(firsts, kept, strict=True)]
-    )
-    return Witnesses(own, rows, _rescore(discriminant, classes, np.concatenate(kept), own))
+    views, rows = [], []
+    for number in np.unique(own).tolist():
+        n_views = len(classes[number].views)
+        first = n_views - min(most, n_views)
+        views.append(classes[number].directions[first:])
+        rows.append(np.arange(first, n_views))
+    scores = _rescore(discriminant, classes, np.concatenate(views), own)
+    return Witnesses(own, np.concatenate(rows), scores)
 
 
 def _rescore(
-    solved: Discriminant, classes: Sequence[ClassStatistics], views: Matrix, own: Int64s
+    solved: Discriminant, classes: Sequence[ClassStatistics], views: Float32s, own: Int64s
 ) -> Scores:
     """Score views without themselves.
 
@@ -105,84 +111,72 @@ def _rescore(
     """
     row = np.arange(len(own))
     n = solved.counts[own].astype(np.float64)
-    away = views - np.stack([known.mean for known in classes])[own]  # z
-    length = np.maximum(solved.squared_lengths(away), 1e-12)  # z W^-1 z
+    away = views - np.stack([classes[i].mean for i in own])  # z
+    length = np.maximum(solved.squared_lengths(away), 1e-12).astype(np.float64)  # z W^-1 z
     places = solved.project(views)
     offset = places - solved.means[own]  # z in Fisher's space
-    along = offset @ solved.means.T  # z W^-1 (mean - centre): (w, t)
+    along = (offset @ solved.means.T).astype(np.float64)  # z W^-1 (mean - centre): (w, t)
     own_along = along[row, own]
-    share = np.array([_held_share(known) for known in classes])[own]
+    share = np.array([_held_share(classes[i]) for i in own])
     leverage = share * np.minimum(n / (n - 1.0) / solved.freedom * length, MAX_LEVERAGE)
     gamma = leverage / length / (1.0 - leverage)
     kappa = (solved.freedom - 1.0) / solved.freedom
     # A new picture is compared with a mean of n, not of n - 1.
     surplus = (1.0 - (n**2 - 1.0) / n**2) * kappa * (n / (n - 1.0)) ** 2
 
-    products = places @ solved.means.T
-    lengths = (solved.means**2).sum(axis=1)
-    squares = (places**2).sum(axis=1)[:, np.newaxis] - 2.0 * products + lengths
-    outside = solved.outside(views, places)[:, np.newaxis]
+    products = (places @ solved.means.T).astype(np.float64)
+    lengths = solved.lengths.astype(np.float64)
+    whole = length + 2.0 * own_along + lengths[own]  # (x - centre) W^-1 (x - centre)
+    squares = whole[:, np.newaxis] - 2.0 * products + lengths
     to_means = length[:, np.newaxis] + own_along[:, np.newaxis] - along  # (x - mean) W^-1 z
-    distances = kappa * (squares + outside + gamma[:, np.newaxis] * to_means**2)
+    distances = kappa * np.maximum(squares + gamma[:, np.newaxis] * to_means**2, 0.0)
     own_square = length * (1.0 + gamma * length)
     distances[row, own] = kappa * (n / (n - 1.0)) ** 2 * own_square - surplus * own_square
 
     to_centre = length + own_along  # (x - centre) W^-1 z
     shift = length / (n - 1.0)
-    inner = kappa * (products + gamma[:, np.newaxis] * to_centre[:, np.newaxis] * along)
-    inner[row, own] = kappa * (
-        products[row, own] - to_centre / (n - 1.0) + gamma * to_centre * (own_along - shift)
-    )
+    inner = kappa * (products + (gamma * to_centre)[:, np.newaxis] * along)
+    moved = -kappa * (to_centre + gamma * to_centre * length) / (n - 1.0)  # of the own mean
+    inner[row, own] += moved
     own_lengths = lengths[own] - 2.0 * own_along / (n - 1.0) + shift / (n - 1.0)
     gains = inner - 0.5 * kappa * lengths
     gains[row, own] = inner[row, own] - 0.5 * kappa * own_lengths + 0.5 * surplus * own_square
 
-    nearness = np.maximum(kappa * (places**2).sum(axis=1)[:, np.newaxis] - 2.0 * gains, 1e-9)
-    taken_off = solved.taken_off(places)
+    inside = (places.astype(np.float64) ** 2).sum(axis=1)
+    nearness = np.maximum(kappa * inside[:, np.newaxis] - 2.0 * gains, 1e-9)
+    taken_off = solved.taken_off(places).astype(np.float64)
     densities = -0.5 * (nearness / solved.spreads - taken_off + solved.log_volumes)
-    own_offset = np.maximum((offset**2).sum(axis=1), 1e-12)
+    own_offset = np.maximum((offset.astype(np.float64) ** 2).sum(axis=1), 1e-12)
     spread = solved.spreads[own]
     density = own_offset / spread - taken_off[row, own]
     freed = 1.0 - share * own_weight(n) * n / (n - 1.0) ** 2 * density
     rate = np.minimum(1.0 / spread, density / own_offset / np.maximum(freed, 0.05))
     densities[row, own] = -0.5 * (nearness[row, own] * rate + solved.log_volumes[own])
 
-    ridge = _ridge_without(solved, inner, along, own, n, length, gamma)
-    return Scores(solved.combine(densities, ridge), distances, gains, ridge)
-
-
-def _ridge_without(
-    solved: Discriminant,
-    inner: Float64s,
-    along: Float64s,
-    own: Int64s,
-    n: Float64s,
-    length: Float64s,
-    gamma: Float64s,
-) -> Float64s:
-    """Return the ridge regression's scores where the Gram matrix of the means changes, too: (w, t).
-
-    The change is of rank two: by the unit vector of the class, and by `along`.
-    """
-    t, row = len(solved.counts), np.arange(len(own))
-    gram = solved.means @ solved.means.T / t
-    gram[np.diag_indices(t)] += RIDGE * float((solved.means**2).sum()) / t**2 or 1.0
-    inverse = np.linalg.inv(gram)
-    shift = length / (n - 1.0)
+    # The ridge regression's scores, where the Gram matrix of the means changes, too: by a matrix of
+    # rank two, made of the unit vector of the class and of `along`.
+    t, penalty = len(solved.counts), ridge_penalty(solved.means)
+    inverse = -(solved.means[own] @ solved.regression).astype(np.float64) / t
+    inverse[row, own] += 1.0
+    inverse /= penalty  # rows of the inverse of the Gram matrix with the penalty
+    projected = (offset @ solved.regression).astype(np.float64)  # along times it
+    ridge = (places @ solved.regression).astype(np.float64)
+    ridge = kappa * (ridge + (gamma * to_centre)[:, np.newaxis] * projected)
+    ridge += moved[:, np.newaxis] * inverse  # inner times it
     change = np.empty((len(own), 2, 2))
     change[:, 0, 0] = shift / (n - 1.0) + gamma * shift**2
     change[:, 0, 1] = change[:, 1, 0] = -1.0 / (n - 1.0) - gamma * shift
     change[:, 1, 1] = gamma
-    projected, scores = along @ inverse, inner @ inverse
     between = np.empty((len(own), 2, 2))
-    between[:, 0, 0] = inverse[own, own]
+    between[:, 0, 0] = inverse[row, own]
     between[:, 0, 1] = between[:, 1, 0] = projected[row, own]
     between[:, 1, 1] = (projected * along).sum(axis=1)
     core = np.linalg.solve(t * np.eye(2) + change @ between, change)
-    outer = np.stack([scores[row, own], (scores * along).sum(axis=1)], axis=1)
+    outer = np.stack([ridge[row, own], (ridge * along).sum(axis=1)], axis=1)
     weights = np.einsum("wi,wij->wj", outer, core)
-    without: Float64s = scores - weights[:, :1] * inverse[own] - weights[:, 1:] * projected
-    return without
+    ridge -= weights[:, :1] * inverse + weights[:, 1:] * projected
+    total = solved.combine(densities, ridge).astype(np.float64, copy=False)
+    return Scores(total, distances, gains, ridge)
 
 
 def _held_share(known: ClassStatistics) -> float:
@@ -204,13 +198,21 @@ def _signs(scores: Scores) -> Float64s:
 
 def _fit_temperature(total: Float64s, own: Int64s) -> float:
     """Return the temperature of the likeliest confidences, with some weight on the first one."""
-    row = np.arange(len(own))
-    losses = [
-        -_log_softmax(total / temperature)[row, own].sum()
-        + 0.5 * PRIOR_WITNESSES * np.log(temperature / FIRST_TEMPERATURE) ** 2
-        for temperature in TEMPERATURES
-    ]
-    return float(TEMPERATURES[int(np.argmin(losses))])
+    shifted = total - total.max(axis=1, keepdims=True)
+    own_sum = float(shifted[np.arange(len(own)), own].sum())
+
+    @cache
+    def loss(place: int) -> float:
+        temperature = TEMPERATURES[place]
+        logarithms = np.log(np.exp(shifted / temperature).sum(axis=1)).sum()
+        first = np.log(temperature / FIRST_TEMPERATURE) ** 2
+        return float(logarithms - own_sum / temperature + 0.5 * PRIOR_WITNESSES * first)
+
+    low, high = 0, len(TEMPERATURES) - 1
+    while low < high:  # there is one minimum
+        middle = (low + high) // 2
+        low, high = (low, middle) if loss(middle) <= loss(middle + 1) else (middle + 1, high)
+    return float(TEMPERATURES[low])
 
 
 def _log_best(total: Float64s, temperature: float) -> Float64s:

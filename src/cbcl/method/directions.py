@@ -12,6 +12,7 @@ import numpy as np
 from cbcl.method.arrays import Float32s, Matrix, as_float32, not_finite
 
 MIN_EMBEDDING = 64  # features: a vector of fewer is taken for measurements
+SIGN_BIT = np.uint32(1 << 31)  # of float32
 
 
 def as_directions(matrix: Matrix) -> Float32s:
@@ -23,12 +24,14 @@ def as_directions(matrix: Matrix) -> Float32s:
     [0.1875, -0.0625, 0.0]
     """
     vectors = as_float32(matrix)
-    if not np.isfinite(vectors).all():
+    directions = np.abs(vectors)
+    lengths = directions.sum(axis=1, keepdims=True, dtype=np.float64)  # cannot overflow
+    if not np.isfinite(lengths).all():
         raise not_finite("vectors")
     if vectors.shape[1] < MIN_EMBEDDING:
         return vectors
-    directions = np.sqrt(np.abs(vectors))
-    lengths = np.sqrt(np.abs(vectors).sum(axis=1, keepdims=True, dtype=np.float64))
     lengths[lengths == 0.0] = 1.0
-    directions /= lengths.astype(np.float32)
-    return np.copysign(directions, vectors, out=directions)
+    np.sqrt(directions, out=directions)
+    directions /= np.sqrt(lengths).astype(np.float32)
+    directions.view(np.uint32)[:] |= vectors.view(np.uint32) & SIGN_BIT  # faster than copysign
+    return directions

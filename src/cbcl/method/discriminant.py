@@ -4,7 +4,8 @@ t classes, n views of a class, d features, k dimensions of Fisher's space, q vec
 share a covariance within classes, shrunk towards the identity; in the space that the class means
 span under it (Fisher's), each class also has its own. To the log density of that, a ridge
 regression to the labels is added, which helps where classes have few views. `docs/method.md` has
-the formulas, and the constants' origin.
+the formulas, and the constants' origin. What is inverted is computed in float64; products with many
+vectors are in float32, but for measurements, whose lengths may differ by any factor.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, cholesky, eigh, solve_triangular
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, eigh, solve_triangular
+from scipy.linalg.lapack import dtrtri
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix
 from cbcl.method.directions import MIN_EMBEDDING
@@ -28,18 +30,17 @@ POOLED_WEIGHT = 0.7  # of the pooled covariance in a class's own, for many views
 MANY_VIEWS = 50.0  # of a class, from which it counts for itself
 DUAL_SHARE = 0.7  # rows over features up to which the covariance is inverted by its rows
 MIN_EIGENVALUE = 1e-9  # of the largest
+MIN_PIVOT = 1e-6  # of the largest: with a smaller one, the eigenvalues are computed
+MAX_EIGENVECTORS = 200  # classes up to which they are computed anyway
+ROWS_AT_A_TIME = 4096  # of the axes of all classes
 
 
 class Whitening(NamedTuple):
     """The inverse of a covariance: x W^-1 y = (x * diagonal) . y + sign (x factor) . (y factor)."""
 
     diagonal: Float64s  # (d,)
-    factor: Float64s  # (d, m)
+    factor: Matrix  # (d, m)
     sign: float
-
-    def solve(self, rows: Float64s) -> Float64s:
-        """Return rows times the inverse: (n, d)."""
-        return rows * self.diagonal + self.sign * ((rows @ self.factor) @ self.factor.T)
 
 
 class Scores(NamedTuple):
@@ -53,17 +54,17 @@ class Scores(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Discriminant:
-    """The classes, solved."""
+    """The classes, solved. A `Matrix` is of float32, for measurements of float64."""
 
     counts: Int64s  # (t,), views of each
     freedom: float  # of the pooled covariance, with the pseudo-views
     centre: Float64s  # (d,), the mean of the class means
     whitening: Whitening
-    basis: Float64s  # (d, k), of Fisher's space
-    means: Float64s  # (t, k), there
-    regression: Float64s  # (k, t)
+    basis: Matrix  # (d, k), of Fisher's space
+    means: Matrix  # (t, k), there
+    regression: Matrix  # (k, t)
     spreads: Float64s  # (t,), variance of each class in all directions, in units of the pooled
-    factors: Float64s  # (sum of ranks, k): what each class's own axes take off its distances
+    factors: Matrix  # (sum of ranks, k): what each class's own axes take off its distances
     starts: Int64s  # (t,), the first of each class's factors
     log_volumes: Float64s  # (t,)
 
@@ -74,16 +75,24 @@ class Discriminant:
         means = np.stack([known.mean for known in classes])
         centre = means.mean(axis=0)
         offsets = means - centre
-        axes = np.concatenate([known.axes for known in classes]).astype(np.float64)
-        rests = [known.rest for known in classes if known.rest is not None]
+        axes = np.concatenate([known.axes for known in classes])
         rest: Float64s = np.zeros(len(centre))
-        for own in rests:
-            rest += own
+        for known in classes:
+            if known.rest is not None:
+                rest += known.rest
+        kind = _kind(len(centre))
         freedom, whitening = _whiten(axes, rest, int(counts.sum()) - len(counts), offsets)
-        basis, places = _fisher(whitening, offsets)
-        regression = _regress(places)
-        own_covariances = _own_covariances(classes, basis.astype(np.float32))
-        return cls(counts, freedom, centre, whitening, basis, places, regression, *own_covariances)
+        basis, places = _fisher(whitening, offsets, kind)
+        return cls(
+            counts,
+            freedom,
+            centre,
+            whitening._replace(factor=whitening.factor.astype(kind, copy=False)),
+            basis.astype(kind, copy=False),
+            places.astype(kind, copy=False),
+            _regress(places).astype(kind, copy=False),
+            *_own_covariances(classes, axes @ basis.astype(kind, copy=False), basis),
+        )
 
     @cached_property
     def ridge_weight(self) -> float:
@@ -93,62 +102,94 @@ class Discriminant:
         return float(RIDGE_WEIGHT * MANY_VIEWS / (MANY_VIEWS + self.counts.mean()))
 
     @cached_property
+    def ranks(self) -> Int64s:
+        """The number of each class's factors: (t,)."""
+        ranks: Int64s = np.diff(self.starts, append=len(self.factors))
+        return ranks
+
+    @cached_property
     def factor_offsets(self) -> Float64s:
         """Return where each class's mean lies on its own factors: (sum of ranks,)."""
-        owners = np.repeat(
-            np.arange(len(self.counts)), np.diff(self.starts, append=len(self.factors))
+        owners = np.repeat(np.arange(len(self.counts)), self.ranks)
+        offsets: Float64s = np.einsum(
+            "rk,rk->r", self.factors, self.means[owners], dtype=np.float64
         )
-        offsets: Float64s = np.einsum("rk,rk->r", self.factors, self.means[owners])
         return offsets
 
-    def project(self, directions: Matrix) -> Float64s:
-        """Return vectors in Fisher's space: (q, k)."""
-        places: Float64s = (directions - self.centre) @ self.basis
-        return places
+    @cached_property
+    def lengths(self) -> Matrix:
+        """The squared lengths of the class means in Fisher's space: (t,)."""
+        return _squares(self.means)
 
-    def squared_lengths(self, offsets: Matrix) -> Float64s:
+    def project(self, directions: Matrix) -> Matrix:
+        """Return vectors in Fisher's space: (q, k)."""
+        return self._offsets(directions) @ self.basis
+
+    def squared_lengths(self, offsets: Matrix) -> Matrix:
         """Return the squared lengths of offsets by the pooled covariance: (q, d) to (q,)."""
         white = self.whitening
-        along = (offsets @ white.factor) ** 2
-        lengths: Float64s = (offsets**2) @ white.diagonal + white.sign * along.sum(axis=1)
-        return lengths
-
-    def outside(self, directions: Matrix, places: Float64s) -> Float64s:
-        """Return the squared distances of vectors from Fisher's space: (q,)."""
-        whole = self.squared_lengths(directions - self.centre)
-        outside: Float64s = np.maximum(whole - (places**2).sum(axis=1), 0.0)
-        return outside
+        offsets = offsets.astype(self.basis.dtype, copy=False)
+        along = _squares(offsets @ white.factor)
+        return offsets**2 @ white.diagonal + white.sign * along
 
     def scores(self, directions: Float32s) -> Scores:
         """Score vectors."""
-        places = self.project(directions)
+        offsets = self._offsets(directions)
+        places = offsets @ self.basis
         products = places @ self.means.T  # (q, t)
-        lengths = (self.means**2).sum(axis=1)
-        squares = (places**2).sum(axis=1)[:, np.newaxis] - 2.0 * products + lengths
-        squares = np.maximum(squares, 0.0)
+        whole = _squares(places)
+        squares = np.maximum(whole[:, np.newaxis] - 2.0 * products + self.lengths, 0.0)
         ridge = places @ self.regression
         total = self.combine(self.log_densities(places, squares), ridge)
-        outside = self.outside(directions, places)
-        return Scores(total, squares + outside[:, np.newaxis], products - 0.5 * lengths, ridge)
+        outside = np.maximum(self.squared_lengths(offsets) - whole, 0.0)
+        distances = squares + outside[:, np.newaxis]
+        parts = (total, distances, products - 0.5 * self.lengths, ridge)
+        return Scores(*(part.astype(np.float64) for part in parts))
 
-    def log_densities(self, places: Float64s, squares: Float64s) -> Float64s:
+    def totals(self, directions: Float32s) -> Matrix:
+        """Return the total of the scores alone: (q, t)."""
+        places = self.project(directions)
+        squares = places @ (-2.0 * self.means.T)
+        squares += self.lengths
+        squares += _squares(places)[:, np.newaxis]
+        np.maximum(squares, 0.0, out=squares)
+        ridge = places @ self.regression if self.ridge_weight else squares
+        return self.combine(self.log_densities(places, squares), ridge)
+
+    def log_densities(self, places: Matrix, squares: Matrix) -> Matrix:
         """Return the log density of each class in Fisher's space, but for a constant: (q, t)."""
-        return -0.5 * (squares / self.spreads - self.taken_off(places) + self.log_volumes)
+        densities: Matrix = squares * (1.0 / self.spreads).astype(squares.dtype)
+        densities -= self.taken_off(places)
+        densities += self.log_volumes.astype(squares.dtype)
+        densities *= -0.5
+        return densities
 
-    def taken_off(self, places: Float64s) -> Float64s:
+    def taken_off(self, places: Matrix) -> Matrix:
         """Return what each class's own axes take off its squared distances: (q, t)."""
-        if not len(self.factors):
-            return np.zeros((len(places), len(self.counts)))
-        along = (places @ self.factors.T - self.factor_offsets) ** 2
-        padded = np.concatenate([along, np.zeros((len(places), 1))], axis=1)
-        sums = np.add.reduceat(padded, self.starts, axis=1)
-        sums[:, np.diff(self.starts, append=len(self.factors)) == 0] = 0.0
+        along = places @ self.factors.T
+        along -= self.factor_offsets.astype(along.dtype)
+        if (self.ranks == self.ranks[0]).all():
+            equal = along.reshape(len(places), len(self.counts), self.ranks[0])
+            sums: Matrix = np.einsum("qtr,qtr->qt", equal, equal)
+            return sums
+        np.square(along, out=along)
+        sums = np.zeros((len(places), len(self.counts)), dtype=along.dtype)
+        has_factors = self.ranks > 0
+        sums[:, has_factors] = np.add.reduceat(along, self.starts[has_factors], axis=1)
         return sums
 
-    def combine(self, densities: Float64s, ridge: Float64s) -> Float64s:
+    def combine(self, densities: Matrix, ridge: Matrix) -> Matrix:
         """Return the score: both, each of mean 0 and deviation 1 over the classes: (q, t)."""
         weight = self.ridge_weight
-        return (1.0 - weight) * _standardize(densities) + weight * _standardize(ridge)
+        total = _standardize(densities, 1.0 - weight)
+        if weight:
+            total += _standardize(ridge, weight)
+        return total
+
+    def _offsets(self, directions: Matrix) -> Matrix:
+        centre = self.centre.astype(self.basis.dtype, copy=False)
+        offsets: Matrix = directions - centre
+        return offsets
 
 
 def own_weight(n: Any) -> Any:
@@ -156,86 +197,159 @@ def own_weight(n: Any) -> Any:
     return (1.0 - POOLED_WEIGHT) * (1.0 - MANY_VIEWS / (MANY_VIEWS + n))
 
 
-def _standardize(scores: Float64s) -> Float64s:
-    centred = scores - scores.mean(axis=1, keepdims=True)
-    deviations = np.sqrt((centred**2).mean(axis=1, keepdims=True))
-    standardized: Float64s = centred / np.where(deviations > 0.0, deviations, 1.0)
-    return standardized
+def _kind(d: int) -> type[np.float32] | type[np.float64]:
+    return np.float64 if d < MIN_EMBEDDING else np.float32
+
+
+def _squares(rows: Matrix) -> Matrix:
+    squares: Matrix = np.einsum("nk,nk->n", rows, rows)
+    return squares
+
+
+def _standardize(scores: Matrix, deviation: float) -> Matrix:
+    """Return scores of mean 0 and this deviation over the classes, or all 0: (q, t)."""
+    centred: Matrix = scores - scores.mean(axis=1, keepdims=True)
+    deviations = np.sqrt(_squares(centred)[:, np.newaxis] / scores.shape[1])
+    centred *= deviation / np.where(deviations > 0.0, deviations, 1.0)
+    return centred
 
 
 def _whiten(
-    axes: Float64s, rest: Float64s, freedom: int, offsets: Float64s
+    axes: Float32s, rest: Float64s, freedom: int, offsets: Float64s
 ) -> tuple[float, Whitening]:
     """Invert the pooled covariance (A'A + diag(rest) + s I) / (freedom + pseudo-views)."""
     d = len(rest)
-    trace = float((axes**2).sum() + rest.sum())
+    trace = float(np.einsum("rd,rd->", axes, axes, dtype=np.float64) + rest.sum())
     if freedom == 0 or trace <= 0.0:  # no class has two views: as if they differed as classes do
         freedom, trace = 1, float((offsets**2).sum(axis=1).mean()) or 1.0
     pseudo = SHRINKAGE * d
     diagonal = rest + pseudo * trace / (d * freedom)
     total = freedom + pseudo
-    if len(axes) <= DUAL_SHARE * d:
+    if len(axes) <= DUAL_SHARE * d and len(offsets) <= d:
         scaled = axes / np.sqrt(diagonal)
         gram = scaled @ scaled.T
         gram[np.diag_indices(len(gram))] += 1.0
-        half = (
-            solve_triangular(cholesky(gram, lower=True), scaled, lower=True)
-            if len(axes)
-            else scaled
-        )
-        factor = np.sqrt(total) * (half / np.sqrt(diagonal)).T
+        if len(axes):
+            lower = cholesky(gram, lower=True, overwrite_a=True, check_finite=False)
+            scaled = solve_triangular(lower, scaled, lower=True, check_finite=False)
+        factor = np.sqrt(total) * (scaled / np.sqrt(diagonal)).T
         return total, Whitening(total / diagonal, factor, -1.0)
-    covariance = axes.T @ axes
-    covariance[np.diag_indices(d)] += diagonal
-    lower = cholesky(covariance, lower=True, overwrite_a=True)
-    factor = np.sqrt(total) * solve_triangular(lower, np.eye(d), lower=True, overwrite_b=True).T
-    return total, Whitening(np.zeros(d), factor, 1.0)
+    covariance = np.diag(diagonal)
+    for start in range(0, len(axes), ROWS_AT_A_TIME):
+        block = axes[start : start + ROWS_AT_A_TIME].astype(np.float64)
+        covariance += block.T @ block
+    lower = cholesky(covariance, lower=True, overwrite_a=True, check_finite=False)
+    inverse, _ = dtrtri(lower, lower=True, overwrite_c=True)
+    return total, Whitening(np.zeros(d), np.sqrt(total) * inverse.T, 1.0)
 
 
-def _fisher(whitening: Whitening, offsets: Float64s) -> tuple[Float64s, Float64s]:
-    """Return a basis of Fisher's space, (d, k), and the class means there, (t, k)."""
-    weights = whitening.solve(offsets)  # (t, d)
-    gram = weights @ offsets.T
-    values, vectors = eigh(0.5 * (gram + gram.T))
+def _fisher(whitening: Whitening, offsets: Float64s, kind: Any) -> tuple[Matrix, Matrix]:
+    """Return a basis of Fisher's space, (d, k), and the class means there, (t, k).
+
+    It is orthonormal under the covariance; which such basis it is changes no score.
+    """
+    t, d = offsets.shape
+    diagonal, factor, sign = whitening
+    if sign > 0.0:
+        factor = factor.astype(kind, copy=False)
+        white = offsets.astype(kind, copy=False) @ factor  # (t, d): the means, whitened
+        if t > d:
+            return _span(white, factor)
+        weights = white @ factor.T
+        gram = _gram(white.astype(np.float64, copy=False))
+    else:
+        weights = offsets * diagonal - (offsets @ factor) @ factor.T
+        gram = weights @ offsets.T
+    lower = _factor_gram(gram[:-1, :-1]) if t > MAX_EIGENVECTORS else None
+    if lower is not None:  # the last mean is minus the sum of the others
+        basis = solve_triangular(
+            lower.astype(weights.dtype), weights[:-1], lower=True, check_finite=False
+        )
+        return basis.T, np.concatenate([lower, -lower.sum(axis=0, keepdims=True)])
+    values, vectors = _eigenvectors(gram)
+    return weights.T @ (vectors / np.sqrt(values)).astype(weights.dtype), vectors * np.sqrt(values)
+
+
+def _span(white: Matrix, factor: Matrix) -> tuple[Matrix, Matrix]:
+    """Return `_fisher` of more classes than features: often the whole space."""
+    gram = _gram(white.T.astype(np.float64))
+    if _factor_gram(gram) is not None:
+        return factor, white
+    _, vectors = _eigenvectors(gram)
+    vectors = vectors.astype(white.dtype)
+    return factor @ vectors, white @ vectors
+
+
+def _gram(rows: Float64s) -> Float64s:
+    products: Float64s = rows @ rows.T
+    return products
+
+
+def _factor_gram(gram: Float64s) -> Float64s | None:
+    """Return the Cholesky factor of a Gram matrix; None where it is, or is nearly, singular."""
+    try:
+        lower: Float64s = cholesky(gram, lower=True, check_finite=False)
+    except LinAlgError:
+        return None
+    pivots = np.diag(lower) ** 2
+    return lower if pivots.min() > MIN_PIVOT * pivots.max() else None
+
+
+def _eigenvectors(gram: Float64s) -> tuple[Float64s, Float64s]:
+    """Return the eigenvalues above 0, (k,), and their vectors, (t, k); if none is, 1 and 0."""
+    values, vectors = eigh(0.5 * (gram + gram.T), check_finite=False)
     kept = values > MIN_EIGENVALUE * max(values[-1], 1e-300)
-    if len(offsets) == 1 or not kept.any():
-        return np.zeros((offsets.shape[1], 1)), np.zeros((len(offsets), 1))
-    values, vectors = values[kept], vectors[:, kept]
-    return weights.T @ (vectors / np.sqrt(values)), vectors * np.sqrt(values)
+    if len(gram) == 1 or not kept.any():
+        return np.ones(1), np.zeros((len(gram), 1))
+    return values[kept], vectors[:, kept]
 
 
-def _regress(places: Float64s) -> Float64s:
+def _regress(means: Matrix) -> Float64s:
     """Return the ridge regression from Fisher's space to the classes: (k, t)."""
-    t, k = places.shape
-    gram = places.T @ places / t
-    penalty = RIDGE * float((places**2).sum()) / t**2
-    gram[np.diag_indices(k)] += penalty or 1.0
-    regression: Float64s = cho_solve(cho_factor(gram, overwrite_a=True), places.T)
+    rows = means.T.astype(np.float64)  # (k, t)
+    gram = _gram(rows) / len(means)
+    gram[np.diag_indices(len(rows))] += ridge_penalty(means)
+    factor = cho_factor(gram, overwrite_a=True, check_finite=False)
+    regression: Float64s = cho_solve(factor, rows, overwrite_b=True, check_finite=False)
     return regression
 
 
+def ridge_penalty(means: Matrix) -> float:
+    """Return the penalty of the regression, by the class means in Fisher's space."""
+    return (
+        RIDGE * float(np.einsum("tk,tk->", means, means, dtype=np.float64)) / len(means) ** 2 or 1.0
+    )
+
+
 def _own_covariances(
-    classes: Sequence[ClassStatistics], basis: Float32s
-) -> tuple[Float64s, Float64s, Int64s, Float64s]:
+    classes: Sequence[ClassStatistics], along: Matrix, basis: Matrix
+) -> tuple[Float64s, Matrix, Int64s, Float64s]:
     """Return spreads, factors, starts and log volumes of the classes' own covariances.
 
-    Each is a mixture of the pooled one, which is the identity in Fisher's space, and the class's.
+    Each is a mixture of the pooled one, which is the identity in Fisher's space, and the class's,
+    whose axes lie there at `along`. Classes of equal ranks are solved together.
     """
     k = basis.shape[1]
-    along = np.concatenate([known.axes for known in classes]) @ basis
-    energies = (basis**2).sum(axis=1) / k
-    spreads, factors, starts, volumes, start = [], [], [], [], 0
-    for known in classes:
-        pooled = 1.0 - float(own_weight(known.n))
-        share = (1.0 - pooled) / max(known.n - 1, 1)
-        rest = 0.0 if known.rest is None else float(known.rest @ energies)
-        spread = pooled + share * rest
-        rank = len(known.axes)
-        own = along[start : start + rank].astype(np.float64) * np.sqrt(share / spread)
-        lower = cholesky(np.eye(rank) + own @ own.T, lower=True) if rank else np.empty((0, 0))
-        factors.append(solve_triangular(lower, own, lower=True) / np.sqrt(spread) if rank else own)
-        starts.append(start)
-        start += rank
-        spreads.append(spread)
-        volumes.append(k * np.log(spread) + 2.0 * np.log(np.diag(lower)).sum())
-    return np.array(spreads), np.concatenate(factors), np.array(starts), np.array(volumes)
+    counts = np.array([known.n for known in classes])
+    ranks = np.array([len(known.axes) for known in classes])
+    starts = np.cumsum(ranks) - ranks
+    energies = _squares(basis).astype(np.float64) / k
+    rests = np.array([0.0 if known.rest is None else known.rest @ energies for known in classes])
+    weights = own_weight(counts)
+    shares = weights / np.maximum(counts - 1, 1)
+    spreads: Float64s = 1.0 - weights + shares * rests
+    volumes: Float64s = k * np.log(spreads)
+    scales = np.repeat(np.sqrt(shares / spreads), ranks)[:, np.newaxis]
+    own = along * scales.astype(along.dtype)
+    factors = np.empty_like(own)
+    for rank in np.unique(ranks[ranks > 0]):
+        numbers = np.flatnonzero(ranks == rank)
+        rows = starts[numbers][:, np.newaxis] + np.arange(rank)  # (g, rank)
+        group = own[rows]
+        gram = (group @ group.transpose(0, 2, 1)).astype(np.float64) + np.eye(rank)
+        lower = np.linalg.cholesky(gram)
+        halves = np.linalg.inv(lower) / np.sqrt(spreads[numbers])[:, np.newaxis, np.newaxis]
+        factors[rows] = halves.astype(own.dtype) @ group
+        diagonals = np.diagonal(lower, axis1=1, axis2=2)
+        volumes[numbers] += 2.0 * np.log(diagonals).sum(axis=1)
+    return spreads, factors, starts, volumes

@@ -7,8 +7,7 @@ changes a result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from hashlib import blake2b
 from threading import local
@@ -16,13 +15,12 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from cbcl.machine import blas_threads, one_thread
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix, as_float32, not_finite, read_only
+from cbcl.method.blocks import BLOCK_ROWS, map_blocks
 from cbcl.method.concepts import Concepts
 from cbcl.method.distances import Bounds, norms_squared
 from cbcl.method.kernel import KERNEL, NUMPY, Kernel, SearchState
 
-BLOCK_ROWS = 1024
 TILE_CENTROIDS = 1536  # at least; 6 MB of products; a power of two would cause cache collisions
 MAX_COMPILED_VOTERS = 64  # for more, the numpy kernel is faster: it sorts, the other inserts
 MAX_BLOCK_VOTERS = 1 << 19  # of all vectors of a block
@@ -163,16 +161,8 @@ def search_rows(
 ) -> SearchResult:
     """Return the results of `work` on blocks of a matrix, joined: a row for each of its rows.
 
-    Threads, as many as the BLAS would use, take a block each, with a search of their own and BLAS
-    on one thread: their working sets stay in the cache. No result depends on the division.
+    Each thread has a search of its own. No result depends on the division.
     """
-    block_rows = max(1, min(BLOCK_ROWS, MAX_BLOCK_VOTERS // n))
-    if len(matrix) <= block_rows:
-        return work(Search(index, n), as_float32(matrix))
-    threads = blas_threads()
-    rounds = -(-len(matrix) // (threads * block_rows))
-    step = -(-len(matrix) // (threads * rounds))  # so that all threads have as much to do
-    slices = [slice(start, start + step) for start in range(0, len(matrix), step)]
     searches = local()
 
     def work_on(rows: slice) -> SearchResult:
@@ -180,15 +170,17 @@ def search_rows(
             searches.own = Search(index, n)
         return work(searches.own, as_float32(matrix[rows]))
 
-    with ThreadPoolExecutor(threads) as executor, one_thread():
-        joined: SearchResult = _join(slices, executor.map(work_on, slices), len(matrix))
+    block_rows = max(1, min(BLOCK_ROWS, MAX_BLOCK_VOTERS // n))
+    joined: SearchResult = _join(map_blocks(work_on, len(matrix), block_rows), len(matrix))
     return joined
 
 
-def _join(slices: Sequence[slice], results: Iterator[Any], n_rows: int) -> Any:
+def _join(results: Iterable[tuple[slice, Any]], n_rows: int) -> Any:
     outputs: list[Any] = []
-    for rows, result in zip(slices, results, strict=True):
+    for rows, result in results:
         arrays: list[Any] = [*result] if isinstance(result, Voters) else [result]
+        if len(arrays[0]) == n_rows:
+            return result
         outputs = outputs or [np.empty((n_rows, *part.shape[1:]), part.dtype) for part in arrays]
         for output, part in zip(outputs, arrays, strict=True):
             output[rows] = part

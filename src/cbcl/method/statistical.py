@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cbcl.machine import one_thread
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix
+from cbcl.method.blocks import map_blocks
 from cbcl.method.calibration import Calibration, leave_one_out
 from cbcl.method.coding import encode
 from cbcl.method.directions import MIN_EMBEDDING, as_directions
@@ -23,7 +25,7 @@ from cbcl.method.knowledge import classes_of, group_rows
 from cbcl.method.statistics import EXACT, ClassStatistics, learn_class, sketch
 
 MAX_EXPLAINED = 5  # labels
-BLOCK_ROWS = 1024  # vectors that are scored at a time
+BLOCK_ROWS = 512  # vectors that are scored at a time
 TAUGHT_CONFIDENCE = 0.99  # at least, in the label of a picture that was taught
 FIRST_SLOPE = 20.0  # of the log odds of "known", by the cosine to the nearest view over the limit
 NEGATIVE_SLOPE = 20.0  # likewise, by the distance to the nearest negative over that to a class
@@ -87,11 +89,14 @@ class StatisticalKnowledge:
 
     @cached_property
     def discriminant(self) -> Discriminant:
-        return Discriminant.of([*self.statistics.values()])
+        with one_thread():  # so that it takes as long on a busy machine, and gives the same bits
+            return Discriminant.of([*self.statistics.values()])
 
     @cached_property
     def calibration(self) -> Calibration:
-        return Calibration.of(self.discriminant, [*self.statistics.values()])
+        solved = self.discriminant
+        with one_thread():
+            return Calibration.of(solved, [*self.statistics.values()])
 
     @cached_property
     def _owners(self) -> dict[int, int]:
@@ -129,8 +134,13 @@ class StatisticalKnowledge:
 
     def winners(self, matrix: Matrix) -> Int64s:
         """Return the number of each vector's class: (q,)."""
-        winners: Int64s = self.decide(matrix).argmax(axis=1)
-        return winners
+        solved = self.discriminant
+
+        def work(rows: slice) -> Int64s:
+            winners: Int64s = solved.totals(as_directions(matrix[rows])).argmax(axis=1)
+            return winners
+
+        return np.concatenate([winners for _, winners in map_blocks(work, len(matrix), BLOCK_ROWS)])
 
     def probabilities(self, matrix: Matrix) -> Float64s:
         """Return the probability of each class, given that it is one of them: (q, t)."""
@@ -167,13 +177,13 @@ class StatisticalKnowledge:
         return [TestedView(*row) for row in zip(*(c.tolist() for c in columns), strict=True)]
 
     def _score(self, directions: Float32s) -> Scores:
-        starts = range(0, len(directions), BLOCK_ROWS)
-        blocks = [self.discriminant.scores(directions[i : i + BLOCK_ROWS]) for i in starts]
-        return (
-            blocks[0]
-            if len(blocks) == 1
-            else Scores(*map(np.concatenate, zip(*blocks, strict=True)))
-        )
+        solved = self.discriminant
+        n_rows = len(directions)
+        blocks = map_blocks(lambda rows: solved.scores(directions[rows]), n_rows, BLOCK_ROWS)
+        parts = [scores for _, scores in blocks]
+        if len(parts) == 1:
+            return parts[0]
+        return Scores(*map(np.concatenate, zip(*parts, strict=True)))
 
     def _taught(self, directions: Float32s) -> Int64s:
         """Return the class that the very same vector was taught as; -1: none: (q,)."""

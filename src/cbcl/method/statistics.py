@@ -29,7 +29,6 @@ FINE_AXES, COARSE_AXES = 8, 12  # in eight bits and in four
 MAX_SKETCHES = 512  # of the latest views
 SKETCH_BITS = 64
 EXACT = 0.9999  # the least cosine of two pictures that are the same
-TINY = np.float32(1e-30)
 
 Sketches = NDArray[np.uint64]
 NO_SKETCHES: Sketches = np.empty(0, dtype=np.uint64)
@@ -79,7 +78,7 @@ class ClassStatistics:
         """Rows whose products, with `rest`, make the scatter of the views: A'A + diag(rest)."""
         new, folded = self._unfolded, self.summary
         if folded is None:
-            return (new - self.mean).astype(np.float32) if self.n > 1 else new[:0]
+            return (_contrasts(self.n) @ new).astype(np.float32)
         return np.concatenate([*_axes(folded), *_joint_scatter(folded.n, folded.centre, new)])
 
     @property
@@ -95,13 +94,6 @@ class ClassStatistics:
     def _unfolded(self) -> Float32s:
         folded = 0 if self.summary is None else self.summary.n
         return self.directions[len(self.directions) - (self.n - folded) :]
-
-    def find_copy(self, directions: Float32s, least_cosine: float = EXACT) -> NDArray[np.bool_]:
-        """Tell which of some vectors are copies of views: (n, d) to (n,)."""
-        coded = encode(directions)
-        near = _cosines(coded.values, self.directions).max(axis=1, initial=-1.0) >= least_cosine
-        seen: NDArray[np.bool_] = near | np.isin(sketch(coded), self.sketches)
-        return seen
 
 
 def learn_class(
@@ -120,25 +112,31 @@ def _learn(
     coded: CodedRows, sketches: Sketches, state: ClassStatistics, least_cosine: float
 ) -> tuple[ClassStatistics, NDArray[np.bool_]]:
     is_view = np.zeros(len(coded), dtype=bool)
-    values, seen = coded.values, {*state.sketches.tolist()}
+    units = _unit(coded.values)
+    # Copies are looked for among what is kept after each view, so that no call's end matters.
+    seen = dict.fromkeys(state.sketches.tolist())
+    latest = np.concatenate([_unit(state.directions), np.empty_like(units)])
     pending: list[int] = []  # views since the last fold
-    kept, room = state.directions, _room(state)
+    end, most, room = len(state.views), _max_kept(state), _room(state)
 
     def append() -> ClassStatistics:
         return _append(state, coded.take(np.array(pending, dtype=np.int64)), sketches[pending])
 
     with one_thread():  # which is faster, and always gives the same bits
         for row, own in enumerate(sketches.tolist()):
-            if own in seen or _is_near(values[row], kept, least_cosine):
+            cosines = latest[max(0, end - most) : end] @ units[row]
+            if own in seen or cosines.max(initial=-1.0) >= least_cosine:
                 continue
             if room == 0:
                 state = _fold(append())
-                pending, kept, room = [], state.directions, _room(state)
+                pending, most, room = [], _max_kept(state), _room(state)
             is_view[row] = True
             pending.append(row)
-            seen.add(own)
-            room -= 1
-            kept = np.concatenate([kept, values[row : row + 1]])
+            seen[own] = None
+            if len(seen) > MAX_SKETCHES:
+                del seen[next(iter(seen))]
+            latest[end] = units[row]
+            end, room = end + 1, room - 1
         return append() if pending else state, is_view
 
 
@@ -189,7 +187,7 @@ def unlearn_view(
     if direction is None:
         raise ValueError(f"view {number} is no longer kept: give its direction.")
     with one_thread():
-        summary = _take_out(old, encode(direction[np.newaxis]).values[0])
+        summary = _take_out(old, encode(direction[np.newaxis]).values[0]) if old.n > 1 else None
     return ClassStatistics(n, views, read_only(sketches), summary)
 
 
@@ -198,18 +196,15 @@ def _take_out(summary: ViewSummary, direction: Float32s) -> ViewSummary:
     n, axes = summary.n, np.concatenate(_axes(summary)).astype(np.float64)
     centre = summary.centre.astype(np.float64)
     away = direction - centre
-    mean = centre - away / (n - 1)
     taken = np.sqrt(n / (n - 1)) * away
-    inside = axes @ taken  # on the axes, which are orthogonal: only there it can be taken out
-    lengths = np.maximum((axes**2).sum(axis=1), 1e-300)
-    roots = np.sqrt(lengths)
-    gram = np.diag(lengths) - np.outer(inside / roots, inside / roots)
-    values, vectors = np.linalg.eigh(gram)
-    scales = vectors * np.sqrt(np.maximum(values, 0.0))
-    kept = (scales.T @ (axes / roots[:, np.newaxis])).astype(np.float32)
-    outside = taken - (inside / lengths) @ axes
-    rest = summary.rest.astype(np.float32) - (outside**2).astype(np.float32)
-    return _summarize(n - 1, mean, kept, np.maximum(rest, 0.0))
+    # What the axes A hold of it is A'c: A'A less that is A'(I - cc')A, as long as |c| <= 1.
+    parts = np.linalg.pinv(axes @ axes.T, rcond=1e-5, hermitian=True) @ (axes @ taken)
+    outside = taken - parts @ axes
+    length = float(np.linalg.norm(parts)) or 1.0
+    shrinkage = 1.0 - np.sqrt(max(0.0, 1.0 - length**2))
+    kept = axes - shrinkage * np.outer(parts, parts @ axes) / length**2
+    rest = np.maximum(summary.rest - outside**2, 0.0).astype(np.float32)
+    return _summarize(n - 1, centre - away / (n - 1), kept.astype(np.float32), rest)
 
 
 def _room(state: ClassStatistics) -> int:
@@ -219,10 +214,13 @@ def _room(state: ClassStatistics) -> int:
     return MAX_WITNESSES - (state.n - state.summary.n)
 
 
+def _max_kept(state: ClassStatistics) -> int:
+    """Return how many of the latest views are kept."""
+    return MAX_VIEWS if state.summary is None else MAX_WITNESSES
+
+
 def _append(state: ClassStatistics, views: CodedRows, sketches: Sketches) -> ClassStatistics:
-    joined = state.views.join(views)
-    if state.summary is not None:
-        joined = joined.take(slice(-MAX_WITNESSES, None))
+    joined = state.views.join(views).take(slice(-_max_kept(state), None))
     all_sketches = np.concatenate([state.sketches, sketches])[-MAX_SKETCHES:]
     n = state.n + len(views)
     return ClassStatistics(n, joined, read_only(all_sketches), state.summary)
@@ -274,30 +272,31 @@ def _joint_scatter(n: int, mean: Float32s, new: Float32s) -> Iterator[Float32s]:
         yield (weight * (mean - own)).astype(np.float32)[np.newaxis]
 
 
+@cache
+def _contrasts(n: int) -> Float64s:
+    """Return n - 1 orthonormal rows of sum 0, so that one row less has the same scatter: (n-1, n).
+
+    Row i sets the view i + 1 against the mean of those before it (Helmert's contrasts).
+    """
+    contrasts = np.tri(n - 1, n)
+    places = np.arange(1, n)
+    contrasts[places - 1, places] = -places
+    return read_only(contrasts / np.sqrt(places * (places + 1.0))[:, np.newaxis])
+
+
 def _round_rest(rest: Float32s) -> NDArray[np.floating[Any]]:
     kind = np.float32 if len(rest) < MIN_EMBEDDING else np.float16
     return read_only(np.clip(rest, 0.0, np.finfo(kind).max).astype(kind))
 
 
-def _is_near(vector: Float32s, views: Float32s, least_cosine: float) -> bool:
-    return bool(_cosines(vector[np.newaxis], views).max(initial=-1.0) >= least_cosine)
-
-
-def _cosines(these: Float32s, those: Float32s) -> Float32s:
-    """Return the cosines of directions; of measurements 1 where equal, else 0: (n, k)."""
-    if these.shape[1] < MIN_EMBEDDING:
-        equal = (these[:, np.newaxis] == those[np.newaxis]).all(axis=2)
-        matches: Float32s = equal.astype(np.float32)
-        return matches
-    cosines: Float32s = these @ those.T
-    cosines /= np.maximum(np.outer(_lengths(these), _lengths(those)), TINY)
-    return cosines
-
-
-def _lengths(rows: Float32s) -> Float32s:
-    """Return the lengths of directions, which are off 1 by the error of their codes."""
-    lengths: Float32s = np.sqrt(np.einsum("nd,nd->n", rows, rows))
-    return lengths
+def _unit(rows: Float32s) -> Float32s:
+    """Return directions of length 1; of measurements zeros, as their cosines say nothing."""
+    if rows.shape[1] < MIN_EMBEDDING:
+        return np.zeros_like(rows)
+    lengths = np.sqrt(np.einsum("nd,nd->n", rows, rows))
+    lengths[lengths == 0.0] = 1.0
+    unit: Float32s = rows / lengths[:, np.newaxis]
+    return unit
 
 
 def sketch(coded: CodedRows) -> Sketches:

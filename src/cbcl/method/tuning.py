@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cbcl.method.arrays import Int64s, Matrix, as_float32, as_matrix
+from cbcl.method.blocks import BLOCK_ROWS
 from cbcl.method.concepts import Concepts, cluster
-from cbcl.method.search import BLOCK_ROWS, Index, Search
+from cbcl.method.search import Index, Search
 from cbcl.method.voting import tally
 
 # Radii to try, in units of the mean distance of a vector to the mean of its class: from one

@@ -158,10 +158,10 @@ def learn_batch(
             pending = _work_out(batch, writing.view, memory, options)  # another was faster
         writing.add_step("learn", {"pictures": batch.counts}, pending.settings)
         for label, (stored, examples) in pending.classes.items():
-            if stored is None:
-                writing.retire_class(label)
-            else:
+            if stored is not None:
                 writing.replace_class(label, stored, examples)
+            elif label in writing.view.rows:
+                writing.retire_class(label)
     totals = {label: _size(pending.classes[label][0]) for label in batch.counts}
     gone = {label for label, (stored, _) in pending.classes.items() if stored is None}
     n_labels = len(({*writing.view.classes, *batch.counts} - gone) - {NEGATIVES})

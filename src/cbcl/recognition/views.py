@@ -80,7 +80,8 @@ def learn_views(
 ) -> ViewBatch:
     """Work out what learning pictures changes: their labels, and others that had the same picture.
 
-    A picture has one label: one that was taught with another is taken from there.
+    A picture has one label: one that was taught with another, or that comes with another in the
+    same step, is taken from there.
     """
     directions = as_directions(matrix)
     sketches = sketch(encode(directions))
@@ -88,18 +89,18 @@ def learn_views(
     copies: dict[str, int] = {}
     moved: dict[str, int] = {}
     taught = memory.find_taught(state, sketches.tolist()) if memory.exists() else {}
-    labels = dict.fromkeys(targets.tolist())
-    for row, (own, label) in enumerate(zip(sketches.tolist(), targets.tolist(), strict=True)):
-        other = taught.get(own, label)
-        if other != label:
-            before = classes.get(other) or read_views(memory, state, other)
-            classes[other] = _take_out(before, directions[row], own)
-            moved[other] = moved.get(other, 0) + 1
-            del taught[own]
-    for label in labels:
+    for label in dict.fromkeys(targets.tolist()):
         rows = np.flatnonzero(targets == label)
+        for row, own in zip(rows, sketches[rows].tolist(), strict=True):
+            other = taught.get(own, label)
+            if other != label:
+                del taught[own]
+                before = classes.get(other) or read_views(memory, state, other)
+                classes[other] = _take_out(before, directions[row], own)
+                moved[other] = moved.get(other, 0) + 1
         before = classes.get(label) or read_views(memory, state, label)
         statistics, is_view = learn_class(directions[rows], before.statistics, least_cosine)
+        taught |= dict.fromkeys(sketches[rows[is_view]].tolist(), label)
         first = 0 if before.statistics is None else before.statistics.n
         new = [pictures[row] for row in rows[is_view]]
         examples = (

@@ -9,7 +9,12 @@ from time import monotonic
 
 from cbcl.web.errors import ApiError
 
-LIMITED_PATHS = {"/api/recognize", "/api/recognize-many", "/api/examples"}  # which take pictures
+LIMITED_PATHS = {  # which take pictures
+    "/api/recognize",
+    "/api/recognize-many",
+    "/api/examples",
+    "/api/negatives",
+}
 PICTURE_RATE, PICTURE_BURST = 30.0, 60.0  # their requests of one address, a second and at once
 WRONG_TOKEN_RATE, WRONG_TOKEN_BURST = 1 / 3, 20.0
 MAX_ADDRESSES = 4096

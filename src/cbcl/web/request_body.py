@@ -18,6 +18,7 @@ MAX_BODY_BYTES = {
     "/api/recognize": MAX_PICTURE_BYTES + MAX_TEXT_BYTES,
     "/api/recognize-many": 64 * MB,
     "/api/examples": 64 * MB,
+    "/api/negatives": 64 * MB,
     "/api/import": 1000 * MB,
 }
 STREAMED_TO_DISK = {"/api/import"}  # not counted among what is held in RAM

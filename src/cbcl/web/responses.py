@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cbcl.errors import PictureError
-from cbcl.recognition.answer import Answer
+from cbcl.recognition.answer import Answer, Example
 from cbcl.web import schemas
 from cbcl.web.embedding import RequestPicture
 
@@ -48,6 +48,13 @@ def history_response(steps: Sequence[Step], revision: int) -> schemas.HistoryRes
     return schemas.HistoryResponse(revision=revision, steps=entries)
 
 
+def examples_response(
+    label: str, number: int, kept: Sequence[Example], revision: int
+) -> schemas.ExamplesResponse:
+    entries = [schemas.ExampleEntry(example=one.number, concept=one.concept) for one in kept]
+    return schemas.ExamplesResponse(label=label, examples=number, kept=entries, revision=revision)
+
+
 def recognize_response(
     picture: RequestPicture, answer: Answer | None, revision: int
 ) -> schemas.RecognizeResponse:
@@ -75,6 +82,7 @@ def _evidence(answer: Answer) -> list[schemas.EvidenceEntry]:
             distance=reason.distance,
             pictures=reason.pictures,
             examples=[example.number for example in reason.examples],
+            against=reason.label != answer.ranking[0].label,
         )
         for reason, share in zip(answer.evidence, answer.shares, strict=True)
     ]

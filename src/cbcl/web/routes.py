@@ -159,6 +159,33 @@ async def learn(service: Service, request: Request) -> schemas.LearnResponse:
     return await service.learn(form.text("label"), form.files, form.texts("seen"))
 
 
+@router.get("/negatives", tags=["things"], responses=_errors("memory"))
+def negatives(service: Service) -> schemas.ExamplesResponse:
+    """List the pictures taught as none of these that have a thumbnail, in the order learned."""
+    return service.negatives()
+
+
+@router.post(
+    "/negatives",
+    tags=["teaching"],
+    responses=LEARN_ERRORS,
+    openapi_extra=_form([], pictures="files", seen="texts"),
+)
+async def learn_negatives(service: Service, request: Request) -> schemas.LearnResponse:
+    """Learn pictures of none of the labels: what looks like them is unknown.
+
+    Takes and skips pictures as learning a label does; in the response, the label is empty.
+    """
+    form = await read_form(request, files="pictures", fields=["seen"])
+    return await service.learn(None, form.files, form.texts("seen"))
+
+
+@router.delete("/negatives", tags=["teaching"], responses=_errors("label", "memory", "busy"))
+async def forget_negatives(service: Service) -> schemas.ChangeResponse:
+    """Forget all pictures that were taught as none of these."""
+    return await service.forget_negatives()
+
+
 @router.get(
     "/examples/{number}/thumbnail",
     tags=["things"],

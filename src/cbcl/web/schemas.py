@@ -57,7 +57,7 @@ class VersionResponse(BaseModel):
 class BackboneStatus(BaseModel):
     """The network that embeds pictures."""
 
-    name: Annotated[str, Field(examples=["efficientnet-lite0"])]
+    name: Annotated[str, Field(examples=["efficientnet-lite0@2views"])]
     ready: Annotated[bool, Field(description="It is loaded and has embedded a picture")]
     problem: Annotated[
         str | None, Field(description="Why it cannot be loaded; null: it can, or was not tried yet")
@@ -86,10 +86,22 @@ class LabelEntry(BaseModel):
     """A label of the memory."""
 
     label: Label
-    examples: Annotated[int, Field(description="Pictures it was learned from", examples=[5])]
-    concepts: Annotated[int, Field(description="Centroids made of them", examples=[1])]
+    examples: Annotated[
+        int, Field(description="Different pictures it was learned from", examples=[5])
+    ]
+    concepts: Annotated[
+        int, Field(description="Centroids made of them; 1 unless by the vote", examples=[1])
+    ]
     kept: Annotated[int, Field(description="Examples with a thumbnail", examples=[5])]
     shown: Annotated[list[int], Field(description="Numbers of a few of them", examples=[[17, 18]])]
+
+
+class NegativesEntry(BaseModel):
+    """Pictures that were taught as none of the labels."""
+
+    examples: Annotated[int, Field(description="Different pictures", examples=[3])]
+    kept: Annotated[int, Field(description="Those with a thumbnail", examples=[3])]
+    shown: Annotated[list[int], Field(description="Numbers of a few of them", examples=[[21, 22]])]
 
 
 class LabelsResponse(BaseModel):
@@ -99,19 +111,31 @@ class LabelsResponse(BaseModel):
     private: bool
     labels: list[LabelEntry]
     undo: Annotated[ChangeSummary | None, Field(description="The change that undo would revert")]
+    head: Annotated[
+        str | None,
+        Field(
+            description="How labels are told apart: discriminant or vote; null: no memory yet",
+            examples=["discriminant"],
+        ),
+    ] = None
+    negatives: Annotated[
+        NegativesEntry | None, Field(description="Taught as none of these; null: nothing was")
+    ] = None
 
 
 class ExampleEntry(BaseModel):
     """An example with a thumbnail."""
 
     example: ExampleNumber
-    concept: Annotated[int, Field(description="The centroid nearest to it", examples=[0])]
+    concept: Annotated[
+        int, Field(description="Its number in the label; by the vote, its centroid", examples=[0])
+    ]
 
 
 class ExamplesResponse(BaseModel):
     """The examples of a label, in the order learned."""
 
-    label: Label
+    label: Annotated[str, Field(description="Empty: none of these", examples=["mug"])]
     examples: Annotated[int, Field(description="Number of all, with and without a thumbnail")]
     kept: list[ExampleEntry]
     revision: Revision
@@ -132,12 +156,28 @@ class LearnResponse(BaseModel):
     ]
     problems: list[SkippedPicture]
     revision: Revision
+    copies: Annotated[
+        dict[str, int],
+        Field(
+            description="Pictures among them that were known already, or nearly the same as one"
+            " that is: they add nothing",
+            examples=[{"mug": 1}],
+        ),
+    ] = {}
+    moved: Annotated[
+        dict[str, int],
+        Field(
+            description="Pictures that were taken from other labels, by these; the label of none"
+            " of these is empty",
+            examples=[{"cup": 1}],
+        ),
+    ] = {}
 
 
 class UnlearnResponse(BaseModel):
     """The label of the example that was removed."""
 
-    label: Label
+    label: Annotated[str, Field(description="Empty: none of these", examples=["mug"])]
     revision: Revision
 
 
@@ -150,14 +190,19 @@ class RankingEntry(BaseModel):
 
 
 class EvidenceEntry(BaseModel):
-    """A centroid that voted."""
+    """One of the learned pictures that are most similar; by the vote, a centroid that voted."""
 
     label: Label
-    share: Annotated[float, Field(ge=0.0, le=1.0, description="Share of all votes")]
+    share: Annotated[float, Field(ge=0.0, le=1.0, description="Share of all weights")]
     weight: float
     distance: float
-    pictures: Annotated[int, Field(description="Number of pictures it is the mean of")]
-    examples: Annotated[list[int], Field(description="Numbers of the examples nearest to it")]
+    pictures: Annotated[int, Field(description="1; of a centroid, those it is the mean of")]
+    examples: Annotated[
+        list[int], Field(description="Its number; of a centroid, the examples nearest to it")
+    ]
+    against: Annotated[
+        bool, Field(description="It is not of the likeliest label, and speaks against it")
+    ] = False
 
 
 class RecognizeResponse(BaseModel):
@@ -171,7 +216,10 @@ class RecognizeResponse(BaseModel):
     ]
     strangeness: Annotated[float | None, Field(description="Above 1: unknown", examples=[0.45])]
     ranking: Annotated[list[RankingEntry], Field(description="Most likely first")]
-    evidence: Annotated[list[EvidenceEntry], Field(description="Nearest first")]
+    evidence: Annotated[
+        list[EvidenceEntry],
+        Field(description="Of the likeliest label, nearest first; then one of the next label"),
+    ]
     revision: Revision
 
 

@@ -13,6 +13,7 @@ from cbcl.memory.connection import file_identity
 from cbcl.memory.rows import as_label
 from cbcl.recognition.answer import Answer
 from cbcl.recognition.recognizer import Recognizer
+from cbcl.recognition.snapshot import MAX_SHOWN
 from cbcl.vision.extraction import EmbeddedPicture
 from cbcl.web import responses, schemas
 from cbcl.web.embedding import EmbeddingService, RequestPicture
@@ -89,14 +90,13 @@ class TeachingService:
             raise LabelError(repr(label), "is not known")
         examples = self._recognizer.examples(label)
         label = as_label(label)
-        return schemas.ExamplesResponse(
-            label=label,
-            examples=self._recognizer.labels().get(label, len(examples)),
-            kept=[
-                schemas.ExampleEntry(example=kept.number, concept=kept.concept) for kept in examples
-            ],
-            revision=revision,
-        )
+        number = self._recognizer.labels().get(label, len(examples))
+        return responses.examples_response(label, number, examples, revision)
+
+    def negatives(self) -> schemas.ExamplesResponse:
+        revision = self._recognizer.revision()
+        examples, number = self._recognizer.negatives(), self._recognizer.n_negatives()
+        return responses.examples_response("", number, examples, revision)
 
     def thumbnail(self, number: int) -> bytes:
         with self._missing_without(number):
@@ -124,10 +124,10 @@ class TeachingService:
     # Changes: one after another.
 
     async def learn(
-        self, label: str, files: Sequence[UploadedFile], digests: Sequence[str]
+        self, label: str | None, files: Sequence[UploadedFile], digests: Sequence[str]
     ) -> schemas.LearnResponse:
-        """Learn pictures; those that cannot be read are skipped and reported."""
-        label = as_label(label)
+        """Learn pictures, None: of no label; those that cannot be read are skipped and reported."""
+        label = None if label is None else as_label(label)
         self.changes.check()
         pictures = await self.embedding.embed(files, digests)
         embedded: list[EmbeddedPicture] = []
@@ -141,7 +141,13 @@ class TeachingService:
             raise ApiError("picture", skipped[0].message)
         learned, revision = await self._change(lambda: self._recognizer.learn(label, embedded))
         self._metrics.examples_learned.inc(len(embedded))
-        return schemas.LearnResponse(learned=learned.pictures, problems=skipped, revision=revision)
+        return schemas.LearnResponse(
+            learned=learned.pictures,
+            problems=skipped,
+            revision=revision,
+            copies={**learned.copies},
+            moved={**learned.moved},
+        )
 
     async def unlearn(self, number: int) -> schemas.UnlearnResponse:
         with self._missing_without(number):
@@ -159,6 +165,10 @@ class TeachingService:
         _, revision = await self._change(forget_and_clear)
         subject = f"{as_label(label)}{' for good' if for_good else ''}"
         return responses.change_response(revision, "forget", subject)
+
+    async def forget_negatives(self) -> schemas.ChangeResponse:
+        _, revision = await self._change(self._recognizer.forget_negatives)
+        return responses.change_response(revision, "forget", "none of these")
 
     async def rename(self, label: str, new: str) -> schemas.ChangeResponse:
         _, revision = await self._change(lambda: self._recognizer.rename(label, new))
@@ -215,8 +225,20 @@ class TeachingService:
         )
         labels = [schemas.LabelEntry(**label._asdict()) for label in self._recognizer.things()]
         return schemas.LabelsResponse(
-            revision=revision, private=self._is_private(), labels=labels, undo=undo
+            revision=revision,
+            private=self._is_private(),
+            labels=labels,
+            undo=undo,
+            head=self._recognizer.settings().head if revision else None,
+            negatives=self._summarize_negatives(),
         )
+
+    def _summarize_negatives(self) -> schemas.NegativesEntry | None:
+        number = self._recognizer.n_negatives()
+        if not number:
+            return None
+        kept = [example.number for example in self._recognizer.negatives()]
+        return schemas.NegativesEntry(examples=number, kept=len(kept), shown=kept[:MAX_SHOWN])
 
     def _count_labels(self) -> float:
         try:

@@ -7,18 +7,17 @@ import {
 } from "./answer_state.js";
 import { setUpCombobox } from "./combobox.js";
 import {
-  button, count, exampleImage, fillBar, find, loadSetting, make, percent, saveSetting,
+  button, exampleImage, fillBar, find, loadSetting, make, percent, saveSetting,
 } from "./dom.js";
 import { notifyUndoable } from "./editing.js";
-import { labelNames, memory, memoryEvents, syncTo } from "./memory.js";
-import { teach } from "./teaching.js";
+import { labelNames, memory, memoryEvents, NONE, syncTo } from "./memory.js";
+import { describeLearned, teach } from "./teaching.js";
 import { attempt, notifyError } from "./toasts.js";
 
-/** @import { Answer, Picture, Reason } from "./types.d.ts" */
+/** @import { Answer, Picture, ReasonRow } from "./types.d.ts" */
 
 const RUNNER_ROWS = 3;
 const CHIPS = 5;
-const MAX_FACES = 3; // pictures of a reason
 const REST_MS = 1500; // after teaching, in which a resting pointer does not hold the answer
 
 /** Tells of "hold" and "release", and of "taught" (detail: the picture). */
@@ -36,6 +35,7 @@ export function setUpAnswer() {
     const label = state.current?.answer.label;
     if (label) correct(label);
   });
+  find("none-of-these").addEventListener("click", () => correct(NONE));
   find("correction-form").addEventListener("submit", (event) => {
     event.preventDefault();
     const name = find("correction-name").value.trim();
@@ -212,10 +212,11 @@ function drawChoices(answer) {
   const field = find("correction-name");
   find("yes").hidden = !known;
   find("yes").textContent = known ? `Yes, ${answer.label}` : "Yes";
-  find("correction-words").textContent = known ? "No, it’s a" : "It’s a";
+  find("none-of-these").hidden = memory.head === "vote"; // which knows no such pictures
+  find("correction-words").textContent = known ? "No, it’s" : "It’s";
   const others = otherLabels(answer, labelNames());
   field.placeholder = others.length ? "something else" : "type its name";
-  field.setAttribute("aria-label", known ? "No, it’s a…" : "It’s a…");
+  field.setAttribute("aria-label", known ? "No, it’s…" : "It’s…");
   const labels = chipLabels(answer, labelNames());
   for (const [index, chip] of rowsOf("chips").entries()) {
     chip.hidden = index >= labels.length;
@@ -229,46 +230,26 @@ function drawReasons(answer) {
   const list = find("reasons");
   const reasons = reasonsOf(answer);
   find("why").hidden = reasons.length === 0;
-  find("why-title").textContent = answer.label === null ? "The nearest I know" : "Why";
-  const drawn = reasons.map(({ label, examples, share }) => [label, examples, percent(share)]);
-  const key = JSON.stringify(drawn);
+  const key = JSON.stringify(reasons);
   if (list.dataset.key === key) return; // the same pictures again need no new nodes
   list.dataset.key = key;
   list.replaceChildren(...reasons.map(reasonRow));
 }
 
-/** @param {Reason} reason */
-function reasonRow(reason) {
-  const shown = reason.examples.slice(0, MAX_FACES);
-  const faces = shown.length ? shown : [null];
-  const images = faces.map((example) => exampleImage(reason.label, example));
+/** @param {ReasonRow} reason */
+function reasonRow({ words, named, label, examples }) {
+  const faces = examples.length ? examples : [null];
+  const images = faces.map((example) => exampleImage(label, example));
   return make(
     "li",
     { class: "row" },
     make("span", { class: "thumbs", "aria-hidden": "true" }, images),
-    make(
-      "span",
-      { class: "vote" },
-      make("strong", {}, percent(reason.share)),
-      ` of the vote: ${whose(shown.length, reason.pictures)} of `,
-      make("bdi", {}, reason.label),
-    ),
+    make("span", {}, words, named && make("bdi", {}, label)),
   );
 }
 
 /**
- * Write "these 3", "3 of 12", or how many where none can be shown.
- * @param {number} shown
- * @param {number} all
- */
-function whose(shown, all) {
-  if (shown === 0) return count(all, "example");
-  if (shown < all) return `${shown} of ${all}`;
-  return shown === 1 ? "this one" : `these ${shown}`;
-}
-
-/**
- * Teach the picture that was answered.
+ * Teach the picture that was answered: a label, or NONE.
  * @param {string} label
  */
 async function correct(label) {
@@ -280,7 +261,7 @@ async function correct(label) {
   if (!result) return;
   const { problems, learned, revision, steps } = result;
   problems.forEach((problem) => notifyError(problem.message));
-  if (learned) notifyUndoable(`Learned one more example of ${label}.`, revision, { steps });
+  if (learned) notifyUndoable(describeLearned(label, result), revision, { steps });
   syncTo(revision);
   showThatItWasTaught(picture);
 }

@@ -1,9 +1,10 @@
 // @ts-check
 // State of the answer on the screen: pure functions, without the page; answer.js draws it.
 
-/** @import { Answer, AnswerKind, Guess, Picture } from "./types.d.ts" */
+/** @import { Answer, AnswerKind, Guess, Picture, ReasonRow } from "./types.d.ts" */
 
-const MAX_REASONS = 4;
+const MAX_FACES = 3; // pictures of a reason
+const MIN_AGAINST = 0.05; // confidence of the next label, from which on it is worth a word
 const MAX_ALL_CHOICES = 6; // labels that can all be chips; of more, only those that were guessed
 const STEADY_COUNT = 3; // live answers in a row that say the same
 
@@ -90,8 +91,31 @@ export function headlineOf(answer) {
 export const runnersUp = (answer) =>
   answer?.ranking.filter((guess) => guess.label !== answer.label) ?? [];
 
-/** @param {Answer} answer */
-export const reasonsOf = (answer) => answer.evidence.slice(0, MAX_REASONS);
+/**
+ * List the reasons: what the picture looks like, and the next label, if that was close.
+ * @param {Answer} answer
+ * @returns {ReasonRow[]}
+ */
+export function reasonsOf(answer) {
+  const [best, next] = answer.ranking;
+  if (!best) return [];
+  if (answer.label === null) return reasonRows(answer, best.label, "Closest I know: ", true);
+  const like = reasonRows(answer, best.label, "Looks like these", false);
+  if (!next || next.confidence < MIN_AGAINST) return like;
+  return [...like, ...reasonRows(answer, next.label, "Not these: ", true)];
+}
+
+/**
+ * @param {Answer} answer
+ * @param {string} label
+ * @param {string} words
+ * @param {boolean} named
+ */
+function reasonRows({ evidence }, label, words, named) {
+  const reasons = evidence.filter((reason) => reason.label === label);
+  const examples = [...new Set(reasons.flatMap((reason) => reason.examples))].slice(0, MAX_FACES);
+  return reasons.length ? [{ words, named, label, examples }] : [];
+}
 
 /**
  * List the labels that may be right instead: those guessed first, without the one that was said.

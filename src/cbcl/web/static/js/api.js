@@ -39,6 +39,9 @@ export const post = (path, body, options) => call("POST", path, { ...options, bo
 /** @param {number} example @returns {Promise<{ revision: number }>} */
 export const deleteExample = (example) => call("DELETE", `/api/examples/${example}`);
 
+/** @returns {Promise<{ revision: number }>} */
+export const deleteNegatives = () => call("DELETE", "/api/negatives");
+
 /**
  * Make a form of several values a name: {label: "mug", seen: [..], pictures: [{blob, name}]}.
  * @param {Record<string, FormValue | FormValue[]>} fields

@@ -4,7 +4,7 @@
 import { get } from "./api.js";
 import { count, find, iconButton, lazyImage, make, thumbnailUrl } from "./dom.js";
 import { merge, removeExample } from "./editing.js";
-import { findThing, labelNames, memory, memoryEvents } from "./memory.js";
+import { findThing, labelNames, memory, memoryEvents, nameOf, NONE } from "./memory.js";
 import { attempt } from "./toasts.js";
 
 /** @import { Examples } from "./types.d.ts" */
@@ -54,7 +54,7 @@ export function openMerge(label) {
 /** @param {string} label */
 export async function openExamples(label) {
   shownLabel = label;
-  find("examples-title").textContent = label;
+  find("examples-title").textContent = label === NONE ? "None of these" : label;
   find("examples-note").textContent = "…";
   find("examples-body").replaceChildren();
   openDialog("examples-dialog");
@@ -65,7 +65,11 @@ async function drawExamples() {
   const label = shownLabel;
   if (label === null) return;
   if (!findThing(label)) return find("examples-dialog").close(); // forgotten or renamed meanwhile
-  const examples = await attempt(() => get(`/api/examples?label=${encodeURIComponent(label)}`));
+  const examples = await attempt(() =>
+    label === NONE
+      ? get("/api/negatives")
+      : get(`/api/examples?label=${encodeURIComponent(label)}`),
+  );
   if (!examples || shownLabel !== label) return;
   find("examples-note").textContent = noteOn(examples);
   const body = find("examples-body");
@@ -77,7 +81,7 @@ async function drawExamples() {
 
 /** @param {Examples} examples */
 function noteOn({ examples, kept }) {
-  const all = `${count(examples, "example")}.`;
+  const all = `${count(examples, "photo")}.`;
   if (memory.private) {
     return `${all} This memory is private: it keeps no pictures, so there is nothing to show.`;
   }
@@ -85,15 +89,16 @@ function noteOn({ examples, kept }) {
 }
 
 /**
- * Make a section a concept; with a heading if there are several.
+ * Make one section; of the vote, one a concept, with a heading if there are several.
  * @param {string} label
- * @param {Examples["kept"]} kept
+ * @param {Examples["kept"]} all
  */
-function conceptSections(label, kept) {
+function conceptSections(label, all) {
+  const kept = memory.head === "vote" ? all : all.map((one) => ({ ...one, concept: 0 }));
   const concepts = [...new Set(kept.map(({ concept }) => concept))].sort((a, b) => a - b);
   return concepts.map((number, index) => {
     const examples = kept.filter(({ concept }) => concept === number);
-    const size = make("span", { class: "quiet" }, count(examples.length, "example"));
+    const size = make("span", { class: "quiet" }, count(examples.length, "photo"));
     const heading = concepts.length > 1 && make("h3", {}, `Concept ${index + 1} `, size);
     const pictures = examples.map(({ example }) => exampleItem(label, example));
     const gallery = make("ul", { class: "gallery" }, pictures);
@@ -103,8 +108,8 @@ function conceptSections(label, kept) {
 
 /** @param {string} label @param {number} example */
 function exampleItem(label, example) {
-  const image = lazyImage(thumbnailUrl(example), `Example ${example} of ${label}`);
+  const image = lazyImage(thumbnailUrl(example), `Photo ${example} of ${nameOf(label)}`);
   const remove = () => removeExample(example, label);
-  const name = `Remove example ${example} of ${label}`;
+  const name = `Remove photo ${example} of ${nameOf(label)}`;
   return make("li", {}, image, iconButton(name, "close", remove, { class: "icon-button out" }));
 }

@@ -1,8 +1,8 @@
 // @ts-check
 // Changes of the memory: each is told in a toast, from where it can be undone.
 
-import { deleteExample, post } from "./api.js";
-import { memory, syncTo } from "./memory.js";
+import { deleteExample, deleteNegatives, post } from "./api.js";
+import { memory, nameOf, NONE, syncTo } from "./memory.js";
 import { attempt, notify, notifyError } from "./toasts.js";
 
 /**
@@ -22,10 +22,14 @@ export const merge = (label, into) =>
   change(() => post("/api/merge", { label, into }), `${label} is now part of ${into}.`);
 
 /**
- * Forget a label; true if it was done.
+ * Forget a label, or all pictures of none of the things; true if it was done.
  * @param {string} label
  */
-export const forget = (label) => change(() => post("/api/forget", { label }), `Forgot ${label}.`);
+export const forget = (label) =>
+  change(
+    () => (label === NONE ? deleteNegatives() : post("/api/forget", { label })),
+    `Forgot ${nameOf(label)}.`,
+  );
 
 /**
  * Remove one example of a label; true if it was done.
@@ -33,7 +37,7 @@ export const forget = (label) => change(() => post("/api/forget", { label }), `F
  * @param {string} label
  */
 export const removeExample = (example, label) =>
-  change(() => deleteExample(example), `Took one example out of ${label}.`);
+  change(() => deleteExample(example), `Removed one photo of ${nameOf(label)}.`);
 
 /** @param {() => Promise<{ revision: number }>} request @param {string} text */
 async function change(request, text) {

@@ -3,13 +3,15 @@
 
 import { get } from "./api.js";
 
-/** @import { Thing } from "./types.d.ts" */
+/** @import { Labels, Thing } from "./types.d.ts" */
 
 export const memory = {
   name: "",
   revision: /** @type {number | null} */ (null),
   private: false,
   labels: /** @type {Thing[]} */ ([]),
+  head: /** @type {Labels["head"]} */ (null),
+  negatives: /** @type {Labels["negatives"]} */ (null),
 };
 
 /** Tells of "changed" once the new state is here. */
@@ -49,5 +51,21 @@ export function syncTo(revision) {
 
 export const labelNames = () => memory.labels.map((thing) => thing.label);
 
+/** Label of the pictures of none of the things: no thing has it. */
+export const NONE = "";
+
+/**
+ * Write a label as people read it.
+ * @param {string} label
+ */
+export const nameOf = (label) => (label === NONE ? "none of these" : label);
+
+/**
+ * Return the pictures of none of the things, as a thing; null: there are none.
+ * @returns {Thing | null}
+ */
+export const findNegatives = () => memory.negatives && { label: NONE, ...memory.negatives };
+
 /** @param {string} label */
-export const findThing = (label) => memory.labels.find((thing) => thing.label === label);
+export const findThing = (label) =>
+  label === NONE ? findNegatives() : memory.labels.find((thing) => thing.label === label);

@@ -2,8 +2,10 @@
 // Requests about pictures: by digest for those the server has seen, by upload for the others.
 
 import { formData, post } from "./api.js";
+import { count } from "./dom.js";
+import { nameOf, NONE } from "./memory.js";
 
-/** @import { Answers, Picture, Problem } from "./types.d.ts" */
+/** @import { Answers, Learned, Picture, Problem } from "./types.d.ts" */
 
 const MAX_FILES = 8; // in a request, so that progress is seen
 const MAX_BYTES = 48e6; // in a request; the server takes 64 MB
@@ -11,23 +13,49 @@ export const MAX_DIGESTS = 100; // in a request
 const MAX_FILE_BYTES = 64e6; // beyond, the server would hang up before it had read the whole
 
 /**
- * Teach a label from pictures; return what was learned, and in how many steps.
+ * Teach a label, or NONE, from pictures; return what was learned, and in how many steps.
  * @param {string} label
  * @param {Picture[]} pictures
  */
 export async function teach(label, pictures) {
-  const total = { learned: 0, problems: /** @type {Problem[]} */ ([]), revision: 0, steps: 0 };
+  /** @type {Learned & { problems: Problem[], revision: number, steps: number }} */
+  const total = { learned: 0, copies: 0, moved: {}, problems: [], revision: 0, steps: 0 };
   for (const group of splitIntoRequests(pictures)) {
     const send = (/** @type {Picture[]} */ some) =>
-      post("/api/examples", formData({ label, ...fieldsOf(some) }));
+      label === NONE
+        ? post("/api/negatives", formData(fieldsOf(some)))
+        : post("/api/examples", formData({ label, ...fieldsOf(some) }));
     for (const { result } of await sendGroup(group, send)) {
-      total.learned += Object.values(result.learned).reduce((sum, number) => sum + number, 0);
+      total.learned += sumOf(result.learned);
+      total.copies += sumOf(result.copies);
+      for (const [from, number] of Object.entries(result.moved)) {
+        total.moved[from] = (total.moved[from] ?? 0) + number;
+      }
       total.problems.push(...result.problems);
       total.revision = result.revision;
       total.steps += 1;
     }
   }
   return total;
+}
+
+/** @param {Record<string, number>} numbers */
+const sumOf = (numbers) => Object.values(numbers).reduce((sum, number) => sum + number, 0);
+
+/**
+ * Say what was learned: near-copies of known photos add nothing, others may have moved.
+ * @param {string} label
+ * @param {Learned} result
+ */
+export function describeLearned(label, { learned, copies, moved }) {
+  if (copies === learned) {
+    return `Nearly the same as ${learned === 1 ? "a photo" : "photos"} I have: nothing new.`;
+  }
+  const from = Object.keys(moved).map(nameOf).join(", ");
+  const words = [`Learned ${count(learned - copies, "photo")} of ${nameOf(label)}`];
+  if (from) words.push(`${count(sumOf(moved), "photo")} moved here from ${from}`);
+  if (copies) words.push(`${count(copies, "photo")} nearly the same as ones I have`);
+  return `${words.join("; ")}.`;
 }
 
 /**

@@ -5,7 +5,7 @@ import { matchNames } from "./combobox.js";
 import { openExamples, openMerge } from "./dialogs.js";
 import { button, count, exampleImage, find, iconButton, make } from "./dom.js";
 import { forget, rename } from "./editing.js";
-import { labelNames, memory, memoryEvents } from "./memory.js";
+import { findNegatives, labelNames, memory, memoryEvents, NONE } from "./memory.js";
 import { prepareName } from "./tray.js";
 
 /** @import { Thing } from "./types.d.ts" */
@@ -30,7 +30,9 @@ function drawThings() {
   if (few) find("filter").value = "";
   const wanted = new Set(matchNames(labelNames(), find("filter").value));
   find("things-none").hidden = labels.length === 0 || wanted.size > 0;
-  arrange(labels.filter((thing) => wanted.has(thing.label)));
+  const negatives = find("filter").value ? null : findNegatives();
+  const shown = labels.filter((thing) => wanted.has(thing.label));
+  arrange(negatives ? [...shown, negatives] : shown);
 }
 
 /**
@@ -41,7 +43,7 @@ function arrange(things) {
   const list = find("cards");
   const nodes = things.map(cardFor);
   drawn = true;
-  const names = new Set(labelNames());
+  const names = new Set([...labelNames(), NONE]);
   for (const label of cards.keys()) if (!names.has(label)) cards.delete(label);
   const active = document.activeElement;
   const card = active?.matches(":focus-visible") ? active.closest(".card") : null;
@@ -96,18 +98,37 @@ function keepFocus(old, card) {
 }
 
 /** @param {Thing} thing */
-function makeCard({ label, shown, examples, concepts }) {
-  const pictures = (shown.length ? shown : [null]).map((example) => exampleImage(label, example));
-  const all = { class: "faces", "aria-label": `See all examples of ${label}` };
-  const faces = button(pictures, () => openExamples(label), { ...all, title: "See all examples" });
+function makeCard(thing) {
+  if (thing.label === NONE) return makeNegativesCard(thing);
+  const { label } = thing;
   const name = make("h3", { class: "clip", dir: "auto", title: label }, label);
-  const numbers = `${count(examples, "example")} · ${count(concepts, "concept")}`;
-  const about = make("p", { class: "quiet" }, numbers);
-  const card = make("li", { class: "panel card", "aria-label": label }, faces, name, about);
+  const card = cardNode(thing, label, name);
   const startEdit = () => editName(card, name, label);
   name.addEventListener("dblclick", startEdit);
   card.append(makeActions(label, startEdit));
   return card;
+}
+
+/**
+ * Make the card of the photos of none of the things: it has no name that could be changed.
+ * @param {Thing} thing
+ */
+function makeNegativesCard(thing) {
+  const title = "These are unknown, and so is what looks like them";
+  const name = make("h3", { class: "clip quiet", title }, "None of these");
+  const card = cardNode(thing, "none of these", name);
+  const empty = iconButton("Forget all of none of these", "forget", () => forget(NONE));
+  card.append(make("div", { class: "card-actions" }, empty));
+  return card;
+}
+
+/** @param {Thing} thing @param {string} shownName @param {HTMLElement} name */
+function cardNode({ label, shown, examples }, shownName, name) {
+  const pictures = (shown.length ? shown : [null]).map((example) => exampleImage(label, example));
+  const all = { class: "faces", "aria-label": `See all photos of ${shownName}` };
+  const faces = button(pictures, () => openExamples(label), { ...all, title: "See all photos" });
+  const about = make("p", { class: "quiet" }, count(examples, "photo"));
+  return make("li", { class: "panel card", "aria-label": shownName }, faces, name, about);
 }
 
 /** @param {string} label @param {() => void} startEdit */
@@ -117,7 +138,7 @@ function makeActions(label, startEdit) {
   return make(
     "div",
     { class: "card-actions" },
-    iconButton(`Add examples of ${label}`, "plus", () => prepareName(label)),
+    iconButton(`Add photos of ${label}`, "plus", () => prepareName(label)),
     iconButton(`Rename ${label}`, "edit", startEdit),
     iconButton(mergeName, "merge", () => openMerge(label), { disabled: alone }),
     iconButton(`Forget ${label}`, "forget", () => forget(label)),

@@ -7,7 +7,9 @@ import { connectionEvents, connectionState } from "./connection.js";
 import { count, find, sleep } from "./dom.js";
 import { notifyUndoable } from "./editing.js";
 import { labelNames, memory, memoryEvents, syncTo } from "./memory.js";
-import { findSendProblem, MAX_DIGESTS, recognizeMany, teach } from "./teaching.js";
+import {
+  describeLearned, findSendProblem, MAX_DIGESTS, recognizeMany, teach,
+} from "./teaching.js";
 import { drawTray } from "./tiles.js";
 import { attempt, notify } from "./toasts.js";
 import {
@@ -237,8 +239,7 @@ async function teachPictures(label, keys) {
   if (result) {
     tray = { ...tray, problems: [...tray.problems, ...result.problems] };
     removePictures(keys);
-    const text = `Learned ${label} from ${count(result.learned, "picture")}.`;
-    notifyUndoable(text, result.revision, {
+    notifyUndoable(describeLearned(label, result), result.revision, {
       steps: result.steps,
       undone: () => restore(pictures),
       gone: () => release(pictures),
@@ -272,7 +273,7 @@ function discard(keys) {
   removePictures(keys);
   const gone = () => setTimeout(() => release(pictures)); // unless it was undone
   const undo = () => restore(pictures);
-  notify(`Took out ${count(pictures.length, "picture")}.`, { undo, gone });
+  notify(`Removed ${count(pictures.length, "photo")}.`, { undo, gone });
 }
 
 /** @param {number[]} keys */

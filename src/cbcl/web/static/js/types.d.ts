@@ -7,8 +7,14 @@ export interface Guess {
 
 export interface Reason {
   label: string;
-  share: number;
-  pictures: number;
+  examples: number[];
+}
+
+/** Pictures that were learned, and words for what they say: of a label, if it is to be named. */
+export interface ReasonRow {
+  words: string;
+  named: boolean;
+  label: string;
   examples: number[];
 }
 
@@ -61,7 +67,6 @@ export interface TrayPicture extends Picture {
 export interface Thing {
   label: string;
   examples: number;
-  concepts: number;
   shown: number[];
 }
 
@@ -69,6 +74,15 @@ export interface Labels {
   revision: number;
   private: boolean;
   labels: Thing[];
+  head: "discriminant" | "vote" | null;
+  negatives: { examples: number; shown: number[] } | null;
+}
+
+/** Outcome of teaching: numbers of pictures; those that were moved by the label they had. */
+export interface Learned {
+  learned: number;
+  copies: number;
+  moved: Record<string, number>;
 }
 
 export interface Health {
@@ -128,6 +142,7 @@ export interface GetResponses {
   "/api/health": Health;
   "/api/history": { steps: Step[] };
   "/api/labels": Labels;
+  "/api/negatives": Examples;
   "/api/scores": Scores;
   "/api/version": { cbcl: string };
   [path: `/api/examples?label=${string}`]: Examples;
@@ -138,9 +153,18 @@ interface Changed {
   done: { text: string };
 }
 
+interface LearnedResponse {
+  learned: Record<string, number>;
+  copies: Record<string, number>;
+  moved: Record<string, number>;
+  problems: Problem[];
+  revision: number;
+}
+
 /** What each address answers to a POST. */
 export interface PostResponses {
-  "/api/examples": { learned: Record<string, number>; problems: Problem[]; revision: number };
+  "/api/examples": LearnedResponse;
+  "/api/negatives": LearnedResponse;
   "/api/forget": Changed;
   "/api/import": { added: string[]; joined: string[]; revision: number };
   "/api/merge": Changed;
