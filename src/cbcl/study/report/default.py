@@ -58,7 +58,7 @@ LOOKS: dict[str, tuple[Colour, str]] = {  # of a point: colour and shape
     "slda-roots": ("purple", "X"),
     "ranpac": ("quiet", "D"),
     LOGISTIC: ("ink", "P"),
-    DEFAULT: ("blue", "*"),
+    DEFAULT: ("blue", "^"),
 }
 PENALTY_NOTE = (
     "Batch: logistic regression on all data so far, solved to convergence, its penalty the best on "

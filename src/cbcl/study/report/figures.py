@@ -179,7 +179,7 @@ def draw_costs(title: str, cost: str, points: Sequence[CostPoint]) -> str:
         axes.margins(0.1)
         if points:
             axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
-        figure.subplots_adjust(left=0.12, right=0.66, bottom=0.15, top=0.91)
+        figure.subplots_adjust(left=0.12, right=0.58, bottom=0.15, top=0.91)
 
     return _draw(f"{title}: accuracy over {cost}", 3.0, draw)
 
