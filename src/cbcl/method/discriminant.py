@@ -16,8 +16,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, eigh, solve_triangular
-from scipy.linalg.lapack import dtrtri
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix
 from cbcl.method.directions import MIN_EMBEDDING
@@ -29,6 +27,7 @@ RIDGE_WEIGHT = 0.3  # of the regression in the score, for few views
 POOLED_WEIGHT = 0.7  # of the pooled covariance in a class's own, for many views
 MANY_VIEWS = 50.0  # of a class, from which it counts for itself
 DUAL_SHARE = 0.7  # rows over features up to which the covariance is inverted by its rows
+MAX_GENERAL_SOLVE = 128  # rows of a triangle that is solved like any matrix: scipy is not loaded
 MIN_EIGENVALUE = 1e-9  # of the largest
 MIN_PIVOT = 1e-6  # of the largest: with a smaller one, the eigenvalues are computed
 MAX_EIGENVECTORS = 200  # classes up to which they are computed anyway
@@ -226,21 +225,33 @@ def _whiten(
     diagonal = rest + pseudo * trace / (d * freedom)
     total = freedom + pseudo
     if len(axes) <= DUAL_SHARE * d and len(offsets) <= d:
-        scaled = axes / np.sqrt(diagonal)
+        scaled: Matrix = axes / np.sqrt(diagonal)
         gram = scaled @ scaled.T
         gram[np.diag_indices(len(gram))] += 1.0
         if len(axes):
-            lower = cholesky(gram, lower=True, overwrite_a=True, check_finite=False)
-            scaled = solve_triangular(lower, scaled, lower=True, check_finite=False)
-        factor = np.sqrt(total) * (scaled / np.sqrt(diagonal)).T
+            scaled = _solve_lower(np.linalg.cholesky(gram), scaled)
+        factor: Float64s = (np.sqrt(total) * (scaled / np.sqrt(diagonal)).T).astype(np.float64)
         return total, Whitening(total / diagonal, factor, -1.0)
     covariance = np.diag(diagonal)
     for start in range(0, len(axes), ROWS_AT_A_TIME):
         block = axes[start : start + ROWS_AT_A_TIME].astype(np.float64)
         covariance += block.T @ block
-    lower = cholesky(covariance, lower=True, overwrite_a=True, check_finite=False)
-    inverse, _ = dtrtri(lower, lower=True, overwrite_c=True)
+    from scipy.linalg.lapack import dtrtri  # which takes long to load
+
+    inverse, _ = dtrtri(np.linalg.cholesky(covariance), lower=True)
     return total, Whitening(np.zeros(d), np.sqrt(total) * inverse.T, 1.0)
+
+
+def _solve_lower(lower: Matrix, rows: Matrix) -> Matrix:
+    """Return the inverse of a lower triangle times rows."""
+    solution: Matrix
+    if len(lower) <= MAX_GENERAL_SOLVE:
+        solution = np.linalg.solve(lower, rows)
+    else:
+        from scipy.linalg import solve_triangular  # which takes long to load
+
+        solution = solve_triangular(lower, rows, lower=True, check_finite=False)
+    return solution
 
 
 def _fisher(whitening: Whitening, offsets: Float64s, kind: Any) -> tuple[Matrix, Matrix]:
@@ -262,9 +273,7 @@ def _fisher(whitening: Whitening, offsets: Float64s, kind: Any) -> tuple[Matrix,
         gram = weights @ offsets.T
     lower = _factor_gram(gram[:-1, :-1]) if t > MAX_EIGENVECTORS else None
     if lower is not None:  # the last mean is minus the sum of the others
-        basis = solve_triangular(
-            lower.astype(weights.dtype), weights[:-1], lower=True, check_finite=False
-        )
+        basis = _solve_lower(lower.astype(weights.dtype), weights[:-1])
         return basis.T, np.concatenate([lower, -lower.sum(axis=0, keepdims=True)])
     values, vectors = _eigenvectors(gram)
     return weights.T @ (vectors / np.sqrt(values)).astype(weights.dtype), vectors * np.sqrt(values)
@@ -288,8 +297,8 @@ def _gram(rows: Float64s) -> Float64s:
 def _factor_gram(gram: Float64s) -> Float64s | None:
     """Return the Cholesky factor of a Gram matrix; None where it is, or is nearly, singular."""
     try:
-        lower: Float64s = cholesky(gram, lower=True, check_finite=False)
-    except LinAlgError:
+        lower: Float64s = np.linalg.cholesky(gram).astype(np.float64, copy=False)
+    except np.linalg.LinAlgError:
         return None
     pivots = np.diag(lower) ** 2
     return lower if pivots.min() > MIN_PIVOT * pivots.max() else None
@@ -297,7 +306,7 @@ def _factor_gram(gram: Float64s) -> Float64s | None:
 
 def _eigenvectors(gram: Float64s) -> tuple[Float64s, Float64s]:
     """Return the eigenvalues above 0, (k,), and their vectors, (t, k); if none is, 1 and 0."""
-    values, vectors = eigh(0.5 * (gram + gram.T), check_finite=False)
+    values, vectors = np.linalg.eigh(0.5 * (gram + gram.T))
     kept = values > MIN_EIGENVALUE * max(values[-1], 1e-300)
     if len(gram) == 1 or not kept.any():
         return np.ones(1), np.zeros((len(gram), 1))
@@ -309,9 +318,7 @@ def _regress(means: Matrix) -> Float64s:
     rows = means.T.astype(np.float64)  # (k, t)
     gram = _gram(rows) / len(means)
     gram[np.diag_indices(len(rows))] += ridge_penalty(means)
-    factor = cho_factor(gram, overwrite_a=True, check_finite=False)
-    regression: Float64s = cho_solve(factor, rows, overwrite_b=True, check_finite=False)
-    return regression
+    return np.linalg.solve(gram, rows).astype(np.float64, copy=False)
 
 
 def ridge_penalty(means: Matrix) -> float:
