@@ -1,18 +1,22 @@
-"""Draw the figures of docs/research.md from the records in results/."""
+"""Draw the figures of docs/research.md, and write its table, from the records in results/."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
+from cbcl.study.learners import LOGISTIC, LOGISTIC_PENALTIES
 from cbcl.study.records import read
 from cbcl.study.report import aggregate, default
+from cbcl.study.report.aggregate import Records, RunGroup
 from cbcl.study.report.figures import Colour, CostPoint, draw_costs
 from cbcl.study.report.rendering import STYLE
+from cbcl.study.report.scores import Summary
 
 ROOT = Path(__file__).parent.parent
 RESULTS, FIGURES = ROOT / "results", ROOT / "docs" / "figures"
@@ -27,11 +31,42 @@ SHAPES = ("o", "s", "D", "v", "^", "P", "X", "*")
 
 def main() -> None:
     FIGURES.mkdir(exist_ok=True)
-    records = default.pick_penalties(aggregate.deduplicate(read(RESULTS)))
+    runs = aggregate.deduplicate(read(RESULTS))
+    page = ROOT / "docs" / "research.md"
+    table = re.compile(r"(?<=<!-- penalties -->\n).*?(?=<!-- /penalties -->)", re.DOTALL)
+    page.write_text(table.sub(lambda _: penalties(runs), page.read_text()))
+    records = default.pick_penalties(runs)
     for name, shots in (("bytes", None), ("bytes-5-shots", 5)):
         save(name, default.draw_sizes(records, [shots]))
     if (RESULTS / "vectors.jsonl").exists():
         save("milliseconds", draw_milliseconds(5))
+
+
+def penalties(records: Records) -> str:
+    """Return the average of logistic regression under each penalty, the best in bold."""
+    columns = [f"{penalty:g}" for penalty in LOGISTIC_PENALTIES]
+    lines = [
+        f"| data, pictures of each class | {' | '.join(columns)} |",
+        "|---" * (1 + len(columns)) + "|",
+    ]
+    for data, backbone in default.PAIRS.items():
+        for shots in default.SHOTS:
+            groups = [
+                RunGroup(data, backbone, f"{LOGISTIC}-{column}", shots=shots) for column in columns
+            ]
+            means = [aggregate.mean_of(records, group, aggregate.average) for group in groups]
+            most = max(mean.n for mean in means)
+            best = max((mean.mean for mean in means if mean.n == most), default=math.nan)
+            cells = [_cell(mean, most, best) for mean in means]
+            lines.append(f"| {aggregate.DATA[data]}, {shots or 'all'} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(mean: Summary, most: int, best: float) -> str:
+    text = aggregate.format_number(mean.mean)
+    if mean.n == most and mean.mean == best:
+        return f"**{text}**"
+    return text if mean.n in (0, most) else f"{text} ({mean.n} orders)"
 
 
 def draw_milliseconds(shots: int) -> list[str]:
