@@ -52,11 +52,11 @@ def score_densely(classes: list[ClassStatistics], queries: Float32s) -> Scores:
         rest = np.trace(basis.T @ np.diag(rests[c]) @ basis) / k
         own = (1 - a) * (along + rest * np.eye(k)) / max(n[c] - 1, 1) + a * np.eye(k)
         away = u - v[c]
-        squares = np.einsum("qi,ij,qj->q", away, np.linalg.inv(own), away)
+        squares = (away @ np.linalg.inv(own) * away).sum(axis=1)
         densities[:, c] = -0.5 * (squares + np.linalg.slogdet(own)[1])
     w = 0.3 * 50 / (50 + n.mean()) if d >= 64 else 0.0
     total = (1 - w) * standardize(densities) + w * standardize(ridge)
-    distances = np.stack([np.einsum("qi,ij,qj->q", x - c, inverse, x - c) for c in means], axis=1)
+    distances = np.stack([((x - c) @ inverse * (x - c)).sum(axis=1) for c in means], axis=1)
     return Scores(total, distances, u @ v.T - 0.5 * np.diag(gram), ridge)
 
 
