@@ -68,10 +68,10 @@ class Score(NamedTuple):
     first: float  # of the same, whose first guess is right, refused or not
     unknown: float  # of the views of things never taught
     refused: float  # of the views of things taught, which are called unknown
-    centroids: int
+    photos: int  # that count: near-copies count once
 
 
-TITLES = ("learned", "things", "right", "1st guess", "unknown", "refused", "centroids")
+TITLES = ("learned", "things", "right", "1st guess", "unknown", "refused", "photos")
 WIDTHS = (-21, 6, 6, 9, 7, 7, 9)  # of their columns; the first is flush left
 LEGEND = f"""\
 {len(TAUGHT)} things, {SHOTS} photos of each to learn from, {ASKED} other views of each to ask about
@@ -112,8 +112,7 @@ def learn_and_ask(things: Recognizer, photos: Path) -> tuple[list[Score], Answer
         new = names[start : start + AT_A_TIME]
         things.learn_many({name: sorted((photos / name).glob("taught-*")) for name in new})
         answers = ask(things, [*names[: start + AT_A_TIME], *NEVER_TAUGHT], photos)
-        centroids = sum(len(known.counts) for known in things.concepts().values())
-        scores.append(score(new, answers, centroids))
+        scores.append(score(new, answers, sum(things.labels().values())))
         print(line_of(cells_of(scores[-1])))
     return scores, answers
 
@@ -188,7 +187,7 @@ def ask(things: Recognizer, names: Iterable[str], photos: Path) -> Answers:
     }
 
 
-def score(learned: Sequence[str], answers: Answers, centroids: int) -> Score:
+def score(learned: Sequence[str], answers: Answers, photos: int) -> Score:
     pairs = [(name, answer) for name, answers_to in answers.items() for answer in answers_to]
     known = [(name, answer) for name, answer in pairs if name in TAUGHT]
     never = [answer for name, answer in pairs if name in NEVER_TAUGHT]
@@ -199,7 +198,7 @@ def score(learned: Sequence[str], answers: Answers, centroids: int) -> Score:
         first=float(np.mean([answer.ranking[0].label == name for name, answer in known])),
         unknown=float(np.mean([answer.label is None for answer in never])),
         refused=float(np.mean([answer.label is None for _, answer in known])),
-        centroids=centroids,
+        photos=photos,
     )
 
 
@@ -215,7 +214,7 @@ def line_of(cells: Sequence[str]) -> str:
 
 
 def bits_of(things: Recognizer) -> dict[str, tuple[bytes, bytes]]:
-    """All that is known of each thing: its centroids, and how many photos stand behind each."""
+    """All that is known of each thing: the mean of its photos, and their number."""
     return {
         name: (known.centroids.tobytes(), known.counts.tobytes())
         for name, known in things.concepts().items()
