@@ -1,6 +1,6 @@
 """Speed of the discriminant against the vote in the same run: `benchmarks/heads.py [--large]`.
 
-Vectors of 1280 features. Claim, in medians of contestants that take turns, with two BLAS threads:
+Vectors of 1280 features. Wanted, in medians of contestants that take turns, with two BLAS threads:
 learning one more class takes at most 2 x the time of the vote, however many classes are known;
 predicting 10,000 vectors among 100 classes at most 1.5 x; and from teaching one more view to the
 changed answer it takes at most 25 ms with 10 things known, and 100 ms with 1,000. `--large` also
