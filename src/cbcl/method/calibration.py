@@ -60,7 +60,7 @@ class Calibration(NamedTuple):
         scale = float(((signs - means) / deviations).sum(axis=1).std()) or 1.0
         known = cls(temperature, means, deviations, scale)
         evidence = known.familiarity(scores) + _log_best(scores.total, temperature) / KNOWN_SLOPE
-        return known._replace(limit=float(np.quantile(evidence, REFUSED)))
+        return known._replace(limit=float(np.quantile(evidence, REFUSED, method="weibull")))
 
     def confidences(self, scores: Scores) -> Float64s:
         """Return the probability of each class, given that a vector is of one of them: (q, t)."""
