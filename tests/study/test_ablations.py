@@ -136,6 +136,11 @@ def test_other_clusterings_make_as_many_centroids_and_count_every_vector(
     np.testing.assert_allclose(total, x.mean(axis=0, dtype=np.float64), atol=1e-5)
 
 
+def test_points_that_look_like_distances_are_points() -> None:
+    x = np.array([[0, 1, 2], [1, 0, 1], [2, 1, 0]], dtype=np.float32)
+    assert len(agglomerative(x, np.arange(3), 2.0).counts) < 3
+
+
 def test_a_swapped_part_is_used() -> None:
     x, y, queries, _ = digits(2)
     rest: dict[str, Any] = {"widen": keep_radius, "max_centroids": 100, "seed": 1}
