@@ -49,7 +49,7 @@ def assert_equal(hybrid: Hybrid, judge: CBCLClassifier, queries: Float32s) -> No
 def test_with_no_part_swapped_it_is_cbcl_bit_for_bit(most: int | None, seed: int) -> None:
     hybrid, judge = (
         Hybrid(max_centroids=most, seed=seed),
-        CBCLClassifier(max_centroids=most, random_state=seed),
+        CBCLClassifier(head="vote", max_centroids=most, random_state=seed),
     )
     for x, y in stream(seed):
         assert_equal(
@@ -62,7 +62,7 @@ def test_with_no_part_swapped_it_is_cbcl_on_the_digits(most: int | None) -> None
     x, y, queries, _ = digits(0)
     hybrid, judge = (
         Hybrid(max_centroids=most, seed=3),
-        CBCLClassifier(max_centroids=most, random_state=3),
+        CBCLClassifier(head="vote", max_centroids=most, random_state=3),
     )
     for some in ("01", "234", "56789"):
         rows = np.isin(y, [*some])
@@ -73,7 +73,10 @@ def test_with_no_part_swapped_it_is_cbcl_on_the_digits(most: int | None) -> None
 
 @pytest.mark.parametrize(("scale", "n"), [(math.inf, 1), (0.0, 3)])
 def test_nearest_class_mean_and_nearest_neighbours_are_hybrids(scale: float, n: int) -> None:
-    hybrid, judge = Hybrid(choose=fixed(scale, n)), CBCLClassifier(radius=scale, n_voters=n)
+    hybrid, judge = (
+        Hybrid(choose=fixed(scale, n)),
+        CBCLClassifier(head="vote", radius=scale, n_voters=n),
+    )
     for x, y in stream(1):
         assert_equal(hybrid.partial_fit(x, y), judge.partial_fit(x, y), x + 0.5)
 
@@ -100,7 +103,7 @@ def test_a_scale_that_is_none_is_refused(scale: float) -> None:
 def test_a_single_voter_is_what_cbcl_chooses_with_a_budget() -> None:
     x, y, queries, _ = digits(1)
     one = Hybrid(choose=single, max_centroids=100).partial_fit(x, y)
-    assert_equal(one, CBCLClassifier(max_centroids=100).fit(x, y), queries)
+    assert_equal(one, CBCLClassifier(head="vote", max_centroids=100).fit(x, y), queries)
     assert one.knowledge is not None
     assert one.knowledge.n_voters == 1
 
@@ -131,6 +134,11 @@ def test_other_clusterings_make_as_many_centroids_and_count_every_vector(
     assert len(after.counts) <= len(agg_var(x[rows[cut:]], radius, before).counts)
     total = np.average(after.centroids, axis=0, weights=after.counts)
     np.testing.assert_allclose(total, x.mean(axis=0, dtype=np.float64), atol=1e-5)
+
+
+def test_points_that_look_like_distances_are_points() -> None:
+    x = np.array([[0, 1, 2], [1, 0, 1], [2, 1, 0]], dtype=np.float32)
+    assert len(agglomerative(x, np.arange(3), 2.0).counts) < 3
 
 
 def test_a_swapped_part_is_used() -> None:

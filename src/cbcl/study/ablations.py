@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
+from scipy.cluster.hierarchy import ClusterWarning
 from sklearn.cluster import AgglomerativeClustering, KMeans
 from sklearn.exceptions import ConvergenceWarning
 
@@ -90,7 +91,11 @@ def agglomerative(
     points, counts, m = _points(matrix, rows, radius, known)
     if m == len(points):
         return _group(points, counts, np.arange(m))
-    return _group(points, counts, AgglomerativeClustering(m, linkage=linkage).fit_predict(points))
+    with warnings.catch_warnings():
+        # A few points may look like a matrix of distances.
+        warnings.simplefilter("ignore", ClusterWarning)
+        groups = AgglomerativeClustering(m, linkage=linkage).fit_predict(points)
+    return _group(points, counts, groups)
 
 
 def k_means(seed: int) -> ClusterFunction:

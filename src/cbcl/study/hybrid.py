@@ -30,7 +30,7 @@ from cbcl.rivals.inputs import check_labels, check_width, nothing_learned
 
 
 class Hybrid:
-    """A learner made of these parts; with none swapped it is `CBCLClassifier`, bit for bit.
+    """A learner made of these parts; with none swapped it is CBCL by vote, bit for bit.
 
     `choose` None chooses as CBCL does: radius and n by `cbcl.tune`, and n = 1 where there is a
     budget. Whatever the other parts are, its cross-validation clusters by Agg-Var and votes by
