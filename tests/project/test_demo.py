@@ -168,7 +168,7 @@ def test_the_readme_shows_what_it_prints(run: DemoRun) -> None:
     """
     shown = README.split("```text\n")[1].split("\n```")[0].splitlines()
     printed = run.lines[:-2]  # less where the files are
-    shares = re.compile(r"[\d.]+%|\d of")
+    shares = re.compile(r" *[\d.]+%|\d of")
     assert [shares.sub("", line) for line in printed] == [shares.sub("", line) for line in shown]
     for ours, readme in zip(table_in(printed, run), table_in(shown, run), strict=True):
         for title in ("right", "1st guess", "unknown", "refused"):
