@@ -113,7 +113,8 @@ def linear_layer() -> str:
 def all_the_data() -> str:
     others = [row for row in tuner_rows(few=False) if row["data"] != "CIFAR-100"]
     assert all(abs(number(row["tuned"]) - number(row["∞ (NCM)"])) <= 0.5 for row in others)
-    return f"the vote is {ablation('CBCL') - ablation('NCM'):.1f} points better than nearest class mean"
+    lead = ablation("CBCL") - ablation("NCM")
+    return f"the vote is {lead:.1f} points better than nearest class mean"
 
 
 def k_means() -> str:
@@ -211,8 +212,8 @@ def batch() -> str:
     return (
         f"in {words[len(better)]} of nine cells (by up to {max(better):.1f} points), level in "
         f"{words[level]}, and {-worse:.1f} points worse in one, CIFAR-100 with 500 pictures of "
-        "each class, where batch learning keeps 411 MB and the default 5.8. It beats nearest class mean "
-        f"by {min(leads('NCM')):.1f} to {max(leads('NCM')):.1f} points, and streaming LDA by "
+        "each class, where batch learning keeps 411 MB and the default 5.8. It beats nearest class "
+        f"mean by {min(leads('NCM')):.1f} to {max(leads('NCM')):.1f} points, and streaming LDA by "
         f"{min(leads('SLDA')):.1f} to {max(leads('SLDA')):.1f} (to "
         f"{max(leads('SLDA of roots')):.1f} where LDA sees the same square roots)."
     )
@@ -231,8 +232,8 @@ def teaching() -> str:
         f"within {100 * lost:.1f} points. Before, such a memory answered "
         f"{100 * min(was):.0f} to {100 * max(was):.0f} % of them. Of ten household things, known "
         f"from three photos each, {share['right']} of other photos are right, {share['refused']} "
-        f"refused and {share['wrong']} wrong, and {share['strangers_found']} of strangers are unknown, "
-        f"{100 * as_met['worst_strangers_found']:.1f} % in the worst of five draws; the confidence "
+        f"refused and {share['wrong']} wrong, and {share['strangers_found']} of strangers are "
+        f"unknown, {100 * as_met['worst_strangers_found']:.1f} % in the worst of five draws; the confidence "
         f"is off by {share['calibration_error']} on average"
     )
 
