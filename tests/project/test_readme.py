@@ -233,8 +233,8 @@ def teaching() -> str:
         f"{100 * min(was):.0f} to {100 * max(was):.0f} % of them. Of ten household things, known "
         f"from three photos each, {share['right']} of other photos are right, {share['refused']} "
         f"refused and {share['wrong']} wrong, and {share['strangers_found']} of strangers are "
-        f"unknown, {100 * as_met['worst_strangers_found']:.1f} % in the worst of five draws; the confidence "
-        f"is off by {share['calibration_error']} on average"
+        f"unknown, {100 * as_met['worst_strangers_found']:.1f} % in the worst of five draws; the "
+        f"confidence is off by {share['calibration_error']} on average"
     )
 
 
