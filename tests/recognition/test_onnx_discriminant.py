@@ -101,7 +101,7 @@ def assert_same(said: Said, knowledge: StatisticalKnowledge, vectors: Vectors) -
     classes, unknown = wanted[:, :-1], wanted[:, -1]
     places = {label: place for place, label in enumerate([*knowledge.labels, UNKNOWN])}
     rows = np.arange(len(vectors))
-    close = {"rtol": 0.0, "atol": TOLERANCE}
+    close: Any = {"rtol": 0.0, "atol": TOLERANCE}
 
     answered = wanted[rows, [places[label] for label in said["label"]]]
     np.testing.assert_allclose(answered, wanted.max(axis=1), **close)

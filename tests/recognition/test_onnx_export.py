@@ -139,7 +139,7 @@ def test_it_votes_as_python_does(radius: float, n_voters: int, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("head", ["discriminant", "vote"])
-def test_one_label_is_told_from_all_else(head: str, tmp_path: Path) -> None:
+def test_one_label_is_told_from_all_else(head: Any, tmp_path: Path) -> None:
     asked = [views(name, 1)[0] for name in NAMES]
     with Recognizer(tmp_path / "one.cbcl", NETWORK, head=head) as recognizer:
         recognizer.learn("Kaffee ☕, コーヒー", views("coffee", 2))
