@@ -133,7 +133,7 @@ def learner_kind(name: str) -> LearnerKind:
 
     >>> learner_kind("nmc")
     Traceback (most recent call last):
-    ValueError: there is no learner 'nmc': there are cbcl, cbcl-rank, ...
+    ValueError: there is no learner 'nmc': there are discriminant, cbcl, ...
     """
     if name not in LEARNERS:
         raise ValueError(f"there is no learner {name!r}: there are {', '.join(LEARNERS)}.")
