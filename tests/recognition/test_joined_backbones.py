@@ -69,8 +69,11 @@ def test_it_learns_recognizes_and_is_opened_again_by_its_name(
         guesses = [answer.ranking[0].label for answer in recognizer.recognize_many(asked())]
         assert guesses[:6] == [name for name in NAMES[:3] for _ in range(2)]
         assert recognizer.recognize(views("coffee", 1)[0]).label == "coffee"
-    with pytest.raises(BackboneError, match="was learned through"):
-        Recognizer(tmp_path / "things.cbcl", LITE0).recognize(views("coffee", 1)[0])
+    with (
+        Recognizer(tmp_path / "things.cbcl", LITE0) as other,
+        pytest.raises(BackboneError, match="was learned through"),
+    ):
+        other.recognize(views("coffee", 1)[0])
 
 
 def test_the_first_limit_holds_for_networks_known_by_name_only() -> None:
