@@ -477,7 +477,7 @@ def test_merging_labels_that_share_pictures_counts_them_once(tmp_path: Path) -> 
 def test_only_the_first_hundred_examples_and_the_latest_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(views_module, "FIRST_EXAMPLES", 10)
+    monkeypatch.setattr(views_module, "FIRST", 10)
     with made(tmp_path / "things.cbcl") as recognizer:
         recognizer.learn("cup", POOL[:33])
         latest = range(33 - len(statistics(recognizer, "cup").views), 33)

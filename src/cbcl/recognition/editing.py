@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from difflib import get_close_matches
@@ -30,7 +30,7 @@ from cbcl.method.confidence import spread_of
 from cbcl.method.directions import as_directions
 from cbcl.method.statistics import learn_class
 from cbcl.recognition.embedder import likeness_of
-from cbcl.recognition.examples import select
+from cbcl.recognition.examples import of_vote, select
 from cbcl.recognition.views import (
     EMPTY,
     ViewClass,
@@ -97,7 +97,7 @@ def merge(memory: Memory, label: str, into: str) -> None:
             raise LabelError(repr(label), "cannot be merged with itself", "give two labels")
         writing.add_step("merge", {"label": label, "into": into}, writing.view.settings)
         if writing.view.settings.head == "vote":
-            both = _of_vote(memory.load(writing.view, [label, into]))
+            both = of_vote(memory.load(writing.view, [label, into]))
             stored = _join(both[into], both[label], writing.view.settings.radius)
             examples = [
                 *memory.thumbnails(writing.view, into),
@@ -119,7 +119,7 @@ def unlearn(memory: Memory, number: int, see: Callable[[bytes], Float32s]) -> st
             views = read_views(memory, writing.view, label)
             _write(writing, label, unlearn_example(views, example, see))
             return label
-        stored = _of_vote(memory.load(writing.view, [label]))[label]
+        stored = of_vote(memory.load(writing.view, [label]))[label]
         if stored.concepts.size == 1:
             writing.retire_class(label)
         else:
@@ -144,7 +144,7 @@ def upgrade(memory: Memory) -> list[str]:
         least_cosine = likeness_of(writing.view.about.backbone).copy
         classes = {
             label: _as_views(stored, memory.thumbnails(writing.view, label), least_cosine)
-            for label, stored in _of_vote(memory.load(writing.view)).items()
+            for label, stored in of_vote(memory.load(writing.view)).items()
         }
         if missing := [label for label, views in classes.items() if views is None]:
             problem = f"keeps the vectors of only some photos of {', '.join(map(repr, missing))}"
@@ -177,10 +177,6 @@ def _write(writing: Transaction, label: str, views: ViewClass) -> None:
         writing.retire_class(label)
     else:
         writing.replace_class(label, stored, views.examples)
-
-
-def _of_vote(classes: Mapping[str, StoredClass | StoredStatistics]) -> dict[str, StoredClass]:
-    return {label: stored for label, stored in classes.items() if isinstance(stored, StoredClass)}
 
 
 def _without(
@@ -264,8 +260,8 @@ def _adopt_concepts(
     memory: Memory, writing: Transaction, theirs: ForeignMemory, settings: Settings
 ) -> None:
     ours = writing.view
-    known = _of_vote(memory.load(ours)) if ours.step else {}
-    for label, stored in _combine(known, _of_vote(theirs.classes), settings).items():
+    known = of_vote(memory.load(ours)) if ours.step else {}
+    for label, stored in _combine(known, of_vote(theirs.classes), settings).items():
         examples = memory.thumbnails(ours, label) if label in known else []
         if not ours.about.private:
             new = theirs.thumbnails.get(label, [])

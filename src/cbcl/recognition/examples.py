@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import numpy as np
 
 from cbcl.errors import PictureError
-from cbcl.memory.rows import StoredExample
+from cbcl.memory.rows import StoredClass, StoredExample, StoredStatistics
 from cbcl.method.concepts import Concepts
 from cbcl.method.search import Index, nearest
 from cbcl.vision.extraction import EmbeddedPicture
@@ -39,6 +39,11 @@ def select(
             kept[i] = example._replace(centroid=centroid, rank=int(ranks[centroid]))
             ranks[centroid] += 1
     return [kept[i] for i in sorted(kept)]
+
+
+def of_vote(classes: Mapping[str, StoredClass | StoredStatistics]) -> dict[str, StoredClass]:
+    """Return those of some stored classes that were learned by the vote."""
+    return {label: stored for label, stored in classes.items() if isinstance(stored, StoredClass)}
 
 
 def _as_example(candidate: StoredExample | EmbeddedPicture) -> StoredExample | None:

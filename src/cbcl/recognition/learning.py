@@ -31,7 +31,7 @@ from cbcl.method.confidence import NO_SPREAD, spread_of
 from cbcl.method.knowledge import Knowledge, Options, learn
 from cbcl.method.tuning import MIN_VECTORS_FOR_RADIUS, Tuning, tune
 from cbcl.recognition.embedder import Embedder, OnBroken, likeness_of, nothing_given
-from cbcl.recognition.examples import FIRST, select
+from cbcl.recognition.examples import FIRST, of_vote, select
 from cbcl.recognition.views import learn_views
 from cbcl.vision.extraction import EmbeddedPicture, Progress
 
@@ -266,7 +266,7 @@ def _learn_vote(
     touched = [label for label in batch.counts if label in state.classes]
     # Mostly no other class matters, and none is read: a memory of many is as fast as one of few.
     loaded = memory.load(state, None if _depends_on_all(batch, state, options) else touched)
-    before = {label: stored for label, stored in loaded.items() if isinstance(stored, StoredClass)}
+    before = of_vote(loaded)
     concepts = {label: stored.concepts for label, stored in before.items()}
     settings = state.settings
     known = Knowledge(concepts, settings.radius, settings.n_voters) if state.classes else None

@@ -19,7 +19,7 @@ from cbcl.method.knowledge import Knowledge
 from cbcl.method.statistical import StatisticalKnowledge
 from cbcl.recognition.answer import Answer, Example, Reason, answers, judged_answers
 from cbcl.recognition.embedder import initial_limit_of, likeness_of
-from cbcl.recognition.examples import PER_CENTROID
+from cbcl.recognition.examples import PER_CENTROID, of_vote
 from cbcl.recognition.self_test import SelfTestResult, examine_views
 from cbcl.recognition.views import as_concepts, spread_of_views, statistics_of
 
@@ -50,7 +50,7 @@ class Snapshot:
     def knowledge(self) -> Knowledge | StatisticalKnowledge:
         settings = self.view.settings
         if settings.head == "vote":
-            concepts = {label: stored.concepts for label, stored in _of_vote(self.classes).items()}
+            concepts = {label: stored.concepts for label, stored in of_vote(self.classes).items()}
             return Knowledge(concepts, settings.radius, settings.n_voters)
         negatives = self.negatives and self.negatives.statistics
         return StatisticalKnowledge(
@@ -63,7 +63,7 @@ class Snapshot:
         knowledge = self.knowledge
         if isinstance(knowledge, StatisticalKnowledge):
             return Scale(spread_of_views(knowledge.statistics.values()), 1.0)
-        spreads = (stored.spread for stored in _of_vote(self.classes).values())
+        spreads = (stored.spread for stored in of_vote(self.classes).values())
         return Scale.of(spreads, knowledge.index, initial_limit_of(self.view.about.backbone))
 
     @cached_property
@@ -112,10 +112,6 @@ class Snapshot:
         numbers = self.memory.nearest(self.view, reason.label, reason.centroid, PER_CENTROID)
         examples = (Example(number, reason.centroid, self.memory) for number in numbers)
         return reason._replace(examples=tuple(examples))
-
-
-def _of_vote(classes: dict[str, StoredClass | StoredStatistics]) -> dict[str, StoredClass]:
-    return {label: stored for label, stored in classes.items() if isinstance(stored, StoredClass)}
 
 
 def latest(memory: Memory, before: Snapshot | None) -> Snapshot:

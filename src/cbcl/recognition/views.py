@@ -30,9 +30,9 @@ from cbcl.method.statistics import (
     sketch,
     unlearn_view,
 )
+from cbcl.recognition.examples import FIRST
 from cbcl.vision.extraction import EmbeddedPicture
 
-FIRST_EXAMPLES = 100  # of a class that are kept
 NO_VECTOR: Float32s = np.empty(0, dtype=np.float32)  # of an example: the statistics have its view
 
 
@@ -220,7 +220,7 @@ def _shift(
 def _select(examples: Iterable[StoredExample], known: ClassStatistics) -> list[StoredExample]:
     """Return the examples to keep, in the order of their views."""
     latest = known.n - len(known.views)
-    kept = [one for one in examples if one.centroid < FIRST_EXAMPLES or one.centroid >= latest]
+    kept = [one for one in examples if one.centroid < FIRST or one.centroid >= latest]
     return sorted(kept, key=lambda example: example.centroid)
 
 
@@ -230,7 +230,7 @@ def _as_examples(
     """Return the examples of new views, from number `first` on, that are to be kept."""
     latest, examples = known.n - len(known.views), []
     for number, picture in enumerate(pictures, start=first):
-        if picture.has_thumbnail and (number < FIRST_EXAMPLES or number >= latest):
+        if picture.has_thumbnail and (number < FIRST or number >= latest):
             with suppress(PictureError):  # a file that is gone by now is learned, but not shown
                 examples.append(StoredExample(number, picture.thumbnail(), NO_VECTOR))
     return examples
