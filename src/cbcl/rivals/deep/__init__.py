@@ -1,0 +1,1 @@
+"""The paper's rivals: networks trained on pictures, a few classes at a time. They need torch."""
