@@ -15,16 +15,10 @@ from torch.nn import functional
 
 from cbcl.rivals.deep.distillation import soft_cross_entropy, teacher_scores
 from cbcl.rivals.deep.exemplars import BUDGET, floor_share, join
-from cbcl.rivals.deep.learner import (
-    Increment,
-    PictureLearner,
-    classification,
-    frozen,
-    score,
-)
+from cbcl.rivals.deep.learner import Increment, PictureLearner, classification, frozen, score
 from cbcl.rivals.deep.networks import ResNet
 from cbcl.rivals.deep.sampling import Crops
-from cbcl.rivals.deep.training import Loss, Recipe, train
+from cbcl.rivals.deep.training import Loss, Recipe
 
 # Wu et al. (2019), section 5.1 and their code.
 RECIPE = Recipe(epochs=250, rate=0.1, drops=(100, 150, 200), divisor=10.0, decay=2e-4)
@@ -33,7 +27,7 @@ STEPS = 200  # of L-BFGS at most; two numbers need far fewer
 
 
 class Correction(NamedTuple):
-    """Scores o of the newest classes become alpha o + beta (equation 4); others stay."""
+    """Scores o of the newest classes become q = alpha o + beta; others stay."""
 
     old: int = 0  # classes before the newest ones
     alpha: float = 1.0
@@ -70,7 +64,7 @@ class BiC(PictureLearner):
             network = self._grow(increment.t)
             views = Crops(increment.pictures, self._mean())
             loss = classification(network, increment.numbers)
-            train(network, views, loss, self.recipe, self.generator)
+            self._descend(views, loss, self.recipe)
         self._renew_exemplars(increment, room)
 
     def _learn_more(self, increment: Increment) -> None:
@@ -78,7 +72,7 @@ class BiC(PictureLearner):
         trained, held = self._split(increment)
         pictures, numbers = join(trained)
         loss = distillation(network, teacher, self.correction, numbers, increment)
-        train(network, Crops(pictures, self._mean()), loss, self.recipe, self.generator)
+        self._descend(Crops(pictures, self._mean()), loss, self.recipe)
         # Stage 2: the network is frozen, in evaluation mode.
         pictures, numbers = join(held)
         with torch.no_grad():
@@ -117,7 +111,7 @@ class BiC(PictureLearner):
 def distillation(
     network: ResNet, teacher: ResNet, correction: Correction, numbers: Tensor, increment: Increment
 ) -> Loss:
-    """Return the loss lambda L_d + (1 - lambda) L_c, lambda = s / t (equations 1 to 3).
+    """Return the loss lambda L_d + (1 - lambda) L_c, lambda = s / t.
 
     The teacher's scores have its own correction, of the classes that were its newest.
     """

@@ -16,7 +16,7 @@ from cbcl.rivals.deep.exemplars import BUDGET, floor_share, join, with_exemplars
 from cbcl.rivals.deep.learner import Increment, PictureLearner, frozen, score
 from cbcl.rivals.deep.networks import ResNet
 from cbcl.rivals.deep.sampling import TwelvefoldViews
-from cbcl.rivals.deep.training import Recipe, train
+from cbcl.rivals.deep.training import Recipe
 
 # Castro et al. (2018), section 5; the first model as their code has it. The noise is added to the
 # sum of a batch's gradients, not to their mean.
@@ -80,5 +80,4 @@ class EEIL(PictureLearner):
                 total = total + teacher.distil(scores, x)
             return total
 
-        views = TwelvefoldViews(pictures, self._mean())
-        train(network, views, loss, recipe, self.generator)
+        self._descend(TwelvefoldViews(pictures, self._mean()), loss, recipe)

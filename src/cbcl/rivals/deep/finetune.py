@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cbcl.rivals.deep.learner import Increment, PictureLearner, classification
 from cbcl.rivals.deep.sampling import Crops
-from cbcl.rivals.deep.training import Recipe, train
+from cbcl.rivals.deep.training import Recipe
 
 # The schedule of iCaRL (Rebuffi et al., 2017) at the rate of He et al. (2016) for a softmax.
 RECIPE = Recipe(epochs=70, rate=0.1, drops=(49, 63), divisor=5.0, decay=1e-5)
@@ -23,4 +23,4 @@ class FineTuning(PictureLearner):
         network = self._grow(increment.t)
         views = Crops(increment.pictures, self._mean())
         loss = classification(network, increment.numbers)
-        train(network, views, loss, self.recipe, self.generator)
+        self._descend(views, loss, self.recipe)

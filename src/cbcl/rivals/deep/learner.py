@@ -20,8 +20,8 @@ from torch.nn import functional
 from cbcl.files import write_atomically
 from cbcl.rivals.deep.exemplars import herd
 from cbcl.rivals.deep.networks import BLOCKS_32, WIDTHS_32, ResNet
-from cbcl.rivals.deep.sampling import centred, mean_picture
-from cbcl.rivals.deep.training import Loss, half_precision
+from cbcl.rivals.deep.sampling import Views, centred, mean_picture
+from cbcl.rivals.deep.training import Loss, Recipe, half_precision, train
 from cbcl.rivals.inputs import nothing_learned, number_labels
 
 BLOCK = 2_000  # pictures to be evaluated at a time
@@ -88,7 +88,8 @@ class PictureLearner:
         self._check_size(pictures)
         with torch.no_grad():
             numbers = self._answers(self._on_device(pictures))
-        return self.classes[numbers.cpu().numpy()]
+        answers: NDArray[Any] = self.classes[numbers.cpu().numpy()]
+        return answers
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return the arrays that are needed to go on."""
@@ -120,6 +121,10 @@ class PictureLearner:
         """Train the network on an increment, and choose what to keep of it."""
         raise NotImplementedError
 
+    def _descend(self, views: Views, loss: Loss, recipe: Recipe) -> None:
+        """Train the network on views of pictures."""
+        train(self._ready(), views, loss, recipe, self.generator)
+
     def _answers(self, pictures: Tensor) -> Tensor:
         """Return the number of each picture's class: (n,)."""
         return self._scores(pictures).argmax(dim=1)
@@ -140,9 +145,8 @@ class PictureLearner:
         self.mean, self.exemplars = checkpoint["mean"], checkpoint["exemplars"]
         self.network = None
         if checkpoint["network"] is not None:
-            self._grow(len(checkpoint["network"]["head.bias"])).load_state_dict(
-                checkpoint["network"]
-            )
+            weights = checkpoint["network"]
+            self._grow(len(weights["head.bias"])).load_state_dict(weights)
         self.generator.set_state(checkpoint["generator"].cpu())
 
     def _ready(self) -> ResNet:
@@ -229,11 +233,11 @@ def as_pictures(X: ArrayLike) -> NDArray[np.uint8]:
             "pictures must be an array of n x h x w x 3, or n rows of square ones: got an array of "
             f"shape {array.shape}."
         )
-    if array.dtype == np.uint8:
-        return array
-    if not (array.min() >= 0 and array.max() <= 255):
-        raise ValueError("pictures must have values from 0 to 255.")
-    return np.rint(array).astype(np.uint8)
+    if array.dtype != np.uint8:
+        if not (array.min() >= 0 and array.max() <= 255):
+            raise ValueError("pictures must have values from 0 to 255.")
+        array = np.rint(array)
+    return array.astype(np.uint8, copy=False)
 
 
 def score(network: ResNet, features: Tensor) -> Tensor:
@@ -254,7 +258,9 @@ def classification(network: ResNet, numbers: Tensor) -> Loss:
 
 def frozen(network: ResNet) -> ResNet:
     """Return a copy to learn from: in evaluation mode, without gradients."""
-    teacher = copy.deepcopy(network).eval().requires_grad_(False)
+    teacher = copy.deepcopy(network)
+    teacher.eval()
+    teacher.requires_grad_(False)
     teacher.zero_grad(set_to_none=True)
     return teacher
 

@@ -14,7 +14,7 @@ from cbcl.rivals.deep.distillation import binary_cross_entropy, old_as_teacher, 
 from cbcl.rivals.deep.learner import Increment, PictureLearner, frozen, score
 from cbcl.rivals.deep.networks import ResNet
 from cbcl.rivals.deep.sampling import Crops
-from cbcl.rivals.deep.training import Recipe, train
+from cbcl.rivals.deep.training import Recipe
 
 # Rebuffi et al. (2017), section 4 and their code. The rate belongs to a mean over all outputs.
 RECIPE = Recipe(epochs=70, rate=2.0, drops=(49, 63), divisor=5.0, decay=1e-5)
@@ -46,12 +46,12 @@ class LwFMC(PictureLearner):
         def loss(x: Tensor, rows: Tensor) -> Tensor:
             return self._loss(network, teacher, x, truth[rows], old)
 
-        train(network, Crops(pictures, self._mean()), loss, self.recipe, self.generator)
+        self._descend(Crops(pictures, self._mean()), loss, self.recipe)
 
     def _loss(
         self, network: ResNet, teacher: ResNet | None, x: Tensor, truth: Tensor, old: int
     ) -> Tensor:
-        """Return iCaRL's equation (1), a mean: old outputs are distilled on every picture."""
+        """Return the loss of iCaRL's algorithm 3, a mean: old outputs are distilled on all pictures."""
         scores = score(network, network.features(x))
         if teacher is None:
             return binary_cross_entropy(scores, truth)

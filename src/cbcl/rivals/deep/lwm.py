@@ -34,7 +34,7 @@ class LwM(LwFMC):
     def _loss(
         self, network: ResNet, teacher: ResNet | None, x: Tensor, truth: Tensor, old: int
     ) -> Tensor:
-        """Return equation (6), L_C + beta L_D + gamma L_AD, by the number of outputs."""
+        """Return L_C + beta L_D + gamma L_AD, by the number of outputs."""
         maps = network.maps(x)
         scores = score(network, pooled(maps))
         if teacher is None:
@@ -64,10 +64,11 @@ def attention(network: ResNet, maps: Tensor, top: Tensor) -> Tensor:
     weights carry no gradient; the maps do.
     """
     weights = network.head.weight.detach()[top]  # (b, c)
-    return torch.einsum("bc,bchw->bhw", weights, maps.float()).relu().flatten(1)
+    weighted = weights.unsqueeze(2).unsqueeze(3) * maps.float()
+    return weighted.sum(dim=1).relu().flatten(1)
 
 
 def attention_distance(q: Tensor, old_q: Tensor) -> Tensor:
-    """Return L_AD (equation 5): the mean of ‖Q_t / ‖Q_t‖ - Q_t-1 / ‖Q_t-1‖‖_1 over pictures."""
+    """Return L_AD, the mean of ‖Q_t / ‖Q_t‖ - Q_t-1 / ‖Q_t-1‖‖_1 over pictures."""
     difference = functional.normalize(q) - functional.normalize(old_q)
     return difference.abs().sum(dim=1).mean()
