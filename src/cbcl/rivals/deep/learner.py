@@ -73,9 +73,9 @@ class PictureLearner:
         old, t = len(self.classes), len(classes)
         if numbers.min() < old:
             label = classes[numbers.min()]
-            raise ValueError(f"label {label!r} was learned before: give pictures of new classes.")
+            raise ValueError(f"label {label} was learned before: give pictures of new classes.")
         increment = Increment(self._on_device(pictures), self._on_device(numbers), old, t)
-        if self.mean is None:
+        if not old:
             self.mean = mean_picture(increment.pictures)
         self._learn(increment)
         self.classes, self.sizes = classes, [*self.sizes, t - old]
@@ -83,9 +83,9 @@ class PictureLearner:
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the label of each picture."""
-        self._ready()
         pictures = as_pictures(X)
         self._check_size(pictures)
+        self._ready()
         with torch.no_grad():
             numbers = self._answers(self._on_device(pictures))
         answers: NDArray[Any] = self.classes[numbers.cpu().numpy()]
