@@ -1,41 +1,48 @@
 """Residual networks for small pictures (He et al., 2016), with one linear layer on top.
 
-n pictures, c channels, t outputs.
+n pictures, c channels, t outputs. The kernels of all convolutions are one parameter, as are the
+normalisations' scales and shifts: an update is then three operations, however deep the network. On
+a GPU, `cbcl.rivals.deep.fused` computes narrow networks with kernels of its own.
 """
 
 from __future__ import annotations
 
 import math
+from itertools import accumulate
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from cbcl.rivals.deep import fused
+
 BLOCKS_32, WIDTHS_32 = (5, 5, 5), (16, 32, 64)
 BLOCKS_34, WIDTHS_34 = (3, 4, 6, 3), (64, 128, 256, 512)
+TAPS = 9  # of a 3 x 3 kernel
+EPSILON = 1e-5  # of a normalisation, as in `fused`
 
 
-class Block(nn.Module):
-    """Two 3 x 3 convolutions beside a shortcut; a wider one subsamples and appends zeros."""
+class Layer(NamedTuple):
+    """A 3 x 3 convolution with the normalisation after it."""
 
-    def __init__(self, inputs: int, outputs: int, stride: int, *, last_relu: bool = True) -> None:
-        super().__init__()
-        self.stride, self.added, self.last_relu = stride, outputs - inputs, last_relu
-        self.conv1, self.norm1 = _convolution(inputs, outputs, stride), nn.BatchNorm2d(outputs)
-        self.conv2, self.norm2 = _convolution(outputs, outputs, 1), nn.BatchNorm2d(outputs)
+    inputs: int
+    outputs: int
+    stride: int
+    kernel: int  # where it begins among all numbers of kernels
+    channel: int  # and its outputs among all channels
 
-    def forward(self, x: Tensor) -> Tensor:
-        inner = functional.relu(self.norm1(self.conv1(x)), inplace=True)
-        if self.added:
-            x = functional.pad(x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, 0, self.added))
-        outer = self.norm2(self.conv2(inner)) + x
-        return functional.relu(outer, inplace=True) if self.last_relu else outer
+    @property
+    def kernel_size(self) -> int:
+        return TAPS * self.inputs * self.outputs
 
 
 class ResNet(nn.Module):
     """A residual network on pictures (n, 3, h, w); its maps are pooled and given scores.
 
-    Without a ReLU at its end, as in iCaRL, features may be negative.
+    A block is two convolutions beside a shortcut; where it is wider than what it is given, the
+    shortcut subsamples and appends zeros. Without a ReLU at its end, as in iCaRL, features may be
+    negative.
     """
 
     def __init__(
@@ -48,56 +55,109 @@ class ResNet(nn.Module):
         last_relu: bool = True,
     ) -> None:
         super().__init__()
-        self.stem, self.norm = _convolution(3, widths[0], 1), nn.BatchNorm2d(widths[0])
-        layers, inputs = [], widths[0]
-        for stage, (count, width) in enumerate(zip(blocks, widths, strict=True)):
-            for place in range(count):
-                stride = 2 if stage and not place else 1
-                at_end = (stage, place) == (len(blocks) - 1, count - 1)
-                layers.append(Block(inputs, width, stride, last_relu=last_relu or not at_end))
-                inputs = width
-        self.blocks = nn.Sequential(*layers)
-        self.head = nn.Linear(inputs, outputs)
-        self.to(generator.device, memory_format=torch.channels_last)
-        self._initialise(generator)
-
-    def _initialise(self, generator: torch.Generator) -> None:
-        """Draw all weights from the generator: convolutions as He et al., the head uniformly."""
+        self.momentum = 0.1  # of a normalisation's mean and variance
+        self.layers, self.last_relu = _layers(blocks, widths), last_relu
+        channels = sum(layer.outputs for layer in self.layers)
+        device = generator.device
+        kernels = torch.empty(sum(layer.kernel_size for layer in self.layers), device=device)
+        self.kernels = nn.Parameter(kernels)
+        self.scales = nn.Parameter(torch.ones(channels, device=device))
+        self.shifts = nn.Parameter(torch.zeros(channels, device=device))
+        self.register_buffer("means", torch.zeros(channels, device=device))
+        self.register_buffer("variances", torch.ones(channels, device=device))
+        self.head = _linear(widths[-1], outputs, device)
         with torch.no_grad():
-            for module in self.modules():
-                if isinstance(module, nn.Conv2d):
-                    fan_out = module.out_channels * module.kernel_size[0] * module.kernel_size[1]
-                    module.weight.normal_(0.0, math.sqrt(2.0 / fan_out), generator=generator)
-            _draw_rows(self.head, 0, generator)
+            for layer in self.layers:  # as He et al.
+                deviation = math.sqrt(2.0 / (TAPS * layer.outputs))
+                end = layer.kernel + layer.kernel_size
+                self.kernels[layer.kernel : end].normal_(0.0, deviation, generator=generator)
+        _draw_rows(self.head, 0, generator)
 
     def maps(self, x: Tensor) -> Tensor:
         """Return the last block's maps: (n, c, h, w)."""
-        maps: Tensor = self.blocks(functional.relu(self.norm(self.stem(x)), inplace=True))
-        return maps
+        if fused.can_compute(self.layers, x):
+            return fused.maps(self, x)
+        stem, *layers = self._convolutions()
+        x = functional.relu(stem(x))
+        for first, second in zip(layers[::2], layers[1::2], strict=True):
+            outer = second(functional.relu(first(x))) + _shortcut(x, first.layer)
+            x = functional.relu(outer) if second is not layers[-1] or self.last_relu else outer
+        return x
 
     def features(self, x: Tensor) -> Tensor:
         """Return the pooled maps: (n, c)."""
-        return self.maps(x).mean(dim=(2, 3))
+        return self.maps(x).float().mean(dim=(2, 3))
+
+    def scores(self, features: Tensor) -> Tensor:
+        """Return a score for each output: (n, t), in float32."""
+        with torch.autocast(features.device.type, enabled=False):
+            scores: Tensor = self.head(features)
+        return scores
 
     def forward(self, x: Tensor) -> Tensor:
         """Return a score for each output: (n, t)."""
-        scores: Tensor = self.head(self.features(x))
-        return scores
+        return self.scores(self.features(x))
 
     def grow(self, outputs: int, generator: torch.Generator) -> None:
         """Append outputs with weights of their own, until there are so many."""
         known = self.head.out_features
         if outputs <= known:
             return
-        head = nn.Linear(self.head.in_features, outputs).to(self.head.weight.device)
+        head = _linear(self.head.in_features, outputs, self.head.weight.device)
         with torch.no_grad():
             head.weight[:known], head.bias[:known] = self.head.weight, self.head.bias
-            _draw_rows(head, known, generator)
+        _draw_rows(head, known, generator)
         self.head = head
 
+    def _convolutions(self) -> list[_Convolution]:
+        parts = self.kernels.split([layer.kernel_size for layer in self.layers])
+        return [_Convolution(self, layer, part) for layer, part in zip(self.layers, parts)]
 
-def _convolution(inputs: int, outputs: int, stride: int) -> nn.Conv2d:
-    return nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
+
+class _Convolution:
+    """One layer of a network, by torch's own operations."""
+
+    def __init__(self, network: ResNet, layer: Layer, kernel: Tensor) -> None:
+        self.network, self.layer = network, layer
+        self.kernel = kernel.view(3, 3, layer.inputs, layer.outputs).permute(3, 2, 0, 1)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        network, layer = self.network, self.layer
+        at = slice(layer.channel, layer.channel + layer.outputs)
+        z = functional.conv2d(x, self.kernel, stride=layer.stride, padding=1)
+        return functional.batch_norm(
+            z,
+            network.means[at],
+            network.variances[at],
+            network.scales[at],
+            network.shifts[at],
+            training=network.training,
+            momentum=network.momentum,
+            eps=EPSILON,
+        )
+
+
+def _layers(blocks: tuple[int, ...], widths: tuple[int, ...]) -> list[Layer]:
+    shapes, inputs = [(3, widths[0], 1)], widths[0]
+    for stage, (count, width) in enumerate(zip(blocks, widths, strict=True)):
+        for place in range(count):
+            stride = 2 if stage and not place else 1
+            shapes += [(inputs, width, stride), (width, width, 1)]
+            inputs = width
+    kernels = accumulate((TAPS * shape[0] * shape[1] for shape in shapes), initial=0)
+    channels = accumulate((shape[1] for shape in shapes), initial=0)
+    return [Layer(*each) for each in zip(*zip(*shapes, strict=True), kernels, channels)]
+
+
+def _shortcut(x: Tensor, layer: Layer) -> Tensor:
+    added = layer.outputs - layer.inputs
+    step = layer.stride
+    return functional.pad(x[:, :, ::step, ::step], (0, 0, 0, 0, 0, added)) if added else x
+
+
+def _linear(inputs: int, outputs: int, device: torch.device) -> nn.Linear:
+    # Without weights of its own: those are drawn from the common generator otherwise.
+    return nn.utils.skip_init(nn.Linear, inputs, outputs, device=device)
 
 
 def _draw_rows(head: nn.Linear, first: int, generator: torch.Generator) -> None:
