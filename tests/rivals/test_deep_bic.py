@@ -25,6 +25,18 @@ def bic(increments: int, **options: Any) -> Any:
     return learner
 
 
+def record_splits(learner: Any) -> list[Any]:
+    """Return a list that grows with what is trained with and what is held out."""
+    splits, split = list[Any](), learner._split
+
+    def recorded(increment: Any) -> Any:
+        splits.append(split(increment))
+        return splits[-1]
+
+    learner._split = recorded
+    return splits
+
+
 def held_out(n: int = 60, old: int = 3, t: int = 5) -> tuple[Any, Any]:
     """Scores in which those of new classes are too large, and the classes."""
     generator = torch.Generator().manual_seed(3)
@@ -47,7 +59,7 @@ def test_the_recipe_is_the_papers() -> None:
 
 
 def test_the_share_of_old_classes_weighs_distillation_by_the_corrected_teacher() -> None:
-    learner = bic(2)
+    learner = bic(2)  # of 80 exemplars 20 a class, of which 2 are held out
     teacher, trainings = frozen(learner.network), record(learner)
     correction = Correction(2, 0.5, -3.0)  # of its own last increment: classes 2 and 3
     learner.correction = correction
@@ -76,12 +88,11 @@ def test_the_share_of_old_classes_weighs_distillation_by_the_corrected_teacher()
 def test_a_tenth_of_an_old_classs_exemplars_is_held_out_of_each_class() -> None:
     learner = bic(1)
     assert [*map(len, learner.exemplars)] == [30, 30]
-    split, kept = learner._split, list[Any]()
-    learner._split = lambda increment: kept.append(split(increment)) or kept[0]
+    splits = record_splits(learner)
     trainings = record(learner)
     x, y = labelled([2, 3], 25)
     learner.partial_fit(x, y)
-    ((trained, held),) = kept
+    ((trained, held),) = splits
     assert [*map(len, trained)] == [27, 27, 22, 22]
     assert [*map(len, held)] == [3, 3, 3, 3]
     assert torch.equal(trainings[0].views.pictures, torch.cat(trained))
@@ -91,7 +102,6 @@ def test_a_tenth_of_an_old_classs_exemplars_is_held_out_of_each_class() -> None:
 
 def test_at_least_one_is_held_out_but_never_the_only_one() -> None:
     learner = bic(1, budget=8)
-    increment = learner._split
     trainings = record(learner)
     assert [*map(len, learner.exemplars)] == [4, 4]
     learner.partial_fit(*labelled([2, 3], 5))
@@ -102,7 +112,6 @@ def test_at_least_one_is_held_out_but_never_the_only_one() -> None:
     lonely.partial_fit(*labelled([2, 3], 1))
     assert len(trainings[0].views.pictures) == 4
     assert lonely.correction == Correction(2, 1.0, 0.0)
-    assert increment is not None
 
 
 def test_exemplars_are_chosen_of_all_pictures_held_out_or_not() -> None:
@@ -125,10 +134,9 @@ def test_fitting_the_correction_changes_nothing_of_the_network() -> None:
 
 def test_the_correction_is_fitted_on_held_out_scores_in_evaluation_mode() -> None:
     learner = bic(1)
-    split, kept = learner._split, list[Any]()
-    learner._split = lambda increment: kept.append(split(increment)) or kept[0]
+    splits = record_splits(learner)
     learner.partial_fit(*picture_stream(count=30)[1])
-    held = kept[0][1]
+    ((_, held),) = splits
     centred = torch.cat(held).float() / 255.0 - learner.mean
     with torch.no_grad():
         scores = learner.network.eval()(centred.permute(0, 3, 1, 2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ def test_an_increment_is_two_trainings_but_the_first(taught: tuple[Any, list[Any
     expected = [learner.first, *[learner.later, learner.balanced] * 2]
     assert recipes == expected
     assert all(isinstance(training.views, TwelvefoldViews) for training in trainings)
-    for last, following in zip(trainings[:-1], trainings[1:], strict=True):
+    for last, following in pairwise(trainings):
         for name in last.after.keys() - {"head.weight", "head.bias"}:
             assert torch.equal(last.after[name], following.before[name])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -103,7 +104,7 @@ def test_the_network_goes_on_from_its_weights(make: Any) -> None:
     trainings = record(learner)
     for x, y in picture_stream():
         learner.partial_fit(x, y)
-    for last, following in zip(trainings[:-1], trainings[1:], strict=True):
+    for last, following in pairwise(trainings):
         assert all(torch.equal(last.after[name], following.before[name]) for name in last.after)
 
 

@@ -55,12 +55,10 @@ def test_the_joint_network_is_trained_when_it_is_asked_for() -> None:
 def test_joint_learning_in_many_goes_is_learning_in_one() -> None:
     stream = picture_stream()
     together = [np.concatenate(parts) for parts in zip(*stream, strict=True)]
-    order = np.argsort([[*dict.fromkeys(together[1])].index(label) for label in together[1]])
     once = shorten(Joint(**SMALL), epochs=1).partial_fit(together[0], together[1])
     often = shorten(Joint(**SMALL), epochs=1)
     for x, y in stream:
         often.partial_fit(x, y).predict(x)  # being asked in between changes nothing
-    assert len(order) == 48
     mine, yours = once.state(), often.state()
     for name in mine.keys() - {"sizes"}:
         np.testing.assert_array_equal(mine[name], yours[name])
@@ -79,5 +77,5 @@ def test_a_joint_network_starts_from_scratch() -> None:
     learner.partial_fit(*labelled([0, 1], 8)).state()
     learner.partial_fit(*labelled([2, 3], 8)).state()
     first, second = trainings
-    assert torch.equal(first.before["stem.weight"], second.before["stem.weight"])
-    assert not torch.equal(first.after["stem.weight"], second.before["stem.weight"])
+    assert torch.equal(first.before["kernels"], second.before["kernels"])
+    assert not torch.equal(first.after["kernels"], second.before["kernels"])

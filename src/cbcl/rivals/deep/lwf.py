@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from cbcl.rivals.deep.distillation import old_as_teacher, teacher_scores
-from cbcl.rivals.deep.learner import Increment, PictureLearner, frozen, score
+from cbcl.rivals.deep.learner import Increment, PictureLearner, frozen
 from cbcl.rivals.deep.networks import ResNet
 from cbcl.rivals.deep.sampling import Crops
 from cbcl.rivals.deep.training import Recipe
@@ -56,7 +56,7 @@ class LwFMC(PictureLearner):
 
         Old outputs are distilled on every picture, whatever its class.
         """
-        scores = score(network, network.features(x))
+        scores = network(x)
         if teacher is None:
             return functional.binary_cross_entropy_with_logits(scores, truth)
         targets = old_as_teacher(truth, teacher_scores(teacher, x), old)
