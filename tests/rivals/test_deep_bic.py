@@ -19,7 +19,7 @@ torch.set_num_threads(1)
 
 
 def bic(increments: int, **options: Any) -> Any:
-    learner = shorten(BiC(**{"budget": 80, **options}, **SMALL), epochs=1)
+    learner = shorten(BiC(**{"budget": 80, **options}, **SMALL), epochs=1, batch=32)
     for x, y in picture_stream(count=30)[:increments]:
         learner.partial_fit(x, y)
     return learner

@@ -48,7 +48,7 @@ State = dict[str, NDArray[Any]]
 
 
 def small(make: Callable[[int], Any], seed: int = 0) -> Any:
-    return shorten(make(seed), epochs=1, batch=16)
+    return shorten(make(seed), epochs=1, batch=64)
 
 
 @cache
