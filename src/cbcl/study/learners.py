@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, NamedTuple, Protocol
 
 from numpy.typing import ArrayLike, NDArray
 
+from cbcl.errors import DataError
 from cbcl.method.knowledge import keep_radius
 from cbcl.rivals.lda import StreamingLDA
 from cbcl.rivals.linear import FewShotBaseline, LinearProbe
@@ -51,6 +54,7 @@ class LearnerKind(NamedTuple):
     words: str
     make: Callable[[int, int | None], Learner]
     budgeted: bool = True
+    pictures: bool = False  # learn from pixels, not from vectors
 
 
 def _hybrid(words: str, **parts: Any) -> LearnerKind:
@@ -59,6 +63,21 @@ def _hybrid(words: str, **parts: Any) -> LearnerKind:
 
 def _unbudgeted(words: str, make: Callable[[int], Learner]) -> LearnerKind:
     return LearnerKind(words, lambda seed, _: make(seed), budgeted=False)
+
+
+def _deep(words: str, module: str, name: str, **options: Any) -> LearnerKind:
+    """Return a learner of pictures; torch is loaded when it is made."""
+
+    def make(seed: int, _: int | None) -> Learner:
+        if find_spec("torch") is None:
+            advice = "`pip install 'cbcl[torch]'` installs it"
+            raise DataError(f"the learner {name}", "needs torch", advice)
+        learner: Learner = getattr(import_module(f"cbcl.rivals.deep.{module}"), name)(
+            seed=seed, **options
+        )
+        return learner
+
+    return LearnerKind(words, make, budgeted=False, pictures=True)
 
 
 def _logistic(penalty: float) -> LearnerKind:
@@ -124,6 +143,19 @@ LEARNERS = {
     "ranpac-10000": _unbudgeted(
         "random projection to 10,000 and ridge regression",
         lambda seed: RandomProjectionRidge(10_000, seed=seed),
+    ),
+    "ft": _deep("fine-tuning: a network trained on the newest classes", "finetune", "FineTuning"),
+    "lwf-mc": _deep("LwF-MC: a network that keeps its old outputs", "lwf", "LwFMC"),
+    "lwm": _deep("LwM: LwF-MC that keeps its attention", "lwm", "LwM"),
+    "icarl": _deep("iCaRL: 2,000 exemplars and the nearest of their means", "icarl", "ICaRL"),
+    "icarl-hybrid1": _deep(
+        "iCaRL that answers by its network's outputs", "icarl", "ICaRL", hybrid1=True
+    ),
+    "eeil": _deep("EEIL: 2,000 exemplars and balanced fine-tuning", "eeil", "EEIL"),
+    "bic": _deep("BiC: 2,000 exemplars and a bias correction", "bic", "BiC"),
+    "joint": _deep("a ResNet-32 trained on all pictures so far", "joint", "Joint"),
+    "joint-resnet34": _deep(
+        "a ResNet-34 trained on all pictures so far", "joint", "Joint", deep=34
     ),
 }
 
