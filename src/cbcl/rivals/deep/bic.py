@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from cbcl.rivals.deep.distillation import soft_cross_entropy, teacher_scores
 from cbcl.rivals.deep.exemplars import BUDGET, floor_share, join
-from cbcl.rivals.deep.learner import Increment, PictureLearner, classification, frozen, score
+from cbcl.rivals.deep.learner import Increment, PictureLearner, classification, frozen
 from cbcl.rivals.deep.networks import ResNet
 from cbcl.rivals.deep.sampling import Crops
 from cbcl.rivals.deep.training import Loss, Recipe
@@ -76,7 +76,7 @@ class BiC(PictureLearner):
         # Stage 2: the network is frozen, in evaluation mode.
         pictures, numbers = join(held)
         with torch.no_grad():
-            scores = score(network, self._features(pictures))
+            scores = network.scores(self._features(pictures))
         self.correction = fit_correction(scores, numbers, increment.old)
 
     def _split(self, increment: Increment) -> tuple[list[Tensor], list[Tensor]]:
@@ -118,7 +118,7 @@ def distillation(
     old, share = increment.old, increment.old / increment.t
 
     def loss(x: Tensor, rows: Tensor) -> Tensor:
-        scores = score(network, network.features(x))
+        scores = network(x)
         taught = correction.apply(teacher_scores(teacher, x))
         kept = soft_cross_entropy(scores[:, :old], taught)
         return share * kept + (1.0 - share) * functional.cross_entropy(scores, numbers[rows])

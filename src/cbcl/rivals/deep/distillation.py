@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
-from cbcl.rivals.deep.learner import score
 from cbcl.rivals.deep.networks import ResNet
 
 TEMPERATURE = 2.0  # of EEIL and BiC
@@ -18,7 +16,8 @@ TEMPERATURE = 2.0  # of EEIL and BiC
 def teacher_scores(teacher: ResNet, x: Tensor) -> Tensor:
     """Return a teacher's scores, which no gradient leads to: (b, t)."""
     with torch.no_grad():
-        return score(teacher, teacher.features(x))
+        scores: Tensor = teacher(x)
+    return scores
 
 
 def old_as_teacher(truth: Tensor, scores: Tensor, old: int) -> Tensor:
@@ -30,8 +29,3 @@ def soft_cross_entropy(scores: Tensor, taught: Tensor) -> Tensor:
     """Return -mean sum p log q, p and q being softmaxes of a teacher's scores and of ours, by T."""
     p = (taught / TEMPERATURE).softmax(dim=1)
     return -(p * (scores / TEMPERATURE).log_softmax(dim=1)).sum(dim=1).mean()
-
-
-def binary_cross_entropy(scores: Tensor, targets: Tensor) -> Tensor:
-    """Return the cross-entropy of sigmoids, averaged over pictures and all outputs."""
-    return functional.binary_cross_entropy_with_logits(scores, targets)

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from cbcl.rivals.deep.distillation import soft_cross_entropy, teacher_scores
 from cbcl.rivals.deep.exemplars import BUDGET, floor_share, join, with_exemplars
-from cbcl.rivals.deep.learner import Increment, PictureLearner, frozen, score
+from cbcl.rivals.deep.learner import Increment, PictureLearner, frozen
 from cbcl.rivals.deep.networks import ResNet
 from cbcl.rivals.deep.sampling import TwelvefoldViews
 from cbcl.rivals.deep.training import Recipe
@@ -74,7 +74,7 @@ class EEIL(PictureLearner):
         network = self._ready()
 
         def loss(x: Tensor, rows: Tensor) -> Tensor:
-            scores = score(network, network.features(x))
+            scores = network(x)
             total = functional.cross_entropy(scores, numbers[rows])
             for teacher in teachers:  # equation (1): L_C + sum over heads of L_D
                 total = total + teacher.distil(scores, x)

@@ -73,9 +73,9 @@ class PictureLearner:
         old, t = len(self.classes), len(classes)
         if numbers.min() < old:
             label = classes[numbers.min()]
-            raise ValueError(f"label {label!r} was learned before: give pictures of new classes.")
+            raise ValueError(f"label {label} was learned before: give pictures of new classes.")
         increment = Increment(self._on_device(pictures), self._on_device(numbers), old, t)
-        if self.mean is None:
+        if not old:
             self.mean = mean_picture(increment.pictures)
         self._learn(increment)
         self.classes, self.sizes = classes, [*self.sizes, t - old]
@@ -83,9 +83,9 @@ class PictureLearner:
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the label of each picture."""
-        self._ready()
         pictures = as_pictures(X)
         self._check_size(pictures)
+        self._ready()
         with torch.no_grad():
             numbers = self._answers(self._on_device(pictures))
         answers: NDArray[Any] = self.classes[numbers.cpu().numpy()]
@@ -168,18 +168,15 @@ class PictureLearner:
 
     def _grow(self, outputs: int) -> ResNet:
         """Return the network with at least so many outputs: the same one, or a first one."""
-        with torch.random.fork_rng(devices=[]):  # modules draw weights when they are made
-            if self.network is None:
-                self.network = ResNet(
-                    outputs,
-                    self.generator,
-                    blocks=self.blocks,
-                    widths=self.widths,
-                    last_relu=self.last_relu,
-                )
-                self.network.eval()
-            else:
-                self.network.grow(outputs, self.generator)
+        if self.network is None:
+            self.network = ResNet(
+                outputs,
+                self.generator,
+                blocks=self.blocks,
+                widths=self.widths,
+                last_relu=self.last_relu,
+            ).eval()
+        self.network.grow(outputs, self.generator)
         return self.network
 
     def _features(self, pictures: Tensor) -> Tensor:
@@ -197,7 +194,7 @@ class PictureLearner:
     def _scores(self, pictures: Tensor) -> Tensor:
         """Return a score for each class seen: (n, t)."""
         with torch.no_grad():
-            return score(self._ready(), self._features(pictures))[:, : len(self.classes)]
+            return self._ready().scores(self._features(pictures))[:, : len(self.classes)]
 
     def _choose(self, increment: Increment, room: int) -> list[Tensor]:
         """Return the best pictures of each new class, in the order of herding."""
@@ -246,18 +243,11 @@ def as_pictures(X: ArrayLike) -> NDArray[np.uint8]:
     return array.astype(np.uint8, copy=False)
 
 
-def score(network: ResNet, features: Tensor) -> Tensor:
-    """Return the head's scores in float32, of which bfloat16 would make near ones equal."""
-    with torch.autocast(features.device.type, enabled=False):
-        scores: Tensor = network.head(features.float())
-    return scores
-
-
 def classification(network: ResNet, numbers: Tensor) -> Loss:
     """Return the cross-entropy of a softmax over all outputs."""
 
     def loss(x: Tensor, rows: Tensor) -> Tensor:
-        return functional.cross_entropy(score(network, network.features(x)), numbers[rows])
+        return functional.cross_entropy(network(x), numbers[rows])
 
     return loss
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from cbcl.rivals.deep.distillation import binary_cross_entropy, old_as_teacher, teacher_scores
-from cbcl.rivals.deep.learner import Increment, PictureLearner, frozen, score
+from cbcl.rivals.deep.distillation import old_as_teacher, teacher_scores
+from cbcl.rivals.deep.learner import Increment, PictureLearner, frozen
 from cbcl.rivals.deep.networks import ResNet
 from cbcl.rivals.deep.sampling import Crops
 from cbcl.rivals.deep.training import Recipe
@@ -51,9 +52,12 @@ class LwFMC(PictureLearner):
     def _loss(
         self, network: ResNet, teacher: ResNet | None, x: Tensor, truth: Tensor, old: int
     ) -> Tensor:
-        """Return the loss of iCaRL's algorithm 3, a mean: old outputs are distilled on all pictures."""
-        scores = score(network, network.features(x))
+        """Return the loss of iCaRL's algorithm 3, as a mean over pictures and all outputs.
+
+        Old outputs are distilled on every picture, whatever its class.
+        """
+        scores = network(x)
         if teacher is None:
-            return binary_cross_entropy(scores, truth)
+            return functional.binary_cross_entropy_with_logits(scores, truth)
         targets = old_as_teacher(truth, teacher_scores(teacher, x), old)
-        return binary_cross_entropy(scores, targets)
+        return functional.binary_cross_entropy_with_logits(scores, targets)

@@ -12,7 +12,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from cbcl.rivals.deep.distillation import old_as_teacher
-from cbcl.rivals.deep.learner import score
 from cbcl.rivals.deep.lwf import LwFMC
 from cbcl.rivals.deep.networks import ResNet
 
@@ -36,12 +35,12 @@ class LwM(LwFMC):
     ) -> Tensor:
         """Return L_C + beta L_D + gamma L_AD, by the number of outputs."""
         maps = network.maps(x)
-        scores = score(network, pooled(maps))
+        scores = network.scores(pooled(maps))
         if teacher is None:
             return functional.binary_cross_entropy_with_logits(scores, truth)
         with torch.no_grad():
             old_maps = teacher.maps(x)
-            old_scores = score(teacher, pooled(old_maps))[:, :old]
+            old_scores = teacher.scores(pooled(old_maps))[:, :old]
         top = old_scores.argmax(dim=1)  # one old class a picture, the same for both networks
         weights = torch.ones_like(truth[0])
         weights[:old] = self.beta
@@ -53,7 +52,7 @@ class LwM(LwFMC):
 
 def pooled(maps: Tensor) -> Tensor:
     """Return the mean of each map: (b, c)."""
-    return maps.mean(dim=(2, 3))
+    return maps.float().mean(dim=(2, 3))
 
 
 def attention(network: ResNet, maps: Tensor, top: Tensor) -> Tensor:
