@@ -112,9 +112,11 @@ LEARNERS = {
         "a well-tuned linear layer, trained on all data so far", lambda seed: LinearProbe(seed=seed)
     ),
     **{f"{LOGISTIC}-{penalty:g}": _logistic(penalty) for penalty in LOGISTIC_PENALTIES},
-    "slda": _unbudgeted("streaming linear discriminant analysis", lambda _: StreamingLDA()),
+    "slda": _unbudgeted(
+        "streaming linear discriminant analysis, its shrinkage estimated", lambda _: StreamingLDA()
+    ),
     "slda-roots": _unbudgeted(
-        "streaming linear discriminant analysis of square roots, scaled to unit length",
+        "streaming linear discriminant analysis of square roots, scaled to unit length, likewise",
         lambda _: StreamingLDA(power=0.5),
     ),
     "ranpac": _unbudgeted(
