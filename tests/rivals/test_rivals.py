@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import tracemalloc
 from collections.abc import Callable
 from typing import Any, Protocol, Self
 
@@ -19,12 +20,12 @@ from cbcl.memory.statistics_blob import unpack_statistics
 from cbcl.method.arrays import Float32s, Float64s
 from cbcl.method.classifier import CBCLClassifier
 from cbcl.method.directions import as_directions
-from cbcl.rivals import linear
+from cbcl.rivals import linear, ranpac
 from cbcl.rivals.inputs import number_labels
 from cbcl.rivals.lda import StreamingLDA, oas_shrinkage
 from cbcl.rivals.linear import FewShotBaseline, LinearProbe, split
 from cbcl.rivals.logistic import TOLERANCE, JointLogistic
-from cbcl.rivals.ranpac import RIDGES, RandomProjectionRidge, best_ridge, one_hot
+from cbcl.rivals.ranpac import RIDGES, RandomProjectionRidge, best_ridge, one_hot, solve_ridge
 from cbcl.study.ablations import fixed, k_means
 from cbcl.study.hybrid import Hybrid
 from cbcl.study.statistical import StatisticalLearner
@@ -454,6 +455,43 @@ def test_the_ridge_regression_is_scikit_learns() -> None:
     learner.predict(x)
     assert learner.layer is not None
     np.testing.assert_allclose(learner.layer.weights, judge.coef_.T, atol=1e-4)
+
+
+def draw_gram(m: int, n: int) -> tuple[Float32s, Float32s]:
+    """Draw a Gram matrix, exact in float32, whose largest eigenvalue is most of its trace."""
+    features = np.random.default_rng(m).integers(0, 4, size=(n, m)).astype(np.float32)
+    return features.T @ features, features.T @ one_hot(np.arange(n) % 5)
+
+
+# In float32 the first is solved, the second is not or hardly, the third cannot be factored.
+@pytest.mark.parametrize("share", [ranpac.GRAM_ROUNDING, 1e-8, 1e-10])
+def test_a_ridge_is_solved_as_in_float64_if_float32_can_do_it_or_not(
+    share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gram, sums = draw_gram(300, 200)
+    ridge = share * float(gram.trace())
+    kinds: list[object] = []
+    factor = ranpac._factor
+
+    def watched(gram: Float32s, ridge: float, kind: Any) -> tuple[Any, bool]:
+        kinds.append(kind)
+        return factor(gram, ridge, kind)
+
+    monkeypatch.setattr(ranpac, "_factor", watched)
+    found = solve_ridge(gram, ridge, sums)
+    truth = np.linalg.solve(gram.astype(np.float64) + ridge * np.eye(300), sums)
+    np.testing.assert_allclose(found, truth, atol=1e-4 * np.abs(truth).max())
+    if share != 1e-8:
+        assert kinds == [np.float32, np.float64][: 2 if share < 1e-8 else 1]
+
+
+def test_a_matrix_is_factored_in_one_copy_of_it() -> None:
+    gram, _ = draw_gram(600, 50)
+    tracemalloc.start()
+    ranpac._factor(gram, 1.0, np.float32)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert gram.nbytes <= peak < 1.2 * gram.nbytes
 
 
 @pytest.mark.parametrize("n", [12, 60])
