@@ -217,28 +217,58 @@ def test_caltech_without_its_background(tmp_path: Path) -> None:
     )
 
 
-def test_both_layouts_of_cub_give_the_same_pictures(tmp_path: Path) -> None:
-    original = tmp_path / "a" / "CUB_200_2011"
+@pytest.fixture
+def cub(tmp_path: Path) -> tuple[Path, Path]:
+    """Five pictures in the original layout, and in folders of train and test."""
+    original, folders = tmp_path / "a" / "CUB_200_2011", tmp_path / "b"
     pictures_in(original / "images", {"001.Albatross": 3, "002.Auklet": 2})
     names = sorted(
         path.relative_to(original / "images").as_posix() for path in original.rglob("*.jpg")
     )
-    (original / "images.txt").write_text(
-        "".join(f"{number} {name}\n" for number, name in enumerate(names, 1))
-    )
-    for number, name in enumerate(names):
-        path = tmp_path / "b" / ("test" if number % 2 else "train") / name
+    lists: dict[str, list[str]] = {"images.txt": [], "train_test_split.txt": []}
+    for number, name in enumerate(names, 1):
+        lists["images.txt"].append(f"{number} {name}\n")
+        lists["train_test_split.txt"].append(f"{number} {number % 2}\n")
+        path = folders / ("train" if number % 2 else "test") / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes((original / "images" / name).read_bytes())
-    first, second = load("cub200", tmp_path / "a"), load("cub200", tmp_path / "b")
+    for file, lines in lists.items():
+        (original / file).write_text("".join(lines))
+    return original, folders
+
+
+@pytest.mark.parametrize("name", ["cub200", "cub200-official"])
+def test_both_layouts_of_cub_give_the_same_pictures(name: str, cub: tuple[Path, Path]) -> None:
+    original, folders = cub
+    first, second = load(name, original.parent), load(name, folders)
     for one, other in zip(first.pictures, second.pictures, strict=True):
         assert (one.label, one.test, one.digest) == (other.label, other.test, other.digest)
-        assert one.test is None
-    (original / "images" / names[0]).unlink()
+    (original / "images" / "001.Albatross" / "image_0000.jpg").unlink()
     with pytest.raises(
         DataError, match=r"lists 5 pictures, but 001\.Albatross/image_0000\.jpg is missing"
     ):
-        load("cub200", original)
+        load(name, original)
+
+
+def test_cubs_own_split_is_kept_where_it_is_asked_for(cub: tuple[Path, Path]) -> None:
+    original, _ = cub
+    assert {one.test for one in load("cub200", original).pictures} == {None}
+    official = load("cub200-official", original)
+    assert official.own_split
+    assert {one.name: one.test for one in official.pictures} == {
+        "001.Albatross/image_0000.jpg": False,
+        "001.Albatross/image_0001.jpg": True,
+        "001.Albatross/image_0002.jpg": False,
+        "002.Auklet/image_0000.jpg": True,
+        "002.Auklet/image_0001.jpg": False,
+    }
+    split = original / "train_test_split.txt"
+    split.write_text("1 1\n2 0\n")
+    with pytest.raises(DataError, match=r"split\.txt splits 2 pictures, not the 5 of images\.txt"):
+        load("cub200-official", original)
+    split.unlink()
+    with pytest.raises(DataError, match=r"split\.txt cannot be read: No such file"):
+        load("cub200-official", original)
 
 
 def test_any_folder_of_folders_is_a_data_set(tmp_path: Path) -> None:
@@ -318,6 +348,7 @@ def test_what_is_not_there_is_told_with_the_way_out(tmp_path: Path) -> None:
         ("cifar10", r"cifar-10-python\.tar\.gz"),
         ("caltech101", "101_Obj"),
         ("cub200", "CUB_200"),
+        ("cub200-official", "CUB_200"),
     ):
         with pytest.raises(
             DataError, match=f"does not hold {name}, nor does a folder in it: it needs {wanted}"

@@ -16,6 +16,7 @@ import pytest
 import cbcl
 from cbcl.errors import DataError
 from cbcl.study.records import (
+    DEFAULTS,
     FIELDS,
     UNFINISHED,
     Run,
@@ -90,8 +91,8 @@ def test_where_nothing_is_recorded_there_is_nothing_to_read(tmp_path: Path) -> N
 
 
 def test_a_run_says_its_protocol() -> None:
-    assert RUN._replace(base=3, classes=50).protocol == Protocol(
-        increment=2, base=3, shots=5, classes=50
+    assert RUN._replace(base=3, classes=50, whole_base=True).protocol == Protocol(
+        increment=2, base=3, shots=5, classes=50, whole_base=True
     )
 
 
@@ -115,6 +116,18 @@ def test_other_vectors_or_pictures_make_another_run_and_the_order_of_words_does_
     assert key(RUN._asdict(), inputs) == key(
         dict(reversed(RUN._asdict().items())), dict(reversed(inputs.items()))
     )
+
+
+def test_a_record_from_before_a_field_was_added_is_one_with_its_default(tmp_path: Path) -> None:
+    old = record()
+    del old["run"]["whole_base"]
+    append(tmp_path, old)
+    append(tmp_path, record(note="the same run"))
+    append(tmp_path, whole := {**record(), "run": {**record()["run"], "whole_base": True}})
+    assert read(tmp_path) == [record(), whole]
+    before = json.dumps([old["run"], "abc", "def"], sort_keys=True)
+    assert key(old["run"], old["inputs"]) == key(record()["run"], old["inputs"]) == before
+    assert '"whole_base": true' in key(whole["run"], whole["inputs"])
 
 
 @pytest.mark.parametrize("left", [1, 10, -2, -1])
@@ -171,7 +184,8 @@ def test_a_record_without_one_of_its_parts_is_none(part: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("part", "name"), [*(("run", name) for name in RUN._fields), ("inputs", "vectors")]
+    ("part", "name"),
+    [*(("run", name) for name in RUN._fields if name not in DEFAULTS), ("inputs", "vectors")],
 )
 def test_a_record_that_does_not_say_all_of_what_was_run_is_none(
     part: str, name: str, tmp_path: Path

@@ -51,6 +51,10 @@ def learned(found: Stream) -> dict[str, list[int]]:
     return by_class(found, found.learned)
 
 
+def all_learned(found: Stream) -> list[list[int]]:
+    return [rows.tolist() for rows in found.learned]
+
+
 def asked(found: Stream) -> dict[str, list[int]]:
     return by_class(found, found.tested)
 
@@ -61,7 +65,8 @@ PROTOCOLS = st.builds(
     base=st.none() | st.integers(1, 11),
     shots=st.none() | st.integers(1, 40),
     classes=st.integers(1, 12),
-)
+    whole_base=st.booleans(),
+).filter(lambda protocol: protocol.shots is not None or not protocol.whole_base)
 
 
 @given(protocol=PROTOCOLS, seed=st.integers(0, 1000), split=st.booleans())
@@ -141,6 +146,24 @@ def test_five_shots_are_among_the_ten_and_those_among_all(split: bool) -> None:
             assert five[label] == ten[label][:5]
             assert ten[label] == rows[:10]
             assert len(five[label]) == 5
+
+
+@given(protocol=PROTOCOLS, shots=st.integers(1, 40), seed=st.integers(0, 1000), split=st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_with_a_whole_base_only_the_first_increment_learns_from_more(
+    protocol: Protocol, shots: int, seed: int, split: bool
+) -> None:
+    test = own_split(labels()) if split else None
+    few, base, everything = (
+        stream(labels(), test, protocol._replace(shots=count, whole_base=whole), seed)
+        for count, whole in ((shots, False), (shots, True), (None, False))
+    )
+    assert base.classes == few.classes
+    assert base.sizes == few.sizes
+    assert asked(base) == asked(few)
+    first = base.sizes[0]
+    assert all_learned(base)[:first] == all_learned(everything)[:first]
+    assert all_learned(base)[first:] == all_learned(few)[first:]
 
 
 @pytest.mark.parametrize("shots", [None, 5])
@@ -270,6 +293,7 @@ def test_neither_the_global_generator_nor_the_arrays_given_are_touched() -> None
         (Protocol(base=0), "base=0 must be at least 1"),
         (Protocol(shots=0), "shots=0 must be at least 1"),
         (Protocol(classes=0), "classes=0 must be at least 1"),
+        (Protocol(whole_base=True), "whole_base needs shots"),
     ],
 )
 def test_what_is_no_protocol_is_refused(protocol: Protocol, message: str) -> None:

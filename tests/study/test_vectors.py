@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from cbcl.folders import cache_folder
 from cbcl.study.data import vectors
 from cbcl.study.data.datasets import CIFAR100, fingerprint, load
 from cbcl.study.data.vectors import features
+from cbcl.study.records import Run
+from cbcl.study.runs import perform
 from cbcl.vision.backbones.base import Function
 from cbcl.vision.onnx_graph import Filters, NetworkGraph
 
@@ -135,6 +138,8 @@ import os, sys
 from pathlib import Path
 from test_vectors import Colours
 from cbcl.study.data.vectors import features
+from cbcl.study.records import Run
+from cbcl.study.runs import perform
 
 class Killed(Colours):
     def means(self, pictures):
@@ -328,6 +333,38 @@ def test_the_digits_are_vectors_already() -> None:
 def test_the_digits_are_pictures_as_well(home: Path) -> None:
     found = features("digits", Colours().backbone, home=home)
     assert found.vectors.shape == (1797, 3)
+
+
+@pytest.mark.parametrize("layout", [as_folders, lambda *of: as_archive(of[0], CIFAR100, of[1])])
+def test_the_pixels_of_cifar_are_stored_as_they_are_a_byte_each(
+    layout: Any, home: Path, tmp_path: Path
+) -> None:
+    pictures = drawn()
+    found = features("cifar100", "pixels", folder=layout(tmp_path / "data", pictures), home=home)
+    assert found.vectors.dtype == np.uint8
+    assert found.test is not None
+    rows = zip(found.labels.tolist(), found.test.tolist(), found.vectors, strict=True)
+    assert {(label, test, row.tobytes()) for label, test, row in rows} == {
+        (label, test, pixels.tobytes()) for label, test, pixels in pictures
+    }
+    assert found.about["vectors"] == sha256(found.vectors.tobytes()).hexdigest()
+    assert found.about["preprocessing"]["size"] == 32
+    (place,) = (home / "study").iterdir()
+    assert place.name == "cifar100-pixels"
+    assert (place / "vectors.npy").stat().st_size < 2 * found.vectors.nbytes
+
+
+def test_a_learner_of_vectors_learns_from_pixels_as_from_numbers(
+    home: Path, tmp_path: Path
+) -> None:
+    folder = as_folders(tmp_path / "data", drawn())
+    pixels = features("cifar100", "pixels", folder=folder, home=home)
+    numbers = replace(pixels, vectors=pixels.vectors.astype(np.float32))
+    for learner in ("cbcl", "ncm", "discriminant"):
+        run = Run("cifar100", "pixels", learner, None, 1, None, None, 3, 0)
+        one, other = (perform(run, given) for given in (pixels, numbers))
+        assert one["right"] == other["right"]
+        assert one["bytes"] == other["bytes"]
 
 
 def test_pictures_are_no_vectors(home: Path, things: Path) -> None:

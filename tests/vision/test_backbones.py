@@ -22,7 +22,7 @@ from support.photos import NAMES, photo, views
 from cbcl import Recognizer, WeightsError, load_backbone
 from cbcl.folders import backbones_folder, cache_folder
 from cbcl.vision.backbones import catalogue, list_backbones, restore, try_out
-from cbcl.vision.backbones.base import Function
+from cbcl.vision.backbones.base import Fittable, Function
 from cbcl.vision.backbones.catalogue import (
     CATALOGUE,
     download,
@@ -68,6 +68,26 @@ def test_a_network_of_the_users_with_its_description_beside_it(file: Path) -> No
         backbone.vectors([picture, picture]), [[1.0, 0.2, 0.0]] * 2, atol=1e-6
     )
     assert restore(str(file), b"").fingerprint == backbone.fingerprint
+
+
+def test_pixels_are_the_picture_itself_of_32_by_32_and_a_resized_square_of_others() -> None:
+    backbone = load_backbone("pixels")
+    assert not isinstance(backbone, Fittable)
+    pixels = np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8)
+    small, wide = Image.fromarray(pixels), Image.new("RGB", (80, 40), (255, 51, 0))
+    vectors = backbone.vectors([small, wide])
+    assert vectors.dtype == np.float32
+    assert vectors.shape == (2, 3072)
+    assert (vectors[0] == pixels.ravel()).all()  # height, width, colour
+    assert (vectors[1].reshape(32, 32, 3) == (255, 51, 0)).all()
+    left, right = Image.new("RGB", (96, 32)), Image.new("RGB", (96, 32))
+    left.paste(small, (32, 0))
+    assert (backbone.vectors([left])[0] == pixels.ravel()).all()  # the central square
+    right.paste(small, (64, 0))
+    assert not backbone.vectors([right]).any()
+    assert backbone.description["filter"] == "bicubic"
+    assert restore("pixels", b"").fingerprint == backbone.fingerprint
+    assert try_out("pixels")[:3] == ("pixels", "3072", backbone.fingerprint)
 
 
 def test_channels_square_mean_and_scale_are_as_described(file: Path) -> None:

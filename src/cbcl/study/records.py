@@ -38,15 +38,20 @@ class Run(NamedTuple):
     shots: int | None
     classes: int
     seed: int
+    whole_base: bool = False  # fields with a default are later than the first records
 
     @property
     def protocol(self) -> Protocol:
-        return Protocol(self.increment, self.base, self.shots, self.classes)
+        return Protocol(self.increment, self.base, self.shots, self.classes, self.whole_base)
+
+
+DEFAULTS = Run._field_defaults
 
 
 def key(run: Mapping[str, Any], inputs: Mapping[str, Any]) -> str:
     """Return a text that is the same for two records of the same run."""
-    return json.dumps([dict(run), inputs["vectors"], inputs["pictures"]], sort_keys=True)
+    fields = dict(item for item in run.items() if item not in DEFAULTS.items())
+    return json.dumps([fields, inputs["vectors"], inputs["pictures"]], sort_keys=True)
 
 
 def read(folder: Path) -> list[RunRecord]:
@@ -100,9 +105,10 @@ def _parse(line: bytes) -> RunRecord | None:
         return None
     if not isinstance(record, dict) or not set(record) >= FIELDS:
         return None
-    has_run = set(Run._fields) <= set(record["run"])
+    run = {**DEFAULTS, **record["run"]}
+    has_run = set(Run._fields) <= set(run)
     has_inputs = {"vectors", "pictures"} <= set(record["inputs"])
-    return record if has_run and has_inputs else None
+    return {**record, "run": run} if has_run and has_inputs else None
 
 
 @cache

@@ -26,6 +26,7 @@ class Protocol(NamedTuple):
     base: int | None = None  # classes of the first increment, where it differs
     shots: int | None = None  # vectors of each class to learn from; None: all
     classes: int = 100  # at most so many take part, drawn at random
+    whole_base: bool = False  # the first increment learns from all vectors, the others from shots
 
 
 class Stream(NamedTuple):
@@ -73,7 +74,7 @@ def stream(
             of_class, tested[label] = rows[:cut], np.sort(rows[cut:])
         else:
             of_class, tested[label] = rows[~test[rows]], rows[test[rows]]
-        learned[label] = shots.permutation(np.sort(of_class))[: protocol.shots]
+        learned[label] = shots.permutation(np.sort(of_class))
     empty = [label for label, rows in learned.items() if not len(rows)]
     if empty:
         raise ValueError(
@@ -83,8 +84,17 @@ def stream(
     order = tuple(map(str, drawn))
     if not any(len(tested[label]) for label in order):
         raise ValueError("there is nothing to test on: a class needs two pictures, at least.")
-    rows_of = (tuple(rows[label] for label in order) for rows in (learned, tested))
-    return Stream(order, _sizes(len(order), protocol), *rows_of)
+    sizes = _sizes(len(order), protocol)
+    whole = sizes[0] if protocol.whole_base else 0  # so many classes have no limit of shots
+    return Stream(
+        order,
+        sizes,
+        (
+            *(learned[label] for label in order[:whole]),
+            *(learned[label][: protocol.shots] for label in order[whole:]),
+        ),
+        tuple(tested[label] for label in order),
+    )
 
 
 def _sizes(classes: int, protocol: Protocol) -> tuple[int, ...]:
@@ -99,6 +109,9 @@ def _generator(seed: int, purpose: int) -> np.random.Generator:
 
 
 def _check(protocol: Protocol) -> None:
-    for name, value in protocol._asdict().items():
+    for name in ("increment", "base", "shots", "classes"):
+        value = getattr(protocol, name)
         if value is not None and value < 1:
             raise ValueError(f"{name}={value} must be at least 1.")
+    if protocol.whole_base and protocol.shots is None:
+        raise ValueError("whole_base needs shots: without them, all increments learn from all.")

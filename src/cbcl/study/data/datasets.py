@@ -235,20 +235,42 @@ def _caltech(folder: Path) -> list[PictureSource] | None:
 
 
 def _cub(folder: Path) -> list[PictureSource] | None:
+    if _holds_folders(folder / "images"):
+        return _listed_in(folder)
+    split = _split_in(folder)
+    # The paper divides this set anew, so its own split is dropped.
+    return split and [source._replace(test=None) for source in split]
+
+
+def _cub_official(folder: Path) -> list[PictureSource] | None:
     if not _holds_folders(folder / "images"):
-        split = _split_in(folder)
-        # The paper divides this set anew, so its own split is dropped.
-        return split and [source._replace(test=None) for source in split]
+        return _split_in(folder)
+    names = _read_numbered(folder / "images.txt")
+    split = _read_numbered(folder / "train_test_split.txt")  # 1: to learn from
+    if split.keys() != names.keys():
+        problem = f"splits {len(split)} pictures, not the {len(names)} of images.txt"
+        raise DataError(folder / "train_test_split.txt", problem, "unpack it again")
+    tested = {name for number, name in names.items() if split[number] == "0"}
+    return [source._replace(test=source.name in tested) for source in _listed_in(folder)]
+
+
+def _listed_in(folder: Path) -> list[PictureSource]:
+    """Return the pictures in CUB's original layout: those of images.txt, where that is there."""
     sources = _classes_in(folder / "images")
     listed = folder / "images.txt"
     if listed.is_file():
-        lines = listed.read_text().splitlines()
-        names = {line.split(maxsplit=1)[1] for line in lines if " " in line}
+        names = {*_read_numbered(listed).values()}
         if lacking := sorted(names - {source.name for source in sources}):
             problem = f"lists {len(names)} pictures, but {lacking[0]} is missing"
             raise DataError(listed, problem, "unpack it again")
         sources = [source for source in sources if source.name in names]
     return sources
+
+
+def _read_numbered(path: Path) -> dict[str, str]:
+    """Return the words of each line after its number."""
+    lines = (line.partition(" ") for line in path.read_text().splitlines() if " " in line)
+    return {number: words for number, _, words in lines}
 
 
 def _cifar(cifar: CifarArchive) -> Callable[[Path], list[PictureSource] | None]:
@@ -284,6 +306,7 @@ def _cifar_layouts(cifar: CifarArchive) -> str:
 
 
 SPLIT_LAYOUT = "train and test with a folder of pictures a class in each"
+CUB_FOLDERS = ("cub200", "cub", "cub2002011", "cub2002011dataset")
 DATA_SOURCES = {
     "cifar100": DataSource(
         _cifar(CIFAR100), ("cifar100", "cifar100dataset"), _cifar_layouts(CIFAR100), True, True
@@ -298,8 +321,14 @@ DATA_SOURCES = {
     ),
     "cub200": DataSource(
         _cub,
-        ("cub200", "cub", "cub2002011", "cub2002011dataset"),
+        CUB_FOLDERS,
         f"CUB_200_2011 with images.txt and images, or {SPLIT_LAYOUT}",
+    ),
+    "cub200-official": DataSource(
+        _cub_official,
+        CUB_FOLDERS,
+        f"CUB_200_2011 with images.txt, train_test_split.txt and images, or {SPLIT_LAYOUT}",
+        own_split=True,
     ),
 }
 NAMES = (*DATA_SOURCES, DIGITS)

@@ -49,6 +49,14 @@ def _caltech(file: str, record: str, digest: str, size: int, unpacked: int, fold
     )
 
 
+CUB = _caltech(
+    "CUB_200_2011.tgz",
+    "65de6-vp158",
+    "97eceeb196236b17998738112f37df78",
+    1_150_585_339,
+    1_250_000_000,
+    "CUB_200_2011",
+)
 ARCHIVES = {
     "cifar100": _toronto(
         CIFAR100.archive, "eb9058c3a382ffc7106e4002c42a8d85", 169_001_437, CIFAR100.folder
@@ -64,14 +72,8 @@ ARCHIVES = {
         150_000_000,
         "101_ObjectCategories",
     )._replace(inner="caltech-101/101_ObjectCategories.tar.gz"),
-    "cub200": _caltech(
-        "CUB_200_2011.tgz",
-        "65de6-vp158",
-        "97eceeb196236b17998738112f37df78",
-        1_150_585_339,
-        1_250_000_000,
-        "CUB_200_2011",
-    ),
+    "cub200": CUB,
+    "cub200-official": CUB,
 }
 
 

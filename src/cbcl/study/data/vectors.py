@@ -38,6 +38,7 @@ from cbcl.vision.backbones import load_backbone
 from cbcl.vision.backbones.base import Backbone, Fittable
 from cbcl.vision.backbones.catalogue import is_available
 from cbcl.vision.backbones.names import map_files, short_name
+from cbcl.vision.backbones.pixels import PixelVectors
 from cbcl.vision.decoding import Floats
 from cbcl.vision.decoding import load as load_picture
 from cbcl.vision.extraction import Progress, extract
@@ -54,7 +55,7 @@ ABOUT_FIELDS = {"data", "fingerprint", "weights", "vectors", "preprocessing"}
 class Features:
     """The vectors of a data set, and the record of how they were made."""
 
-    vectors: Floats  # (n, d), read-only, on disk
+    vectors: NDArray[Any]  # (n, d), float32, or uint8 where they are pixels; read-only, on disk
     labels: NDArray[np.str_]  # (n,)
     test: NDArray[np.bool_] | None  # (n,); None: the set has no split of its own
     about: dict[str, Any]
@@ -148,7 +149,7 @@ def _read_stored(place: Path) -> Features | None:
         size = (place / "vectors.npy").stat().st_size
         labels, test = json.loads(listed)["labels"], json.loads(listed)["test"]
         whole = (
-            vectors.dtype == np.float32
+            vectors.dtype in (np.float32, np.uint8)
             and vectors.shape == (about["pictures"], about["dimension"])
             and size == vectors.offset + vectors.nbytes
             and sha256(listed).hexdigest() == about["labels"]
@@ -237,17 +238,17 @@ def _write_vectors(
         if time() - old_part.stat().st_mtime > DAY_SECONDS:
             old_part.unlink(missing_ok=True)
     part = place / f".vectors.npy.{os.getpid()}.part"
-    whole = sha256()
+    whole, number = sha256(), _number_type(backbone)
     try:
         with _open_cache(backbone, place) as cache, part.open("wb") as file:
             chunks = _extract_batches(backbone, pictures, cache, progress)
             first = next(chunks)
             shape = (len(pictures), first.shape[1])
             np.lib.format.write_array_header_1_0(
-                file, {"descr": "<f4", "fortran_order": False, "shape": shape}
+                file, {"descr": number.str, "fortran_order": False, "shape": shape}
             )
             for chunk in chain([first], chunks):
-                numbers = chunk.astype("<f4", copy=False).tobytes()
+                numbers = chunk.astype(number, copy=False).tobytes()
                 whole.update(numbers)
                 file.write(numbers)
             file.flush()
@@ -256,6 +257,11 @@ def _write_vectors(
     finally:
         part.unlink(missing_ok=True)
     return shape[1], whole.hexdigest()
+
+
+def _number_type(backbone: Backbone) -> np.dtype[Any]:
+    """Return the type of numbers on disk: colours are whole, from 0 to 255."""
+    return np.dtype("|u1" if isinstance(backbone, PixelVectors) else "<f4")
 
 
 def _extract_batches(
@@ -298,7 +304,7 @@ def _backbone_input(picture: LabelledPicture, backbone: Backbone) -> Any:
 @contextmanager
 def _open_cache(backbone: Backbone, place: Path) -> Iterator[VectorCache | None]:
     """Open a cache for this data set alone: half a gigabyte would fill the user's common one."""
-    if backbone.at_least is None:
+    if backbone.at_least is None or isinstance(backbone, PixelVectors):  # as fast without it
         yield None
         return
     with closing(VectorCache(backbone.fingerprint, place / CACHE_NAME)) as cache:

@@ -19,6 +19,7 @@ from cbcl.vision.backbones.catalogue import CATALOGUE, is_available, load_networ
 from cbcl.vision.backbones.combined import Joined, Views, two_views
 from cbcl.vision.backbones.names import VIEWS, is_file, short_name, split_name
 from cbcl.vision.backbones.network import read_network
+from cbcl.vision.backbones.pixels import PIXELS
 from cbcl.vision.backbones.visual_words import UnfittedWords, VisualWords
 
 DEFAULT = "efficientnet-lite0@2views"
@@ -92,6 +93,8 @@ def _load_part(name: str) -> Backbone | Fittable:
         return _load_views(name)
     if name in CATALOGUE:
         return load_network(name)
+    if name == PIXELS.name:
+        return PIXELS
     if name == IDENTITY.name:
         return IDENTITY
     if name == UnfittedWords.name:
@@ -105,7 +108,7 @@ def _load_part(name: str) -> Backbone | Fittable:
     if "@" in name and name.endswith("views"):
         advice = f"there is only {name.partition('@')[0]}{VIEWS}"
         raise WeightsError(f"backbone {name!r}", "is unknown", advice)
-    names = ", ".join([*CATALOGUE, UnfittedWords.name, IDENTITY.name])
+    names = ", ".join([*CATALOGUE, UnfittedWords.name, PIXELS.name, IDENTITY.name])
     advice = f"there are {names}, timm/NAME, and any file .onnx; also NAME{VIEWS} and A+B"
     raise WeightsError(f"backbone {name!r}", "is unknown", advice)
 
@@ -134,6 +137,7 @@ def list_backbones() -> list[tuple[str, str, str, str]]:
     return [
         *networks,
         (words.name, str(words.words), "yes", "made from the first pictures learned"),
+        (PIXELS.name, str(PIXELS.dimension), "yes", "none: the colours themselves"),
         (IDENTITY.name, "any", "yes", "none: for vectors"),
         ("timm/NAME", "any", "", "downloaded by timm"),
         (f"NAME{VIEWS}", "NAME's", "", "NAME's: the mean over two views of each picture"),
