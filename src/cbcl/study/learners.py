@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple, Protocol
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cbcl.errors import DataError
 from cbcl.method.knowledge import keep_radius
+from cbcl.method.tuning import MAX_TUNED_VOTERS
 from cbcl.rivals.lda import StreamingLDA
 from cbcl.rivals.linear import FewShotBaseline, LinearProbe
 from cbcl.rivals.logistic import JointLogistic
@@ -23,13 +25,14 @@ from cbcl.study.ablations import (
     merge_evenly,
     rank_vote,
     remove,
-    single,
+    voters,
 )
 from cbcl.study.hybrid import Hybrid
 from cbcl.study.report.paper import FLB
 from cbcl.study.statistical import StatisticalLearner
 
 NEIGHBOURS = 10
+VOTERS = range(1, MAX_TUNED_VOTERS + 1)
 # Fixed radii to compare with the tuned one; an infinite one would be nearest class mean, "ncm".
 FIXED_RADIUS_SCALES = (1.5, 1.25, 1.1, 1.0, 0.75, 0.0)
 LOGISTIC = "logistic"  # followed by a penalty
@@ -80,6 +83,10 @@ def _deep(words: str, module: str, name: str, **options: Any) -> LearnerKind:
     return LearnerKind(words, make, budgeted=False, pictures=True)
 
 
+def _voting(n: int, seed: int) -> Learner:
+    return Hybrid(choose=voters(n), seed=seed)
+
+
 def _logistic(penalty: float) -> LearnerKind:
     return _unbudgeted(
         f"joint logistic regression on all data so far, solved, L2 penalty {penalty:g}",
@@ -93,10 +100,21 @@ LEARNERS = {
         lambda _: StatisticalLearner(),
     ),
     "cbcl": _hybrid("CBCL as in the paper, by vote: D and n chosen by itself"),
-    "cbcl-rank": _hybrid("CBCL with the vote of the authors' published code", vote=rank_vote),
-    "single-centroid": _hybrid(
-        "CBCL with one voter; with a budget, that is CBCL itself", choose=single
+    "cbcl-rank": _hybrid(
+        "CBCL with the vote of the authors' published code; with a budget, that is CBCL itself",
+        vote=rank_vote,
     ),
+    "single-centroid": _hybrid(
+        "CBCL with one voter; with a budget, that is CBCL itself, and without, voters-1",
+        choose=voters(1),
+    ),
+    **{
+        f"voters-{n}": _unbudgeted(
+            f"CBCL without a budget, by vote of the {n} nearest: D chosen by itself",
+            partial(_voting, n),
+        )
+        for n in VOTERS
+    },
     "trad-agg": _hybrid(
         "CBCL with traditional agglomerative clustering, as many centroids", cluster=agglomerative
     ),
@@ -131,9 +149,11 @@ LEARNERS = {
         "a well-tuned linear layer, trained on all data so far", lambda seed: LinearProbe(seed=seed)
     ),
     **{f"{LOGISTIC}-{penalty:g}": _logistic(penalty) for penalty in LOGISTIC_PENALTIES},
-    "slda": _unbudgeted("streaming linear discriminant analysis", lambda _: StreamingLDA()),
+    "slda": _unbudgeted(
+        "streaming linear discriminant analysis, its shrinkage estimated", lambda _: StreamingLDA()
+    ),
     "slda-roots": _unbudgeted(
-        "streaming linear discriminant analysis of square roots, scaled to unit length",
+        "streaming linear discriminant analysis of square roots, scaled to unit length, likewise",
         lambda _: StreamingLDA(power=0.5),
     ),
     "ranpac": _unbudgeted(
