@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
 from numpy.typing import ArrayLike, NDArray
 
+from cbcl.errors import DataError, first_line
 from cbcl.method.knowledge import keep_radius
 from cbcl.rivals.lda import StreamingLDA
 from cbcl.rivals.linear import FewShotBaseline, LinearProbe
@@ -68,6 +70,21 @@ def _logistic(penalty: float) -> LearnerKind:
     )
 
 
+def _needing_torch(words: str, module: str, name: str) -> LearnerKind:
+    """Return a learner of a module that is only imported, with torch, when one is made."""
+
+    def make(seed: int) -> Learner:
+        try:
+            learner = getattr(import_module(module), name)
+        except ImportError as error:
+            advice = f"pip install 'cbcl[torch]' ({first_line(error)})"
+            raise DataError(f"the learner {name}", "needs the extra torch", advice) from error
+        made: Learner = learner(seed=seed)
+        return made
+
+    return _unbudgeted(words, make)
+
+
 LEARNERS = {
     "discriminant": _unbudgeted(
         "CBCL's default: the discriminant of each class's statistics",
@@ -124,6 +141,16 @@ LEARNERS = {
     "ranpac-10000": _unbudgeted(
         "random projection to 10,000 and ridge regression",
         lambda seed: RandomProjectionRidge(10_000, seed=seed),
+    ),
+    "fearnet": _needing_torch(
+        "FearNet: recent vectors, an autoencoder that rehearses, and a chooser between them",
+        "cbcl.rivals.fearnet",
+        "FearNet",
+    ),
+    "mlp": _needing_torch(
+        "FearNet's offline perceptron, trained on all data so far",
+        "cbcl.rivals.mlp",
+        "OfflineMLP",
     ),
 }
 
