@@ -6,12 +6,11 @@ import math
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, NamedTuple, Protocol
 
 from numpy.typing import ArrayLike, NDArray
 
-from cbcl.errors import DataError
+from cbcl.errors import DataError, first_line
 from cbcl.method.knowledge import keep_radius
 from cbcl.method.tuning import MAX_TUNED_VOTERS
 from cbcl.rivals.lda import StreamingLDA
@@ -68,21 +67,6 @@ def _unbudgeted(words: str, make: Callable[[int], Learner]) -> LearnerKind:
     return LearnerKind(words, lambda seed, _: make(seed), budgeted=False)
 
 
-def _deep(words: str, module: str, name: str, **options: Any) -> LearnerKind:
-    """Return a learner of pictures; torch is loaded when it is made."""
-
-    def make(seed: int, _: int | None) -> Learner:
-        if find_spec("torch") is None:
-            advice = "`pip install 'cbcl[torch]'` installs it"
-            raise DataError(f"the learner {name}", "needs torch", advice)
-        learner: Learner = getattr(import_module(f"cbcl.rivals.deep.{module}"), name)(
-            seed=seed, **options
-        )
-        return learner
-
-    return LearnerKind(words, make, budgeted=False, pictures=True)
-
-
 def _voting(n: int, seed: int) -> Learner:
     return Hybrid(choose=voters(n), seed=seed)
 
@@ -92,6 +76,22 @@ def _logistic(penalty: float) -> LearnerKind:
         f"joint logistic regression on all data so far, solved, L2 penalty {penalty:g}",
         lambda _: JointLogistic(penalty=penalty),
     )
+
+
+def _needing_torch(words: str, module: str, name: str, **options: Any) -> LearnerKind:
+    """Return a learner of a module that is only imported, with torch, when one is made."""
+
+    def make(seed: int, _: int | None) -> Learner:
+        try:
+            kind = getattr(import_module(f"cbcl.rivals.{module}"), name)
+        except ImportError as error:
+            advice = f"pip install 'cbcl[torch]' ({first_line(error)})"
+            raise DataError(f"the learner {name}", "needs the extra torch", advice) from error
+        learner: Learner = kind(seed=seed, **options)
+        return learner
+
+    pictures = module.startswith("deep.")
+    return LearnerKind(words, make, budgeted=False, pictures=pictures)
 
 
 LEARNERS = {
@@ -164,18 +164,32 @@ LEARNERS = {
         "random projection to 10,000 and ridge regression",
         lambda seed: RandomProjectionRidge(10_000, seed=seed),
     ),
-    "ft": _deep("fine-tuning: a network trained on the newest classes", "finetune", "FineTuning"),
-    "lwf-mc": _deep("LwF-MC: a network that keeps its old outputs", "lwf", "LwFMC"),
-    "lwm": _deep("LwM: LwF-MC that keeps its attention", "lwm", "LwM"),
-    "icarl": _deep("iCaRL: 2,000 exemplars and the nearest of their means", "icarl", "ICaRL"),
-    "icarl-hybrid1": _deep(
-        "iCaRL that answers by its network's outputs", "icarl", "ICaRL", hybrid1=True
+    "ft": _needing_torch(
+        "fine-tuning: a network trained on the newest classes", "deep.finetune", "FineTuning"
     ),
-    "eeil": _deep("EEIL: 2,000 exemplars and balanced fine-tuning", "eeil", "EEIL"),
-    "bic": _deep("BiC: 2,000 exemplars and a bias correction", "bic", "BiC"),
-    "joint": _deep("a ResNet-32 trained on all pictures so far", "joint", "Joint"),
-    "joint-resnet34": _deep(
-        "a ResNet-34 trained on all pictures so far", "joint", "Joint", deep=34
+    "lwf-mc": _needing_torch("LwF-MC: a network that keeps its old outputs", "deep.lwf", "LwFMC"),
+    "lwm": _needing_torch("LwM: LwF-MC that keeps its attention", "deep.lwm", "LwM"),
+    "icarl": _needing_torch(
+        "iCaRL: 2,000 exemplars and the nearest of their means", "deep.icarl", "ICaRL"
+    ),
+    "icarl-hybrid1": _needing_torch(
+        "iCaRL that answers by its network's outputs", "deep.icarl", "ICaRL", hybrid1=True
+    ),
+    "eeil": _needing_torch("EEIL: 2,000 exemplars and balanced fine-tuning", "deep.eeil", "EEIL"),
+    "bic": _needing_torch("BiC: 2,000 exemplars and a bias correction", "deep.bic", "BiC"),
+    "joint": _needing_torch("a ResNet-32 trained on all pictures so far", "deep.joint", "Joint"),
+    "joint-resnet34": _needing_torch(
+        "a ResNet-34 trained on all pictures so far", "deep.joint", "Joint", deep=34
+    ),
+    "fearnet": _needing_torch(
+        "FearNet: recent vectors, an autoencoder that rehearses, and a chooser between them",
+        "fearnet",
+        "FearNet",
+    ),
+    "mlp": _needing_torch(
+        "FearNet's offline perceptron, trained on all data so far",
+        "mlp",
+        "OfflineMLP",
     ),
 }
 
