@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import io
 import math
+import tracemalloc
 from collections.abc import Callable
 from typing import Any, Protocol, Self
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sklearn.covariance import OAS
 from sklearn.linear_model import LogisticRegression, Ridge
 from support.streams import digits, stream
 
 from cbcl.machine import one_thread
 from cbcl.memory.statistics_blob import unpack_statistics
-from cbcl.method.arrays import Float32s
+from cbcl.method.arrays import Float32s, Float64s
 from cbcl.method.classifier import CBCLClassifier
 from cbcl.method.directions import as_directions
-from cbcl.rivals import linear
+from cbcl.rivals import linear, ranpac
 from cbcl.rivals.inputs import number_labels
-from cbcl.rivals.lda import StreamingLDA
+from cbcl.rivals.lda import StreamingLDA, oas_shrinkage
 from cbcl.rivals.linear import FewShotBaseline, LinearProbe, split
 from cbcl.rivals.logistic import TOLERANCE, JointLogistic
-from cbcl.rivals.ranpac import RIDGES, RandomProjectionRidge, best_ridge, one_hot
+from cbcl.rivals.ranpac import RIDGES, RandomProjectionRidge, best_ridge, one_hot, solve_ridge
 from cbcl.study.ablations import fixed, k_means
 from cbcl.study.hybrid import Hybrid
 from cbcl.study.statistical import StatisticalLearner
@@ -345,15 +347,87 @@ def test_the_few_shot_baseline_is_gradient_descent_step_by_step() -> None:
 
 
 def test_the_discriminant_is_its_formula() -> None:
-    learner = StreamingLDA(shrinkage=0.01)
+    learner, scales = StreamingLDA(), np.linspace(0.1, 4.0, 16, dtype=np.float32)
     for more, labels in stream(5):
-        learner.partial_fit(more, labels)
+        learner.partial_fit(scales * more, labels)
     x, y = (np.concatenate(parts) for parts in zip(*stream(5), strict=True))
+    x *= scales
     means = {label: x[y == label].mean(axis=0, dtype=np.float64) for label in np.unique(y)}
     deviations = x - np.array([means[label] for label in y])
-    inverse = np.linalg.inv(0.99 * deviations.T @ deviations / len(x) + 0.01 * np.eye(16))
+    covariance = deviations.T @ deviations / (len(x) - len(means))
+    variance = np.trace(covariance) / 16
+    squares = float(np.trace(covariance @ covariance))
+    share = oas_shrinkage(16 * variance, squares, 16, len(x) - len(means))
+    inverse = np.linalg.inv((1.0 - share) * covariance + share * variance * np.eye(16))
     scores = [x @ inverse @ mean - mean @ inverse @ mean / 2 for mean in means.values()]
     np.testing.assert_array_equal(learner.predict(x), np.array([*means])[np.argmax(scores, axis=0)])
+    assert 0.01 < share < 0.9
+
+
+def draw_covariance(n: int, d: int) -> tuple[Float64s, Float64s]:
+    """Draw vectors whose features have different variances; return them and their covariance."""
+    x = np.random.default_rng(n).normal(size=(n, d)) * np.linspace(0.2, 3.0, d)
+    return x, x.T @ x / n
+
+
+@pytest.mark.parametrize(("n", "d"), [(20, 400), (200, 400), (5000, 400)])
+def test_the_shrinkage_is_scikit_learns_which_leaves_out_what_many_features_make_small(
+    n: int, d: int
+) -> None:
+    x, covariance = draw_covariance(n, d)
+    ours = oas_shrinkage(np.trace(covariance), float(np.vdot(covariance, covariance)), d, n)
+    assert ours == pytest.approx(OAS(assume_centered=True).fit(x).shrinkage_, rel=4 / d)
+    assert ours < 1.0
+
+
+@pytest.mark.parametrize(("n", "d"), [(8, 5), (20, 40), (300, 12)])
+def test_the_shrinkage_is_where_the_oracle_fed_with_its_own_estimate_ends(n: int, d: int) -> None:
+    _, covariance = draw_covariance(n, d)
+    target = np.trace(covariance) / d * np.eye(d)
+    share = 0.5
+    for _ in range(500):  # equations 21 and 22 of Chen and others
+        estimate = (1.0 - share) * covariance + share * target
+        product, square = np.trace(estimate @ covariance), np.trace(estimate) ** 2
+        share = ((1 - 2 / d) * product + square) / (
+            (n + 1 - 2 / d) * product + (1 - n / d) * square
+        )
+    ours = oas_shrinkage(np.trace(covariance), float(np.vdot(covariance, covariance)), d, n)
+    assert ours == pytest.approx(share, rel=1e-6)
+
+
+@pytest.mark.parametrize("power", [None, 0.5])
+@pytest.mark.parametrize("shots", [2, 5, 1200])
+def test_the_discriminant_does_not_depend_on_the_scale_of_the_features(
+    shots: int, power: float | None
+) -> None:
+    x, y, queries, _ = digits(0)
+    rows = np.concatenate([np.flatnonzero(y == label)[:shots] for label in np.unique(y)])
+    plain, large = (
+        StreamingLDA(power=power).partial_fit(scale * x[rows], y[rows]).predict(scale * queries)
+        for scale in (np.float32(1.0), np.float32(1000.0))
+    )
+    np.testing.assert_array_equal(large, plain)
+
+
+def test_the_discriminant_of_one_vector_a_class_is_the_nearest_mean() -> None:
+    x, y, queries, _ = digits(0)
+    rows = [np.flatnonzero(y == label)[0] for label in np.unique(y)]
+    nearest = Hybrid(choose=fixed(math.inf, 1)).partial_fit(x[rows], y[rows])
+    learner = StreamingLDA().partial_fit(x[rows], y[rows])
+    np.testing.assert_array_equal(learner.predict(queries), nearest.predict(queries))
+
+
+def test_the_discriminant_of_few_vectors_is_better_than_the_nearest_mean() -> None:
+    right, nearest = [], []
+    for seed in range(3):
+        x, y, queries, truth = digits(seed)
+        rows = np.concatenate([np.flatnonzero(y == label)[:5] for label in np.unique(y)])
+        for learner, found in (
+            (StreamingLDA(), right),
+            (Hybrid(choose=fixed(math.inf, 1)), nearest),
+        ):
+            found.append(np.mean(learner.partial_fit(x[rows], y[rows]).predict(queries) == truth))
+    assert np.mean(right) > np.mean(nearest)
 
 
 @pytest.mark.parametrize("scale", [1.0, 100.0, 1e4])
@@ -381,6 +455,43 @@ def test_the_ridge_regression_is_scikit_learns() -> None:
     learner.predict(x)
     assert learner.layer is not None
     np.testing.assert_allclose(learner.layer.weights, judge.coef_.T, atol=1e-4)
+
+
+def draw_gram(m: int, n: int) -> tuple[Float32s, Float32s]:
+    """Draw a Gram matrix, exact in float32, whose largest eigenvalue is most of its trace."""
+    features = np.random.default_rng(m).integers(0, 4, size=(n, m)).astype(np.float32)
+    return features.T @ features, features.T @ one_hot(np.arange(n) % 5)
+
+
+# In float32 the first is solved, the second is not or hardly, the third cannot be factored.
+@pytest.mark.parametrize("share", [ranpac.GRAM_ROUNDING, 1e-8, 1e-10])
+def test_a_ridge_is_solved_as_in_float64_if_float32_can_do_it_or_not(
+    share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gram, sums = draw_gram(300, 200)
+    ridge = share * float(gram.trace())
+    kinds: list[object] = []
+    factor = ranpac._factor
+
+    def watched(gram: Float32s, ridge: float, kind: Any) -> tuple[Any, bool]:
+        kinds.append(kind)
+        return factor(gram, ridge, kind)
+
+    monkeypatch.setattr(ranpac, "_factor", watched)
+    found = solve_ridge(gram, ridge, sums)
+    truth = np.linalg.solve(gram.astype(np.float64) + ridge * np.eye(300), sums)
+    np.testing.assert_allclose(found, truth, atol=1e-4 * np.abs(truth).max())
+    if share != 1e-8:
+        assert kinds == [np.float32, np.float64][: 2 if share < 1e-8 else 1]
+
+
+def test_a_matrix_is_factored_in_one_copy_of_it() -> None:
+    gram, _ = draw_gram(600, 50)
+    tracemalloc.start()
+    ranpac._factor(gram, 1.0, np.float32)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert gram.nbytes <= peak < 1.2 * gram.nbytes
 
 
 @pytest.mark.parametrize("n", [12, 60])

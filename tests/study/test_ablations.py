@@ -30,7 +30,7 @@ from cbcl.study.ablations import (
     merge_evenly,
     rank_vote,
     remove,
-    single,
+    voters,
 )
 from cbcl.study.hybrid import Hybrid
 
@@ -102,7 +102,7 @@ def test_a_scale_that_is_none_is_refused(scale: float) -> None:
 
 def test_a_single_voter_is_what_cbcl_chooses_with_a_budget() -> None:
     x, y, queries, _ = digits(1)
-    one = Hybrid(choose=single, max_centroids=100).partial_fit(x, y)
+    one = Hybrid(choose=voters(1), max_centroids=100).partial_fit(x, y)
     assert_equal(one, CBCLClassifier(head="vote", max_centroids=100).fit(x, y), queries)
     assert one.knowledge is not None
     assert one.knowledge.n_voters == 1

@@ -1,6 +1,7 @@
 """Streaming linear discriminant analysis (Hayes and Kanan, 2020): class means, one covariance.
 
-n vectors, d features, t classes. No vector is kept.
+n vectors, d features, t classes. No vector is kept: all that is estimated, the shrinkage of the
+covariance included, is estimated from counts, means and the sum of squared deviations.
 """
 
 from __future__ import annotations
@@ -16,29 +17,29 @@ from cbcl.method.arrays import Float32s, Float64s, Int64s
 from cbcl.rivals.inputs import as_examples, as_vectors, check_width, nothing_learned, number_labels
 from cbcl.rivals.linear import LinearLayer
 
-MIN_SHRINKAGE = 1e-6  # of the mean variance
+SCATTER_ROUNDING = float(np.finfo(np.float32).eps)  # of its trace, in float32
 
 
 class StreamingLDA:
-    """Scores of Gaussians with one covariance: x' P m - m' P m / 2, P = ((1 - s) C + s I)^-1.
+    """Scores of Gaussians with one covariance: x' P m - m' P m / 2, P = ((1 - s) C + s v I)^-1.
 
-    C is the mean square deviation of the vectors from their class's mean, as if all had been there
-    at once; the original updates it vector by vector, and counts the first of each class as if its
-    mean had been 0. The shrinkage s is the original's, and tied to the scale of the features: to
-    bring any to one scale, `power` takes each feature to that power, and then each vector to unit
-    length.
+    C is the covariance of the vectors within their classes, as if all had been there at once, and v
+    its mean variance. The original updates C vector by vector, counts the first of each class as if
+    its mean had been 0, and has s fixed and v = 1, which suits features of one scale and number
+    only: here s is estimated (`oas_shrinkage`). `power` takes each feature to that power, and then
+    each vector to unit length.
 
     >>> vectors, labels = [[0.0, 1.0], [0.0, 2.0], [5.0, 5.0]], ["cup", "cup", "key"]
     >>> StreamingLDA().partial_fit(vectors, labels).predict([[1.0, 1.0], [5.0, 6.0]]).tolist()
     ['cup', 'key']
     """
 
-    def __init__(self, *, shrinkage: float = 1e-4, power: float | None = None) -> None:
-        self.shrinkage, self.power = shrinkage, power
+    def __init__(self, *, power: float | None = None) -> None:
+        self.power = power
         self.classes: NDArray[Any] = np.empty(0, dtype=str)  # in the order in which they came
         self.counts: Int64s = np.empty(0, dtype=np.int64)  # (t,)
         self.means: Float64s = np.empty((0, 0))  # (t, d)
-        self.scatter: Float32s = np.empty((0, 0), dtype=np.float32)  # (d, d), n C
+        self.scatter: Float32s = np.empty((0, 0), dtype=np.float32)  # (d, d), (n - t) C
         self.layer: LinearLayer | None = None
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
@@ -77,8 +78,8 @@ class StreamingLDA:
         if not len(self.classes):
             raise nothing_learned()
         if self.layer is None:
-            covariance = self.scatter * ((1.0 - self.shrinkage) / float(self.counts.sum()))
-            self.layer = _discriminant(covariance.astype(np.float64), self.means, self.shrinkage)
+            freedom = int(self.counts.sum()) - len(self.classes)
+            self.layer = _discriminant(self.scatter.astype(np.float64), freedom, self.means)
         return self.layer
 
 
@@ -116,13 +117,35 @@ def _update(vectors: Float32s, numbers: Int64s, counts: Int64s, means: Float64s)
     )
 
 
-def _discriminant(covariance: Float64s, means: Float64s, shrinkage: float) -> LinearLayer:
-    # In float64: the shrinkage may be a millionth of the largest variance, too small for float32.
-    # Large features need more of it: their sums are off by a share of their size.
-    least = MIN_SHRINKAGE * float(np.trace(covariance)) / len(covariance)
-    covariance[np.diag_indices(len(covariance))] += max(shrinkage, least)
+def oas_shrinkage(trace: float, squares: float, d: int, freedom: int) -> float:
+    """Return the share of the identity in an estimate of a covariance (Chen and others, 2010).
+
+    It is their "oracle approximating shrinkage", equation 23, the share that is best for Gaussians,
+    from the trace of the sample covariance, the trace of its square, and the degrees of freedom. It
+    depends on the ratio of the two traces, and so on no scale.
+
+    >>> round(oas_shrinkage(trace=10.0, squares=50.0, d=100, freedom=20), 3)
+    0.145
+    """
+    excess = squares - trace * trace / d  # of the eigenvalues' squares, over those of equal ones
+    if excess <= 0.0 or not freedom:
+        return 1.0
+    share = (1.0 - 2.0 / d) * squares + trace * trace
+    return min(1.0, share / ((freedom + 1.0 - 2.0 / d) * excess))
+
+
+def _discriminant(scatter: Float64s, freedom: int, means: Float64s) -> LinearLayer:
+    """Return the layer of the scores, in units of the mean variance; overwrite the scatter."""
+    d, trace = len(scatter), float(np.trace(scatter))
+    if trace > 0.0:
+        scatter *= d / trace  # of mean variance 1
+    shrinkage = oas_shrinkage(np.trace(scatter), float(np.vdot(scatter, scatter)), d, freedom)
+    scatter *= 1.0 - shrinkage
+    scatter[np.diag_indices(d)] += max(shrinkage, SCATTER_ROUNDING * d)
     with one_thread():
-        factor = cho_factor(covariance, lower=True, overwrite_a=True, check_finite=False)
-        weights = cho_solve(factor, means.T, check_finite=False)  # (d, t)
-    biases = -0.5 * np.einsum("td,dt->t", means, weights)
+        factor = cho_factor(scatter, lower=True, overwrite_a=True, check_finite=False)
+        # From the middle of the classes, where large features that all of them have are small.
+        middle = means.mean(axis=0)
+        weights = cho_solve(factor, (means - middle).T, check_finite=False)  # (d, t)
+    biases = -0.5 * np.einsum("td,dt->t", means + middle, weights)
     return LinearLayer(weights.astype(np.float32), biases.astype(np.float32))

@@ -6,12 +6,13 @@ are enough.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import cho_factor, cho_solve, eigh
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 
 from cbcl.machine import one_thread
 from cbcl.method.arrays import Float32s, Float64s, Int64s, as_count
@@ -22,6 +23,8 @@ RIDGES = 10.0 ** np.arange(-8, 9)
 MAX_VALIDATED = 1_000  # vectors of an increment to choose a ridge with
 GRAM_ROUNDING = 1e-6  # of its trace: what float32 leaves undecided, and no smaller ridge can mend
 BATCH_ROWS = 2_048  # vectors to be projected at a time
+MAX_RESIDUAL = 1e-9  # of a solution, as a share of the norm of what is solved for
+MAX_CORRECTIONS = 10
 
 
 class RandomProjectionRidge:
@@ -107,15 +110,61 @@ class RandomProjectionRidge:
         if not len(self.classes):
             raise nothing_learned()
         if self.layer is None:
-            matrix = self.gram.astype(np.float64)
-            ridge = max(self.ridge, GRAM_ROUNDING * float(matrix.trace()))
-            matrix[np.diag_indices(len(matrix))] += ridge
+            ridge = max(self.ridge, GRAM_ROUNDING * float(self.gram.trace(dtype=np.float64)))
             with one_thread():
-                factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-                weights = cho_solve(factor, self.sums.astype(np.float64), check_finite=False)
+                weights = solve_ridge(self.gram, ridge, self.sums)
             biases = np.zeros(len(self.classes), dtype=np.float32)
             self.layer = LinearLayer(weights.astype(np.float32), biases)
         return self.layer
+
+
+def solve_ridge(gram: Float32s, ridge: float, sums: Float32s) -> Float64s:
+    """Return the weights W of (G + ridge I) W = S, as exact as float64 makes them: (m, t).
+
+    The matrix is factored in float32, in half the time and memory, and what that leaves over is
+    solved for again, until nothing is; where it does not get less, it is factored in float64.
+
+    >>> gram, sums = np.float32([[2.0, 1.0], [1.0, 2.0]]), np.float32([[1.0], [0.0]])
+    >>> solve_ridge(gram, 0.0, sums).round(3).tolist()
+    [[0.667], [-0.333]]
+    """
+    goal = MAX_RESIDUAL * float(np.linalg.norm(sums))
+    weights, residual, left = np.zeros(sums.shape), sums.astype(np.float64), math.inf
+    try:
+        factor = _factor(gram, ridge, np.float32)
+        for _ in range(MAX_CORRECTIONS):
+            weights += cho_solve(factor, residual.astype(np.float32), check_finite=False)
+            residual = _residual(gram, ridge, sums, weights)
+            before, left = left, float(np.linalg.norm(residual))
+            if left <= goal:
+                return weights
+            if left > 0.5 * before:
+                break
+    except LinAlgError:  # in float32 it is not positive definite
+        pass
+    factor = _factor(gram, ridge, np.float64)
+    solved: Float64s = cho_solve(factor, sums.astype(np.float64), check_finite=False)
+    return solved
+
+
+def _factor(gram: Float32s, ridge: float, kind: type[np.floating[Any]]) -> tuple[Any, bool]:
+    """Factor G + ridge I, in a copy of the matrix and no other."""
+    matrix = gram.astype(kind)
+    matrix[np.diag_indices(len(matrix))] += ridge
+    # Transposed, it is in the order of LAPACK, which then overwrites it.
+    factored: tuple[Any, bool] = cho_factor(
+        matrix.T, lower=True, overwrite_a=True, check_finite=False
+    )
+    return factored
+
+
+def _residual(gram: Float32s, ridge: float, sums: Float32s, weights: Float64s) -> Float64s:
+    """Return S - (G + ridge I) W in float64, of some rows of G at a time."""
+    residual: Float64s = sums - ridge * weights
+    for start in range(0, len(gram), BATCH_ROWS):
+        rows = slice(start, start + BATCH_ROWS)
+        residual[rows] -= gram[rows].astype(np.float64) @ weights
+    return residual
 
 
 def one_hot(numbers: Int64s, t: int | None = None) -> Float32s:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -63,15 +64,13 @@ def fixed(scale: float, n_voters: int) -> ChooseFunction:
     return choose
 
 
-def single(
-    matrix: Matrix, lessons: Sequence[ClassRows], before: Tuning | None, seed: int
-) -> Tuning:
-    """Choose the radius for one voter: the paper's "Single-Centroid-Pred".
+def voters(n: int) -> ChooseFunction:
+    """Return a `choose` of the radius for n voters; of one, the paper's "Single-Centroid-Pred".
 
     With a budget CBCL chooses one voter by itself; to tune n there too, pass
     `cbcl.method.tuning.choose`.
     """
-    return tuning.choose(matrix, lessons, before, seed, n_voters=1)
+    return partial(tuning.choose, n_voters=as_count(n, "n_voters"))
 
 
 def agglomerative(

@@ -16,6 +16,7 @@ FIGURE_BUDGETS = (3000, 5000, 7000, 9000)  # K of figure 5
 SHOTS = (None, 5, 10)
 
 RESNET, LITE, VGG, WORDS = "resnet50-keras", "efficientnet-lite0", "vgg16", "visual-words"
+PIXELS = "pixels"
 FIXED_RADII = tuple(f"radius-{scale:g}" for scale in FIXED_RADIUS_SCALES)
 ABLATION = ("trad-agg", "k-means", "remove-centroids", "single-centroid", "merge-evenly")
 RANK = "cbcl-rank"  # with a budget there is one voter, and how votes are weighed does not matter
@@ -45,10 +46,15 @@ def runs(
     classes: int = CLASSES,
     max_centroids: int | None = None,
 ) -> Iterator[Run]:
-    """Yield one run a learner; the limit on centroids is for those to which it means something."""
+    """Yield one run a learner; the limit on centroids is for those to which it means something.
+
+    Learners of pictures are given pixels, whatever the backbone.
+    """
     for name in learners:
-        limit = max_centroids if learner_kind(name).budgeted else None
-        yield Run(data, backbone, name, limit, increment, base, shots, classes, seed)
+        kind = learner_kind(name)
+        limit = max_centroids if kind.budgeted else None
+        through = PIXELS if kind.pictures else backbone
+        yield Run(data, through, name, limit, increment, base, shots, classes, seed)
 
 
 def _cifar(

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
 from numpy.typing import ArrayLike, NDArray
 
+from cbcl.errors import DataError, first_line
 from cbcl.method.knowledge import keep_radius
+from cbcl.method.tuning import MAX_TUNED_VOTERS
 from cbcl.rivals.lda import StreamingLDA
 from cbcl.rivals.linear import FewShotBaseline, LinearProbe
 from cbcl.rivals.logistic import JointLogistic
@@ -20,13 +24,14 @@ from cbcl.study.ablations import (
     merge_evenly,
     rank_vote,
     remove,
-    single,
+    voters,
 )
 from cbcl.study.hybrid import Hybrid
 from cbcl.study.report.paper import FLB
 from cbcl.study.statistical import StatisticalLearner
 
 NEIGHBOURS = 10
+VOTERS = range(1, MAX_TUNED_VOTERS + 1)
 # Fixed radii to compare with the tuned one; an infinite one would be nearest class mean, "ncm".
 FIXED_RADIUS_SCALES = (1.5, 1.25, 1.1, 1.0, 0.75, 0.0)
 LOGISTIC = "logistic"  # followed by a penalty
@@ -51,6 +56,7 @@ class LearnerKind(NamedTuple):
     words: str
     make: Callable[[int, int | None], Learner]
     budgeted: bool = True
+    pictures: bool = False  # learn from pixels, not from vectors
 
 
 def _hybrid(words: str, **parts: Any) -> LearnerKind:
@@ -61,11 +67,31 @@ def _unbudgeted(words: str, make: Callable[[int], Learner]) -> LearnerKind:
     return LearnerKind(words, lambda seed, _: make(seed), budgeted=False)
 
 
+def _voting(n: int, seed: int) -> Learner:
+    return Hybrid(choose=voters(n), seed=seed)
+
+
 def _logistic(penalty: float) -> LearnerKind:
     return _unbudgeted(
         f"joint logistic regression on all data so far, solved, L2 penalty {penalty:g}",
         lambda _: JointLogistic(penalty=penalty),
     )
+
+
+def _needing_torch(words: str, module: str, name: str, **options: Any) -> LearnerKind:
+    """Return a learner of a module that is only imported, with torch, when one is made."""
+
+    def make(seed: int, _: int | None) -> Learner:
+        try:
+            kind = getattr(import_module(f"cbcl.rivals.{module}"), name)
+        except ImportError as error:
+            advice = f"pip install 'cbcl[torch]' ({first_line(error)})"
+            raise DataError(f"the learner {name}", "needs the extra torch", advice) from error
+        learner: Learner = kind(seed=seed, **options)
+        return learner
+
+    pictures = module.startswith("deep.")
+    return LearnerKind(words, make, budgeted=False, pictures=pictures)
 
 
 LEARNERS = {
@@ -74,10 +100,21 @@ LEARNERS = {
         lambda _: StatisticalLearner(),
     ),
     "cbcl": _hybrid("CBCL as in the paper, by vote: D and n chosen by itself"),
-    "cbcl-rank": _hybrid("CBCL with the vote of the authors' published code", vote=rank_vote),
-    "single-centroid": _hybrid(
-        "CBCL with one voter; with a budget, that is CBCL itself", choose=single
+    "cbcl-rank": _hybrid(
+        "CBCL with the vote of the authors' published code; with a budget, that is CBCL itself",
+        vote=rank_vote,
     ),
+    "single-centroid": _hybrid(
+        "CBCL with one voter; with a budget, that is CBCL itself, and without, voters-1",
+        choose=voters(1),
+    ),
+    **{
+        f"voters-{n}": _unbudgeted(
+            f"CBCL without a budget, by vote of the {n} nearest: D chosen by itself",
+            partial(_voting, n),
+        )
+        for n in VOTERS
+    },
     "trad-agg": _hybrid(
         "CBCL with traditional agglomerative clustering, as many centroids", cluster=agglomerative
     ),
@@ -112,9 +149,11 @@ LEARNERS = {
         "a well-tuned linear layer, trained on all data so far", lambda seed: LinearProbe(seed=seed)
     ),
     **{f"{LOGISTIC}-{penalty:g}": _logistic(penalty) for penalty in LOGISTIC_PENALTIES},
-    "slda": _unbudgeted("streaming linear discriminant analysis", lambda _: StreamingLDA()),
+    "slda": _unbudgeted(
+        "streaming linear discriminant analysis, its shrinkage estimated", lambda _: StreamingLDA()
+    ),
     "slda-roots": _unbudgeted(
-        "streaming linear discriminant analysis of square roots, scaled to unit length",
+        "streaming linear discriminant analysis of square roots, scaled to unit length, likewise",
         lambda _: StreamingLDA(power=0.5),
     ),
     "ranpac": _unbudgeted(
@@ -124,6 +163,33 @@ LEARNERS = {
     "ranpac-10000": _unbudgeted(
         "random projection to 10,000 and ridge regression",
         lambda seed: RandomProjectionRidge(10_000, seed=seed),
+    ),
+    "ft": _needing_torch(
+        "fine-tuning: a network trained on the newest classes", "deep.finetune", "FineTuning"
+    ),
+    "lwf-mc": _needing_torch("LwF-MC: a network that keeps its old outputs", "deep.lwf", "LwFMC"),
+    "lwm": _needing_torch("LwM: LwF-MC that keeps its attention", "deep.lwm", "LwM"),
+    "icarl": _needing_torch(
+        "iCaRL: 2,000 exemplars and the nearest of their means", "deep.icarl", "ICaRL"
+    ),
+    "icarl-hybrid1": _needing_torch(
+        "iCaRL that answers by its network's outputs", "deep.icarl", "ICaRL", hybrid1=True
+    ),
+    "eeil": _needing_torch("EEIL: 2,000 exemplars and balanced fine-tuning", "deep.eeil", "EEIL"),
+    "bic": _needing_torch("BiC: 2,000 exemplars and a bias correction", "deep.bic", "BiC"),
+    "joint": _needing_torch("a ResNet-32 trained on all pictures so far", "deep.joint", "Joint"),
+    "joint-resnet34": _needing_torch(
+        "a ResNet-34 trained on all pictures so far", "deep.joint", "Joint", deep=34
+    ),
+    "fearnet": _needing_torch(
+        "FearNet: recent vectors, an autoencoder that rehearses, and a chooser between them",
+        "fearnet",
+        "FearNet",
+    ),
+    "mlp": _needing_torch(
+        "FearNet's offline perceptron, trained on all data so far",
+        "mlp",
+        "OfflineMLP",
     ),
 }
 

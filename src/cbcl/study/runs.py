@@ -19,7 +19,7 @@ from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from threading import Thread, current_thread, main_thread
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +27,11 @@ from safetensors.numpy import save_file
 from threadpoolctl import threadpool_limits
 
 from cbcl.errors import CBCLError, DataError
+from cbcl.folders import cache_folder
 from cbcl.machine import cores
 from cbcl.method.arrays import Int64s
 from cbcl.rivals.logistic import JointLogistic
+from cbcl.study.checkpoints import Checkpoint, Resumable
 from cbcl.study.data.vectors import Features, features
 from cbcl.study.hybrid import Hybrid
 from cbcl.study.learners import Learner, learner_kind
@@ -38,9 +40,14 @@ from cbcl.study.report.scores import encode_confusion
 from cbcl.study.streams import stream
 from cbcl.vision.extraction import Progress
 
+UNDERWAY = "underway"  # folder of checkpoints
+
 
 def perform(
-    run: Run, data: Features, make: Callable[[int, int | None], Learner] | None = None
+    run: Run,
+    data: Features,
+    make: Callable[[int, int | None], Learner] | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> dict[str, Any]:
     """Run a learner; return its record without commit, versions and machine."""
     classes = stream(data.labels, data.test, run.protocol, run.seed)
@@ -51,7 +58,10 @@ def perform(
     numbers = {label: number for number, label in enumerate(classes.classes)}
     right, centroids, tunings, gradients, learning = [], [], [], [], 0.0
     begun = perf_counter()
-    for known, rows in classes.increments():
+    resumable = learner if isinstance(learner, Resumable) else None
+    if checkpoint and resumable and (scores := checkpoint.resume(resumable)):
+        right, learning, begun = scores["right"], scores["learning"], begun - scores["all"]
+    for known, rows in [*classes.increments()][len(right) :]:
         vectors, labels = np.ascontiguousarray(data.vectors[rows]), data.labels[rows]
         start = perf_counter()
         learner.partial_fit(vectors, labels)
@@ -65,6 +75,9 @@ def perform(
             tunings.append([_finite(knowledge.radius), knowledge.n_voters])
         if isinstance(learner, JointLogistic):
             gradients.append(learner.gradient)
+        if checkpoint and resumable and len(right) < len(classes.sizes):
+            so_far = {"right": right, "learning": learning, "all": perf_counter() - begun}
+            checkpoint.keep(resumable, so_far)
     confusion = np.bincount(truth * t + answers, minlength=t * t).reshape(t, t)
     return {
         "run": _run_fields(run, data),
@@ -79,7 +92,16 @@ def perform(
         "gradients": gradients or None,
         "bytes": footprint(state),
         "seconds": {"learning": round(learning, 3), "all": round(perf_counter() - begun, 3)},
+        **({"device": learner.describe_device()} if isinstance(learner, OnDevice) else {}),
     }
+
+
+@runtime_checkable
+class OnDevice(Protocol):
+    """A learner that may run on a GPU."""
+
+    def describe_device(self) -> dict[str, str]:
+        """Return the device and the software that drives it, for a record."""
 
 
 def _answers(learner: Learner, queries: NDArray[np.float32], numbers: dict[str, int]) -> Int64s:
@@ -227,7 +249,12 @@ def _end_with_parent() -> None:
 
 def _perform(run: Run, home: Path | None) -> dict[str, Any] | Failure:
     try:
-        return perform(run, _features(run.data, run.backbone, home))
+        data = _features(run.data, run.backbone, home)
+        folder = (home or cache_folder()) / "study" / UNDERWAY
+        checkpoint = Checkpoint(folder, key(_run_fields(run, data), inputs(data)))
+        record = perform(run, data, checkpoint=checkpoint)
+        checkpoint.remove()
+        return record
     except (ValueError, ArithmeticError, CBCLError) as error:  # LinAlgError is a ValueError
         return Failure(run, str(error))
 

@@ -45,8 +45,8 @@ class Tuning(NamedTuple):
 
 CONVOLVE = {16: Tuning(256, 4, 3), 32: Tuning(256, 8, 4), 64: Tuning(64, 4, 3)}
 TRANSPOSE = {16: Tuning(256, 4, 3), 32: Tuning(256, 8, 3), 64: Tuning(64, 4, 3)}
-WEIGH = {16: Tuning(64, 2, 3), 32: Tuning(256, 2, 3), 64: Tuning(64, 4, 3)}
-WEIGH_PROGRAMS = {16: 132, 32: 132, 64: 64}  # for each of the kernel's three rows
+WEIGH = {16: Tuning(64, 2, 3), 32: Tuning(128, 4, 4), 64: Tuning(128, 4, 2)}
+WEIGH_PROGRAMS = {16: 132, 32: 88, 64: 64}  # for each of the kernel's three rows
 
 
 def can_compute(layers: Sequence[Layer], x: Tensor) -> bool:

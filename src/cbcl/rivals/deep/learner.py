@@ -103,6 +103,12 @@ class PictureLearner:
             arrays["exemplar_counts"] = np.array([*map(len, self.exemplars)])
         return arrays
 
+    def describe_device(self) -> dict[str, str]:
+        """Return the device and the version of torch, which alone moves results."""
+        cuda = self.device.type == "cuda"
+        name = torch.cuda.get_device_name(self.device) if cuda else self.device.type
+        return {"name": name, "torch": torch.__version__}
+
     def save(self, path: Path) -> None:
         """Write a checkpoint with all that is needed to go on as if nothing had happened."""
         buffer = io.BytesIO()

@@ -8,7 +8,6 @@ a GPU, `cbcl.rivals.deep.fused` computes narrow networks with kernels of its own
 from __future__ import annotations
 
 import math
-from itertools import accumulate
 from typing import NamedTuple
 
 import torch
@@ -111,7 +110,9 @@ class ResNet(nn.Module):
 
     def _convolutions(self) -> list[_Convolution]:
         parts = self.kernels.split([layer.kernel_size for layer in self.layers])
-        return [_Convolution(self, layer, part) for layer, part in zip(self.layers, parts)]
+        return [
+            _Convolution(self, layer, part) for layer, part in zip(self.layers, parts, strict=True)
+        ]
 
 
 class _Convolution:
@@ -144,9 +145,12 @@ def _layers(blocks: tuple[int, ...], widths: tuple[int, ...]) -> list[Layer]:
             stride = 2 if stage and not place else 1
             shapes += [(inputs, width, stride), (width, width, 1)]
             inputs = width
-    kernels = accumulate((TAPS * shape[0] * shape[1] for shape in shapes), initial=0)
-    channels = accumulate((shape[1] for shape in shapes), initial=0)
-    return [Layer(*each) for each in zip(*zip(*shapes, strict=True), kernels, channels)]
+    layers: list[Layer] = []
+    kernel = channel = 0
+    for shape in shapes:
+        layers.append(Layer(*shape, kernel, channel))
+        kernel, channel = kernel + layers[-1].kernel_size, channel + layers[-1].outputs
+    return layers
 
 
 def _shortcut(x: Tensor, layer: Layer) -> Tensor:
