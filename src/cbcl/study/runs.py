@@ -38,6 +38,8 @@ from cbcl.study.report.scores import encode_confusion
 from cbcl.study.streams import stream
 from cbcl.vision.extraction import Progress
 
+QUERIES = 100  # the generator of a seed that shuffles test vectors; those of streams are the first
+
 
 def perform(
     run: Run, data: Features, make: Callable[[int, int | None], Learner] | None = None
@@ -50,6 +52,7 @@ def perform(
     truth, ends = np.repeat(np.arange(t), tested), np.cumsum(tested)
     numbers = {label: number for number, label in enumerate(classes.classes)}
     right, centroids, tunings, gradients, learning = [], [], [], [], 0.0
+    shuffling = np.random.default_rng([run.seed, QUERIES])
     begun = perf_counter()
     for known, rows in classes.increments():
         vectors, labels = np.ascontiguousarray(data.vectors[rows]), data.labels[rows]
@@ -58,7 +61,7 @@ def perform(
         state = learner.state()  # some only do their work when it is needed
         learning += perf_counter() - start
         q = int(ends[known - 1])
-        answers = _answers(learner, queries[:q], numbers)
+        answers = _answers(learner, queries[:q], numbers, shuffling.permutation(q))
         right.append(np.bincount(truth[:q][answers == truth[:q]], minlength=known).tolist())
         if isinstance(learner, Hybrid) and (knowledge := learner.knowledge) is not None:
             centroids.append(len(knowledge.index.owners))
@@ -82,11 +85,18 @@ def perform(
     }
 
 
-def _answers(learner: Learner, queries: NDArray[np.float32], numbers: dict[str, int]) -> Int64s:
-    """Return the number of the class that each vector is given: (q,)."""
-    # A copy, since a learner is somebody's own and may write into what it is given.
-    labels = learner.predict(queries.copy()).tolist() if len(queries) else []
-    return np.array([numbers[label] for label in labels], dtype=np.int64)
+def _answers(
+    learner: Learner, queries: NDArray[np.float32], numbers: dict[str, int], order: Int64s
+) -> Int64s:
+    """Return the number of the class that each vector is given: (q,).
+
+    They are asked about in this order: their own is that of their classes, which is an answer.
+    """
+    answers = np.empty(len(queries), dtype=np.int64)
+    # Indexing copies: a learner is somebody's own and may write into what it is given.
+    labels = learner.predict(queries[order]).tolist() if len(queries) else []
+    answers[order] = [numbers[label] for label in labels]
+    return answers
 
 
 def _finite(radius: float) -> float | None:
