@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from support.photos import folders
@@ -45,7 +46,8 @@ def refused(*words: object) -> str:
 def run_digits(
     results: Path, *words: object, learner: str = "cbcl,ncm", orders: int = 2
 ) -> list[object]:
-    protocol = ("--increment", 2, "--shots", 5, "--learner", learner, "--orders", orders)
+    seeds = f"0-{orders - 1}"
+    protocol = ("--increment", 2, "--shots", 5, "--learner", learner, "--seeds", seeds)
     return ["run", "digits", *protocol, "--workers", 1, "--results", results, *words]
 
 
@@ -72,8 +74,8 @@ def test_the_list_has_all_data_sets_and_learners(empty: Path) -> None:
         "digits",
         "--learner",
         "ncm",
-        "--orders",
-        1,
+        "--seeds",
+        0,
         "--results",
         empty / "results",
         "--workers",
@@ -128,8 +130,8 @@ def test_every_option_reaches_the_run(tmp_path: Path) -> None:
         *protocol,
         "--learner",
         " cbcl, ncm,",
-        "--orders",
-        1,
+        "--seeds",
+        0,
         "--workers",
         1,
         "--results",
@@ -144,6 +146,26 @@ def test_every_option_reaches_the_run(tmp_path: Path) -> None:
         None,
     )  # which means nothing to ncm
     assert max(first["centroids"]) <= 9
+
+
+@pytest.mark.parametrize(
+    ("words", "seeds"),
+    [("7", [7]), ("20-22", [20, 21, 22]), ("5,0, 3", [5, 0, 3]), ("0-1,9,1-2", [0, 1, 9, 2])],
+)
+def test_seeds_are_ranges_and_lists_and_none_is_run_twice(
+    words: str, seeds: list[int], tmp_path: Path
+) -> None:
+    said(*run_digits(tmp_path, "--seeds", words, learner="ncm"))
+    assert [record["run"]["seed"] for record in read(tmp_path)] == seeds
+
+
+def test_the_base_is_learned_whole_and_the_rest_from_the_shots(tmp_path: Path) -> None:
+    said(*run_digits(tmp_path, "--base", 4, "--whole-base", learner="knn", orders=1))
+    (record,) = read(tmp_path)
+    assert record["run"]["whole_base"] is True
+    first, *rest = record["centroids"]  # every vector is one
+    assert first > 400
+    assert np.diff([first, *rest]).tolist() == [10, 10, 10]
 
 
 def test_a_learner_named_twice_is_run_and_counted_once(tmp_path: Path) -> None:
@@ -239,7 +261,8 @@ def test_wrong_usage_exits_2(tmp_path: Path) -> None:
     others = [
         ["run"],
         ["run", "digits", "--shots", "0"],
-        ["run", "digits", "--orders", "0"],
+        *(["run", "digits", "--seeds", seeds] for seeds in ("", "x", "-1", "1-", "3-1", "0,,1")),
+        ["run", "digits", "--whole-base"],
         ["fly"],
     ]
     for words in [*nobody, *nothing, *others]:
@@ -284,7 +307,7 @@ def test_the_paper_needs_vectors_and_says_which(empty: Path, tmp_path: Path) -> 
     assert result.exit_code == 1
     wanted = experiments.paper(1)
     missing = {(run.data, run.backbone) for run in wanted}
-    assert len(missing) == 8
+    assert len(missing) == 10
     assert result.stdout.startswith(
         f"0 of {len(wanted)} runs are recorded in {tmp_path / 'results'} ("
     )
@@ -299,7 +322,18 @@ def test_the_paper_needs_vectors_and_says_which(empty: Path, tmp_path: Path) -> 
 
 
 def test_what_ctrl_c_stops_goes_on_with_the_same_command(tmp_path: Path) -> None:
-    words = ["run", "digits", "--increment", 2, "--learner", "flb", "--orders", 30, "--workers", 2]
+    words = [
+        "run",
+        "digits",
+        "--increment",
+        2,
+        "--learner",
+        "flb",
+        "--seeds",
+        "0-29",
+        "--workers",
+        2,
+    ]
     command = [sys.executable, "-m", "cbcl", "bench", *map(str, words), "--results", str(tmp_path)]
     path = tmp_path / "study-digits.jsonl"
     with subprocess.Popen(
@@ -322,8 +356,8 @@ def test_what_ctrl_c_stops_goes_on_with_the_same_command(tmp_path: Path) -> None
         2,
         "--learner",
         "flb",
-        "--orders",
-        done + 2,
+        "--seeds",
+        f"0-{done + 1}",
         "--results",
         tmp_path,
     )
@@ -350,8 +384,8 @@ def test_a_folder_of_pictures_is_seen_learned_and_recognized(
         2,
         "--shots",
         3,
-        "--orders",
-        2,
+        "--seeds",
+        "0,1",
         "--workers",
         1,
         "--results",
@@ -372,7 +406,7 @@ def test_a_folder_of_pictures_is_seen_learned_and_recognized(
     assert str(tmp_path).encode() not in before  # where it was is nobody's business
     for name in ("./things", "things/", tmp_path / "things", "../" + tmp_path.name + "/things//"):
         assert (
-            said("run", name, "--increment", 2, "--shots", 3, "--orders", 2, "--results", "out")
+            said("run", name, "--increment", 2, "--shots", 3, "--seeds", "0-1", "--results", "out")
             == shown
         )
         assert path.read_bytes() == before

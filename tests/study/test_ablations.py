@@ -108,6 +108,22 @@ def test_a_single_voter_is_what_cbcl_chooses_with_a_budget() -> None:
     assert one.knowledge.n_voters == 1
 
 
+def test_with_a_budget_the_weights_of_votes_do_not_matter_and_without_one_they_do() -> None:
+    x, y, queries, _ = digits(1)
+    rank, one = {"vote": rank_vote}, {"choose": voters(1)}
+    plain, *others = (
+        Hybrid(**parts, max_centroids=100).partial_fit(x, y).predict(queries)
+        for parts in ({}, rank, one)
+    )
+    for answers in others:
+        np.testing.assert_array_equal(answers, plain)
+    five, ranked = (Hybrid(choose=voters(5), **parts).partial_fit(x, y) for parts in ({}, rank))
+    assert five.knowledge is not None
+    assert five.knowledge.n_voters == 5
+    assert (five.predict(queries) != ranked.predict(queries)).any()
+    assert (five.predict(queries) != Hybrid(**one).partial_fit(x, y).predict(queries)).any()
+
+
 CLUSTERS: dict[str, ClusterFunction] = {
     "k-means": k_means(0),
     "average": agglomerative,

@@ -24,6 +24,7 @@ from support.processes import until
 from cbcl.errors import DataError
 from cbcl.method.arrays import Float32s, Matrix
 from cbcl.method.tuning import ClassRows, Tuning
+from cbcl.study import experiments
 from cbcl.study import runs as module
 from cbcl.study.ablations import fixed
 from cbcl.study.data.vectors import Features, features
@@ -333,6 +334,54 @@ def test_without_vectors_nothing_is_begun(tmp_path: Path) -> None:
     assert [*tmp_path.iterdir()] == []
 
 
+def test_what_learns_from_vectors_has_as_many_orders_and_no_run_is_there_twice() -> None:
+    planned = experiments.paper()
+    assert len({*planned}) == len(planned)
+    trained = {*experiments.NETWORKS, *experiments.JOINT, "fearnet", "mlp"}
+    orders: dict[Run, set[int]] = {}
+    for run in planned:
+        orders.setdefault(run._replace(seed=0), set()).add(run.seed)
+    for run, seeds in orders.items():
+        assert seeds == {*range(10)} or (run.learner in trained and seeds in ({0, 1, 2}, {0}))
+    assert {*experiments.paper(2)} == {run for run in planned if run.seed < 2}
+
+
+def test_the_vote_is_tried_without_a_budget_and_the_budget_is_kept_elsewhere() -> None:
+    votes = [*experiments.vote(3)]
+    assert {run.max_centroids for run in votes} == {None}
+    assert {(run.data, run.shots) for run in votes} == {
+        (data, shots) for data in ("cifar100", "caltech101", "cub200") for shots in (None, 5, 10)
+    }
+    names = {run.learner for run in votes}
+    assert names == {"cbcl", "cbcl-rank", "single-centroid", *(f"voters-{n}" for n in range(1, 11))}
+    for learner in ("cbcl", "cbcl-rank", "single-centroid"):
+        limits = {run.max_centroids for run in experiments.paper(1) if run.learner == learner}
+        assert {None, 7500} <= limits
+
+
+@pytest.mark.parametrize("n", [1, 2, 10])
+def test_so_many_vote_and_the_radius_is_tuned(n: int, digits: Features) -> None:
+    run = RUN._replace(learner=f"voters-{n}", shots=None)
+    record = perform(run, digits)
+    assert {voters for _, voters in record["tunings"]} == {n}
+    (radius,) = {radius for radius, _ in record["tunings"]}  # that of the first increment
+    assert 0.0 < radius < math.inf
+    assert record["centroids"][-1] > 100
+    if n == 1:
+        single = perform(run._replace(learner="single-centroid"), digits)
+        assert single["confusion"] == record["confusion"]
+
+
+def test_few_shot_sessions_are_those_of_the_field() -> None:
+    for run in experiments.few_shot_sessions(0):
+        assert (run.shots, run.whole_base) == (5, True)
+        sessions = (run.classes - (run.base or 0)) / run.increment
+        assert (run.data, run.base, sessions) in (
+            ("cifar100", 60, 8),
+            ("cub200-official", 100, 10),
+        )
+
+
 # What a learner is shown. The first number of each vector says which row it is.
 
 
@@ -402,7 +451,7 @@ def test_a_learner_is_shown_each_row_to_learn_once_and_asked_about_classes_it_kn
         assert set(labels or ()) == {*found.classes[known : known + size]}  # of no other increment
         shown += rows
         known += size
-        assert asked == [int(row) for part in found.tested[:known] for row in part]
+        assert sorted(asked) == sorted(int(row) for part in found.tested[:known] for row in part)
         assert not {*asked} & {*shown}
     assert sorted(shown) == sorted(int(row) for rows in found.learned for row in rows)
     assert len({*shown}) == len(shown)
@@ -485,9 +534,41 @@ def test_a_learner_that_overwrites_what_it_is_given_spoils_no_other() -> None:
         rows.tolist() for _, rows in found.increments()
     ]
     ends = np.cumsum(found.sizes)
-    asked = [np.concatenate(found.tested[:end]).tolist() for end in ends]
-    assert [rows for _, rows, _ in vandal.calls[1::2]] == asked
+    asked = [sorted(np.concatenate(found.tested[:end]).tolist()) for end in ends]
+    assert [sorted(rows) for _, rows, _ in vandal.calls[1::2]] == asked
     assert without_seconds(perform(RUN, seen, lambda *_: Memorizer())) == without_seconds(before)
+
+
+class Counter(Probe):
+    """It does not look at vectors: it answers by where they are, as if classes came in turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: list[str] = []
+
+    def partial_fit(self, X: Any, y: Any) -> None:
+        super().partial_fit(X, y)
+        self.known += [*dict.fromkeys(y.tolist())]
+
+    def predict(self, X: Any) -> Labels:
+        super().predict(X)
+        return np.array(self.known)[np.arange(len(X)) * len(self.known) // len(X)]
+
+
+def test_where_a_test_vector_is_says_nothing_about_its_class() -> None:
+    seen, run = told_apart(per_class=60), RUN._replace(shots=None)
+    found = stream(seen.labels, seen.test, run.protocol, run.seed)
+    in_turn = np.concatenate(found.tested)  # class by class, of as many vectors each
+    counter, again = Counter(), Counter()
+    record = perform(run, seen, lambda *_: counter)
+    np.testing.assert_array_equal(counter.predict(seen.vectors[in_turn]), seen.labels[in_turn])
+    assert last(record) < 2.0 / 7.0  # by chance: one seventh
+    _, asked, _ = counter.calls[-2]
+    assert asked != in_turn.tolist()
+    assert perform(run, seen, lambda *_: again)["right"] == record["right"]
+    other = Counter()
+    perform(run._replace(learner="other"), seen, lambda *_: other)
+    assert other.calls == again.calls  # the same for every learner
 
 
 class Oracle(Probe):
@@ -696,4 +777,5 @@ def test_vectors_are_given_as_they_are(digits: Features) -> None:
     found = stream(digits.labels, digits.test, RUN.protocol, RUN.seed)
     for (_, rows), array in zip(found.increments(), given[::2], strict=True):
         np.testing.assert_array_equal(array, digits.vectors[rows])
-    np.testing.assert_array_equal(given[-1], digits.vectors[np.concatenate(found.tested)])
+    asked = digits.vectors[np.concatenate(found.tested)]
+    np.testing.assert_array_equal(given[-1][np.lexsort(given[-1].T)], asked[np.lexsort(asked.T)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,30 @@ ORDERS = click.option(
     default=10,
     show_default=True,
     help="Random orders of the classes: seeds 0, 1, …",
+)
+
+
+def parse_seeds(_: click.Context, __: click.Parameter, value: str) -> list[int]:
+    """Return the seeds of a list of numbers and ranges: 0-9, or 0,3,7."""
+    seeds: list[int] = []
+    for part in value.split(","):
+        bounds = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
+        if bounds is None:
+            raise click.BadParameter(f"{value!r} is no list of seeds, such as 0-9 or 0,3,7.")
+        first, last = int(bounds[1]), int(bounds[2] or bounds[1])
+        if last < first:
+            raise click.BadParameter(f"{part.strip()} ends before it begins.")
+        seeds += range(first, last + 1)
+    return seeds
+
+
+SEEDS = click.option(
+    "--seeds",
+    callback=parse_seeds,
+    default="0-9",
+    show_default=True,
+    metavar="LIST",
+    help="Random orders of the classes, one a seed: 0-9, or 0,3,7.",
 )
 WORKERS = click.option("--workers", type=COUNT, help="Runs at a time; else one a core.")
 
@@ -151,8 +176,9 @@ def vectors(data: str, folder: Path | None, backbone: str, anew: bool, quiet: bo
 @click.option(
     "--classes", type=COUNT, default=100, show_default=True, help="Largest number of classes."
 )
+@click.option("--whole-base", is_flag=True, help="Learn the first increment from all its pictures.")
 @click.option("--max-centroids", type=COUNT, metavar="K", help="Limit on centroids.")
-@ORDERS
+@SEEDS
 @RESULTS
 @WORKERS
 @QUIET
@@ -161,7 +187,7 @@ def run(
     folder: Path | None,
     backbone: str,
     learners: str,
-    orders: int,
+    seeds: list[int],
     results: Path,
     workers: int | None,
     quiet: bool,
@@ -174,6 +200,7 @@ def run(
     \b
     cbcl bench run digits --increment 2 --shots 5 --learner cbcl,ncm,slda
     cbcl bench run caltech101 --data ~/data --shots 5 --learner cbcl,ncm,probe
+    cbcl bench run caltech101 --shots 5 --learner cbcl,slda --seeds 20-24
     """
     from cbcl.study.data.vectors import features
     from cbcl.study.experiments import runs
@@ -182,9 +209,11 @@ def run(
     names = [name.strip() for name in learners.split(",") if name.strip()]
     if not names:
         raise click.UsageError("name a learner: `cbcl bench list` lists them.")
+    if protocol["whole_base"] and not protocol["shots"]:
+        raise click.UsageError("--whole-base needs --shots: else all pictures are learned from.")
     data, backbone = _data_name(data), _backbone_name(data, backbone)
     wanted: list[Run] = []
-    for seed in range(orders):
+    for seed in seeds:
         wanted += runs(data, backbone, names, seed=seed, **protocol)
     with screen.progress("embedding") as progress:
         features(data, backbone, folder=folder, progress=progress)

@@ -1,35 +1,41 @@
-"""The paper's experiments as runs: learners on streams of data sets, seen through backbones."""
+"""The paper's experiments, and ours, as runs: learners on streams of data sets."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import product
 from typing import Any
 
-from cbcl.study.learners import FIXED_RADIUS_SCALES, learner_kind
+from cbcl.study.learners import FIXED_RADIUS_SCALES, VOTERS, learner_kind
 from cbcl.study.records import Run
 from cbcl.study.report.default import PAIRS
 from cbcl.study.report.paper import BUDGETS, ORDERS
 
-EXTRA_ORDERS = 3  # for what the paper does not have
+TRAINED_ORDERS = 3  # of networks, which take minutes a run on a GPU
 CLASSES = 100
 FIGURE_BUDGETS = (3000, 5000, 7000, 9000)  # K of figure 5
 SHOTS = (None, 5, 10)
 
 RESNET, LITE, VGG, WORDS = "resnet50-keras", "efficientnet-lite0", "vgg16", "visual-words"
-PIXELS = "pixels"
+PAPERS = "resnet34"  # the paper's own network for CIFAR-100
+PIXELS = "pixels"  # what networks are trained on
 FIXED_RADII = tuple(f"radius-{scale:g}" for scale in FIXED_RADIUS_SCALES)
-ABLATION = ("trad-agg", "k-means", "remove-centroids", "single-centroid", "merge-evenly")
-RANK = "cbcl-rank"  # with a budget there is one voter, and how votes are weighed does not matter
+# With a budget there is one voter: these three are then the same, bit for bit.
+VOTES = ("cbcl", "cbcl-rank", "single-centroid")
+ABLATION = (*VOTES[1:], "trad-agg", "k-means", "remove-centroids", "merge-evenly")
 PEERS = ("knn", "slda", "ranpac", "probe")
-DEFAULT_AND_PEERS = ("discriminant", "slda", "slda-roots", "ranpac")
+DEFAULT_AND_PEERS = ("discriminant", "slda", "slda-roots", "ranpac", "ranpac-10000")
+NETWORKS = ("ft", "lwf-mc", "lwm", "icarl", "eeil", "bic")  # trained a few classes at a time
+JOINT = ("joint", "joint-resnet34")  # trained on all classes at once
+FEW_SHOT_LEARNERS = ("ncm", "cbcl", "slda", "discriminant")
 
 
 def paper(orders: int = ORDERS) -> list[Run]:
-    """Return the paper's experiments, then what goes beyond it in fewer orders; no run twice."""
+    """Return all experiments in so many orders, or fewer where a run takes long; no run twice."""
     runs: dict[Run, None] = {}
-    for experiments, seeds in ((EXPERIMENTS, orders), (BEYOND, min(orders, EXTRA_ORDERS))):
-        for seed in range(seeds):
-            for experiment in experiments:
+    for seed in range(orders):
+        for experiment, most in EXPERIMENTS.items():
+            if seed < most:
                 runs |= dict.fromkeys(experiment(seed))
     return [*runs]
 
@@ -45,16 +51,17 @@ def runs(
     shots: int | None = None,
     classes: int = CLASSES,
     max_centroids: int | None = None,
+    whole_base: bool = False,
 ) -> Iterator[Run]:
     """Yield one run a learner; the limit on centroids is for those to which it means something.
 
     Learners of pictures are given pixels, whatever the backbone.
     """
+    protocol = increment, base, shots, classes, seed, whole_base
     for name in learners:
         kind = learner_kind(name)
         limit = max_centroids if kind.budgeted else None
-        through = PIXELS if kind.pictures else backbone
-        yield Run(data, through, name, limit, increment, base, shots, classes, seed)
+        yield Run(data, PIXELS if kind.pictures else backbone, name, limit, *protocol)
 
 
 def _cifar(
@@ -66,10 +73,10 @@ def _cifar(
 
 def increments(seed: int) -> Iterator[Run]:
     """CIFAR-100, 2, 5, 10 and 20 classes at a time, all data and few shots: figure 2, table 2."""
-    for increment in (2, 5, 10, 20):
+    for backbone, increment in product((RESNET, PAPERS), (2, 5, 10, 20)):
         for shots in SHOTS:
             learners = ("cbcl", "ncm", *(("flb",) if shots else ()))
-            yield from _cifar(learners, seed, increment=increment, shots=shots)
+            yield from _cifar(learners, seed, backbone, increment=increment, shots=shots)
 
 
 def fearnet(seed: int) -> Iterator[Run]:
@@ -117,8 +124,43 @@ def radii(seed: int) -> Iterator[Run]:
 
 def peers(seed: int) -> Iterator[Run]:
     """Learners that a user could pick instead."""
-    yield from _cifar((RANK,), seed)
     yield from _everywhere(PEERS, seed)
+
+
+def vote(seed: int) -> Iterator[Run]:
+    """CBCL without a budget, where more than one may vote: n tuned, and 1 to 10."""
+    learners = (*VOTES, *(f"voters-{n}" for n in VOTERS))
+    for data, backbone in PAIRS.items():
+        for shots in SHOTS:
+            yield from runs(data, backbone, learners, seed=seed, shots=shots)
+
+
+def few_shot_sessions(seed: int) -> Iterator[Run]:
+    """Few-shot class-incremental learning: many classes, then a few of five pictures each."""
+    five: dict[str, Any] = {"shots": 5, "whole_base": True, "seed": seed}
+    for backbone in (RESNET, LITE):
+        yield from runs("cifar100", backbone, FEW_SHOT_LEARNERS, base=60, increment=5, **five)
+    birds: dict[str, Any] = {"base": 100, "increment": 10, "classes": 200}
+    yield from runs("cub200-official", LITE, FEW_SHOT_LEARNERS, **birds, **five)
+
+
+def networks(seed: int) -> Iterator[Run]:
+    """Rivals trained on CIFAR-100, ten classes at a time and all at once: figure 2, section 4.3."""
+    yield from runs("cifar100", PIXELS, NETWORKS, seed=seed)
+    for shots in SHOTS:
+        yield from runs("cifar100", PIXELS, JOINT, seed=seed, increment=CLASSES, shots=shots)
+
+
+def network_increments(seed: int) -> Iterator[Run]:
+    """Rivals trained on CIFAR-100, 2, 5 and 20 classes at a time: figure 2."""
+    for increment in (2, 5, 20):
+        yield from runs("cifar100", PIXELS, NETWORKS, seed=seed, increment=increment)
+
+
+def fearnet_rivals(seed: int) -> Iterator[Run]:
+    """FearNet, and the perceptron trained on all vectors at once that it is compared with: S1."""
+    yield from runs("cifar100", RESNET, ("fearnet",), seed=seed, increment=1, base=2)
+    yield from runs("cifar100", RESNET, ("mlp",), seed=seed, increment=CLASSES)
 
 
 def _everywhere(learners: Iterable[str], seed: int) -> Iterator[Run]:
@@ -129,5 +171,9 @@ def _everywhere(learners: Iterable[str], seed: int) -> Iterator[Run]:
 
 
 OBJECTS = [(data, backbone) for data in ("caltech101", "cub200") for backbone in (RESNET, LITE)]
-EXPERIMENTS = (increments, fearnet, ablation, objects, words, default)
-BEYOND = (radii, peers)
+EXPERIMENTS: dict[Callable[[int], Iterator[Run]], int] = {  # and the most orders of each
+    **dict.fromkeys((increments, fearnet, ablation, objects, words), ORDERS),
+    **dict.fromkeys((default, radii, peers, vote, few_shot_sessions), ORDERS),
+    **dict.fromkeys((networks, fearnet_rivals), TRAINED_ORDERS),
+    network_increments: 1,
+}

@@ -41,6 +41,7 @@ from cbcl.study.streams import stream
 from cbcl.vision.extraction import Progress
 
 UNDERWAY = "underway"  # folder of checkpoints
+QUERIES = 100  # the generator of a seed that shuffles test vectors; those of streams are the first
 
 
 def perform(
@@ -68,7 +69,8 @@ def perform(
         state = learner.state()  # some only do their work when it is needed
         learning += perf_counter() - start
         q = int(ends[known - 1])
-        answers = _answers(learner, queries[:q], numbers)
+        shuffled = np.random.default_rng([run.seed, QUERIES, known]).permutation(q)
+        answers = _answers(learner, queries[:q], numbers, shuffled)
         right.append(np.bincount(truth[:q][answers == truth[:q]], minlength=known).tolist())
         if isinstance(learner, Hybrid) and (knowledge := learner.knowledge) is not None:
             centroids.append(len(knowledge.index.owners))
@@ -104,11 +106,18 @@ class OnDevice(Protocol):
         """Return the device and the software that drives it, for a record."""
 
 
-def _answers(learner: Learner, queries: NDArray[np.float32], numbers: dict[str, int]) -> Int64s:
-    """Return the number of the class that each vector is given: (q,)."""
-    # A copy, since a learner is somebody's own and may write into what it is given.
-    labels = learner.predict(queries.copy()).tolist() if len(queries) else []
-    return np.array([numbers[label] for label in labels], dtype=np.int64)
+def _answers(
+    learner: Learner, queries: NDArray[np.float32], numbers: dict[str, int], order: Int64s
+) -> Int64s:
+    """Return the number of the class that each vector is given: (q,).
+
+    They are asked about in this order: their own is that of their classes, which is an answer.
+    """
+    answers = np.empty(len(queries), dtype=np.int64)
+    # Indexing copies: a learner is somebody's own and may write into what it is given.
+    labels = learner.predict(queries[order]).tolist() if len(queries) else []
+    answers[order] = [numbers[label] for label in labels]
+    return answers
 
 
 def _finite(radius: float) -> float | None:
