@@ -142,7 +142,8 @@ class FearNet:
             numbers = [
                 self._answer(self.cortex, block) for block in on_device(vectors).split(BLOCK)
             ]
-        return np.take(self.classes, torch.cat(numbers).cpu().numpy())
+        answers: NDArray[Any] = self.classes[torch.cat(numbers).cpu().numpy()]
+        return answers
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return the arrays that are needed to go on."""

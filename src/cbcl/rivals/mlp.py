@@ -91,7 +91,8 @@ class OfflineMLP:
         with torch.no_grad():
             blocks = on_device(vectors).split(BLOCK)
             numbers = [scores(layers, block).argmax(dim=1) for block in blocks]
-        return np.take(self.classes, torch.cat(numbers).cpu().numpy())
+        answers: NDArray[Any] = self.classes[torch.cat(numbers).cpu().numpy()]
+        return answers
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return the arrays that are needed to go on."""
