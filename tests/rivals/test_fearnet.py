@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,7 @@ from cbcl.rivals.fearnet import (  # noqa: E402
     cortex_loss,
     pseudo_examples,
     recall,
+    square_roots,
     widen,
 )
 from cbcl.rivals.mlp import (  # noqa: E402
@@ -162,7 +165,7 @@ def test_pseudo_examples_are_decoded_draws_of_each_classs_gaussian() -> None:
     covariances = torch.tensor([[[1.0, 0.8], [0.8, 1.0]], [[0.5, 0.0], [0.0, 0.0]]])
     turn = torch.tensor([[0.0, 1.0, 0.0], [2.0, 0.0, 0.0]])  # the code (a, b) is (2 b, a, 7)
     cortex = Cortex([], [DenseLayer(turn, torch.tensor([0.0, 0.0, 7.0]))])
-    statistics = CodeStatistics(means, covariances)
+    statistics = CodeStatistics(means, covariances, square_roots(covariances))
     vectors, numbers = pseudo_examples(cortex, statistics, 20_000, new_generator(0))
     assert vectors.shape == (40_000, 3)
     assert torch.bincount(numbers).tolist() == [20_000, 20_000]
@@ -172,6 +175,13 @@ def test_pseudo_examples_are_decoded_draws_of_each_classs_gaussian() -> None:
         np.testing.assert_allclose(drawn[:, 2], 7.0)
         np.testing.assert_allclose(codes.mean(axis=1), means[number], atol=0.03)
         np.testing.assert_allclose(np.cov(codes), covariances[number], atol=0.03)
+
+
+def test_a_class_of_few_vectors_has_a_gaussian_too() -> None:
+    few = 9.0 * torch.randn(3, 60, generator=torch.Generator().manual_seed(0))
+    covariance = (few.T @ few / 3.0)[None]  # of rank 3, and in float32 not quite positive
+    roots = square_roots(covariance)
+    np.testing.assert_allclose(roots @ roots.mT, covariance, atol=1e-3)
 
 
 def test_as_many_are_rehearsed_as_a_recent_class_has_on_average(
@@ -320,11 +330,14 @@ def test_known_classes_may_come_again() -> None:
         assert np.mean(learner.predict(x) == y) > 0.85
 
 
-@pytest.mark.parametrize("make", [lambda: FearNet(UNTAUGHT), lambda: OfflineMLP(SMALL, epochs=2)])
-def test_what_cannot_be_learned_is_refused_and_changes_nothing(make: Any) -> None:
-    for ask in (lambda: make().predict(np.ones((1, D))), lambda: make().state()):
-        with pytest.raises(ValueError, match="nothing was learned yet"):
-            ask()
+@pytest.mark.parametrize("make", [partial(FearNet, UNTAUGHT), partial(OfflineMLP, SMALL, epochs=2)])
+def test_what_cannot_be_learned_is_refused_and_changes_nothing(
+    make: Callable[[], FearNet | OfflineMLP],
+) -> None:
+    with pytest.raises(ValueError, match="nothing was learned yet"):
+        make().predict(np.ones((1, D)))
+    with pytest.raises(ValueError, match="nothing was learned yet"):
+        make().state()
     (x, y), (more, labels), *_ = sessions()
     own = x.copy()
     learner = make().partial_fit(own, y)

@@ -31,11 +31,9 @@ from cbcl.rivals.mlp import (
     new_layers,
     on_device,
     scores,
+    tensor_arrays,
     train,
 )
-
-MIN_VARIANCE = 1e-6  # of a unit of the code, as a share of the mean: a class may have few vectors
-TINY = 1e-12  # or one
 
 
 class FearNetSettings(NamedTuple):
@@ -76,6 +74,7 @@ class CodeStatistics(NamedTuple):
 
     means: Tensor  # (t, h)
     covariances: Tensor  # (t, h, h)
+    roots: Tensor  # (t, h, h), R R' being the covariance
 
 
 class LabelledVectors(NamedTuple):
@@ -142,20 +141,22 @@ class FearNet:
             numbers = [
                 self._answer(self.cortex, block) for block in on_device(vectors).split(BLOCK)
             ]
-        return np.take(self.classes, torch.cat(numbers).cpu().numpy())
+        answers: NDArray[Any] = self.classes[torch.cat(numbers).cpu().numpy()]
+        return answers
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return the arrays that are needed to go on."""
         if self.cortex is None or self.statistics is None:
             raise nothing_learned()
-        arrays = {**self.statistics._asdict(), **(self.recent._asdict() if self.recent else {})}
+        arrays = self.recent._asdict() if self.recent else {}
+        means, covariances, _ = self.statistics
         return {
             "classes": self.classes,
             "sessions": np.array([self.sessions]),
             **layer_arrays("encoder", self.cortex.encoder),
             **layer_arrays("decoder", self.cortex.decoder),
             **layer_arrays("chooser", self.chooser or []),
-            **{name: array.cpu().numpy().copy() for name, array in arrays.items()},
+            **tensor_arrays({"means": means, "covariances": covariances, **arrays}),
         }
 
     def _width(self) -> int | None:
@@ -269,7 +270,14 @@ def code_statistics(cortex: Cortex, examples: LabelledVectors, t: int) -> CodeSt
         means = torch.stack([part.mean(dim=0) for part in parts])
         deviations = [part - mean for part, mean in zip(parts, means, strict=True)]
         covariances = torch.stack([part.T @ part / len(part) for part in deviations])
-    return CodeStatistics(means, covariances)
+    return CodeStatistics(means, covariances, square_roots(covariances))
+
+
+def square_roots(covariances: Tensor) -> Tensor:
+    """Return a matrix R for each covariance R R', which may be singular."""
+    values, vectors = torch.linalg.eigh(covariances.double().cpu())  # small ones: no job for a GPU
+    roots = vectors * values.clamp(min=0.0).sqrt()[:, None]
+    return roots.to(covariances)
 
 
 def pseudo_examples(
@@ -278,12 +286,8 @@ def pseudo_examples(
     """Return m vectors of each class of the cortex, decoded from draws of its code's Gaussian."""
     t, h = statistics.means.shape
     with torch.no_grad():
-        covariances = statistics.covariances.double()
-        variances = covariances.diagonal(dim1=1, dim2=2)
-        variances += MIN_VARIANCE * variances.mean(dim=1, keepdim=True) + TINY
-        factors = torch.linalg.cholesky(covariances).float()
         noise = torch.randn(t, m, h, generator=generator, device=generator.device)
-        codes = statistics.means[:, None] + noise @ factors.mT  # (t, m, h)
+        codes = statistics.means[:, None] + noise @ statistics.roots.mT  # (t, m, h)
         vectors = cortex.decode(codes.flatten(0, 1))
     return LabelledVectors(vectors, torch.arange(t, device=vectors.device).repeat_interleave(m))
 

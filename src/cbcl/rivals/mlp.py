@@ -91,7 +91,8 @@ class OfflineMLP:
         with torch.no_grad():
             blocks = on_device(vectors).split(BLOCK)
             numbers = [scores(layers, block).argmax(dim=1) for block in blocks]
-        return np.take(self.classes, torch.cat(numbers).cpu().numpy())
+        answers: NDArray[Any] = self.classes[torch.cat(numbers).cpu().numpy()]
+        return answers
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return the arrays that are needed to go on."""
@@ -215,8 +216,12 @@ def _shaped_like(layers: Layers, vector: Tensor) -> Layers:
 
 def layer_arrays(name: str, layers: Layers) -> dict[str, NDArray[Any]]:
     """Return the arrays of layers by name, for a learner's state."""
-    return {
-        f"{name}-{number}-{part}": array.cpu().numpy().copy()
-        for number, layer in enumerate(layers)
-        for part, array in layer._asdict().items()
-    }
+    arrays: dict[str, NDArray[Any]] = {}
+    for number, layer in enumerate(layers):
+        arrays |= tensor_arrays(layer._asdict(), f"{name}-{number}-")
+    return arrays
+
+
+def tensor_arrays(tensors: dict[str, Tensor], prefix: str = "") -> dict[str, NDArray[Any]]:
+    """Return copies of tensors as arrays."""
+    return {prefix + name: tensor.cpu().numpy().copy() for name, tensor in tensors.items()}
