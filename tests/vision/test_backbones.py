@@ -18,6 +18,7 @@ import onnx
 import pytest
 from PIL import Image
 from support.photos import NAMES, photo, views
+from test_weights import write_zip
 
 from cbcl import Recognizer, WeightsError, load_backbone
 from cbcl.folders import backbones_folder, cache_folder
@@ -221,6 +222,27 @@ def test_a_network_is_built_once_and_a_spoiled_copy_is_built_again(home: Path) -
         assert (again.model, again.fingerprint) == (first.model, first.fingerprint)
         assert copy.read_bytes() == first.model
         assert copy.with_suffix(".json").read_text() == about
+
+
+@pytest.mark.usefixtures("home")
+def test_what_was_done_to_imported_weights_is_told_with_the_preprocessing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = CATALOGUE["resnet18"]._replace(build=lambda _: small_model())
+    monkeypatch.setitem(CATALOGUE, "resnet18", entry)
+    write_zip(tmp_path / "plain.pth", {}, {})
+    write_zip(tmp_path / "noted.pth", {"note": "statistics made again"}, {})
+    plain, noted = (
+        import_network("resnet18", tmp_path / f"{name}.pth") for name in ("plain", "noted")
+    )
+    assert noted.description == {**plain.description, "note": "statistics made again"}
+    assert noted.fingerprint != plain.fingerprint
+    again = load_network("resnet18")
+    assert (again.description, again.fingerprint) == (noted.description, noted.fingerprint)
+    about = backbones_folder() / "resnet18.json"
+    about.write_text(about.read_text().replace("made again", "as they were"))
+    with pytest.raises(WeightsError, match="is not the file that was stored: import it again"):
+        load_network("resnet18")
 
 
 def test_the_default_networks_fingerprint_is_the_same_everywhere() -> None:

@@ -22,7 +22,7 @@ from cbcl.errors import WeightsError
 from cbcl.vision.backbones import keras, vgg
 from cbcl.vision.weights import numpy_archive
 from cbcl.vision.weights.numpy_archive import read_numpy_pickle
-from cbcl.vision.weights.torch_checkpoint import LEGACY_MAGIC, read_state_dict
+from cbcl.vision.weights.torch_checkpoint import LEGACY_MAGIC, read_note, read_state_dict
 
 
 class Global(NamedTuple):
@@ -226,6 +226,21 @@ def test_a_nested_state_dict_is_found_and_what_is_no_tensor_left_out(
         {"0": NUMBERS},
     )
     assert list(read_state_dict(tmp_path / "w.pth")) == ["conv.weight"]
+
+
+def test_a_note_beside_the_state_dict_says_what_was_done_to_the_weights(tmp_path: Path) -> None:
+    def note(tree: object, write: Writer = write_zip) -> str:
+        write(tmp_path / "w.pth", tree, {"0": NUMBERS})
+        return read_note(tmp_path / "w.pth")
+
+    noted = {"state_dict": PLAIN, "note": "made again"}
+    assert note(noted) == "made again"
+    assert list(read_state_dict(tmp_path / "w.pth")) == ["conv.weight"]
+    assert note(PLAIN) == note({"state_dict": PLAIN, "note": 3}) == note(noted, write_legacy) == ""
+    with pytest.raises(WeightsError, match="has a note of more than 500 characters"):
+        note({**noted, "note": 501 * "x"})
+    (tmp_path / "w.tgz").write_bytes(b"another kind of file")
+    assert read_note(tmp_path / "w.tgz") == ""
 
 
 @both

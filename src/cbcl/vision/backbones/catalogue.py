@@ -204,11 +204,13 @@ def _find_weights(name: str, package: str) -> Path:
 
 
 def _build(name: str, path: Path, how: Preprocessing | None = None) -> Network:
+    from cbcl.vision.weights.torch_checkpoint import read_note
+
     if not path.is_file():
         raise WeightsError(path, "is not a file")
     entry = CATALOGUE[name]
     model = entry.build(path) if how is None else entry.build(path, size=how.size)
-    return Network(name, model, how or entry.preprocessing, _digest(model))
+    return Network(name, model, how or entry.preprocessing, _digest(model), note=read_note(path))
 
 
 def _digest(model: bytes) -> str:

@@ -45,6 +45,7 @@ class Network:
     weights: str  # SHA-256 of the weights
     cores: int = 1  # for one picture; 0: all
     tokens: Tokens | None = None  # which of its tokens (b, tokens, d) are used, if it gives tokens
+    note: str = ""  # what the file of its weights says was done to them
 
     state: ClassVar[bytes] = b""
     threads: ClassVar[bool] = True
@@ -55,8 +56,9 @@ class Network:
 
     @property
     def description(self) -> dict[str, Any]:
-        tokens = {"tokens": self.tokens} if self.tokens else {}
-        return {**self.preprocessing.description, **tokens}
+        optional = {"tokens": self.tokens, "note": self.note}
+        given = {name: value for name, value in optional.items() if value}
+        return {**self.preprocessing.description, **given}
 
     @property
     def at_least(self) -> int:
@@ -150,23 +152,24 @@ class Network:
 
     def write(self, path: Path) -> None:
         """Store the model and, last, a record of both that `read_stored` checks."""
-        record = _record(self.weights, self.model)
+        record = _record(self.weights, self.model, self.note)
         write_atomically(path, self.model)
         write_atomically(path.with_suffix(".json"), json.dumps(record, indent=1).encode())
 
 
-def _record(weights: str, model: bytes) -> dict[str, str]:
-    digest = sha256(model).hexdigest()
-    return {"weights": weights, "model": digest, "both": fingerprint(weights, digest)}
+def _record(weights: str, model: bytes, note: str) -> dict[str, str]:
+    digest, given = sha256(model).hexdigest(), {"note": note} if note else {}
+    both = fingerprint(weights, digest, *given.values())
+    return {"weights": weights, "model": digest, "both": both, **given}
 
 
 def read_stored(path: Path, name: str, preprocessing: Preprocessing) -> Network:
     """Read a network that `Network.write` stored."""
     model, record = _read(path), _read_json(path.with_suffix(".json"))
-    weights = str(record.get("weights"))
-    if record != _record(weights, model):
+    weights, note = str(record.get("weights")), str(record.get("note", ""))
+    if record != _record(weights, model, note):
         raise WeightsError(path, "is not the file that was stored", "import it again")
-    return Network(name, model, preprocessing, weights)
+    return Network(name, model, preprocessing, weights, note=note)
 
 
 def read_network(path: Path, name: str) -> Network:

@@ -26,6 +26,8 @@ from cbcl.vision.weights.safe_pickle import (
 Tensor: TypeAlias = NDArray[Any]
 
 MAX_CHECKPOINT_BYTES = 4 << 30
+MAX_NOTE_LENGTH = 500  # characters
+ADVICE = "download it again, or save it again with torch.save(model.state_dict(), path)"
 LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 BFLOAT16 = "bfloat16"  # numpy has no such type: the upper half of a float32
 STORAGES = {
@@ -46,8 +48,7 @@ def read_state_dict(source: Path) -> dict[str, Tensor]:
     The dict may lie under "state_dict" or "model"; what is no tensor is left out. The arrays are
     read-only, bfloat16 is float32, and those that shared memory still do.
     """
-    advice = "download it again, or save it again with torch.save(model.state_dict(), path)"
-    with convert_errors(source, advice), source.open("rb") as stream:
+    with convert_errors(source, ADVICE), source.open("rb") as stream:
         size = stream.seek(0, io.SEEK_END)
         if not 0 < size <= MAX_CHECKPOINT_BYTES:
             raise FileFormatError(f"holds {size} bytes, not between 1 and {MAX_CHECKPOINT_BYTES}")
@@ -55,6 +56,23 @@ def read_state_dict(source: Path) -> dict[str, Tensor]:
         is_zip = stream.read(4) == b"PK\x03\x04"
         views, storages = _read_zip(stream, size) if is_zip else _read_legacy(stream)
         return {name: view.apply(storages[view.storage.key]) for name, view in views.items()}
+
+
+def read_note(source: Path) -> str:
+    """Return the text of `torch.save({"state_dict": ..., "note": text}, source)`; empty: none.
+
+    It says what was done to the weights. Files of torch before 1.6, and of others, have none.
+    """
+    if not zipfile.is_zipfile(source):
+        return ""
+    with convert_errors(source, ADVICE), zipfile.ZipFile(source) as archive:
+        _, tree = _read_index(archive, source.stat().st_size)
+        note = tree.get("note") if isinstance(tree, dict) else None
+        if not isinstance(note, str):
+            return ""
+        if len(note) > MAX_NOTE_LENGTH:
+            raise FileFormatError(f"has a note of more than {MAX_NOTE_LENGTH} characters")
+        return note
 
 
 class Storage(NamedTuple):
@@ -175,24 +193,30 @@ def _find_views(tree: object) -> dict[str, StridedView]:
 
 def _read_zip(stream: IO[bytes], size: int) -> tuple[dict[str, StridedView], dict[str, Tensor]]:
     with zipfile.ZipFile(stream) as archive:
-        members = archive.namelist()
-        packed = any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist())
-        if packed or sum(info.file_size for info in archive.infolist()) > size:
-            raise FileFormatError("is compressed, or larger unpacked, which torch never writes")
-        index = [name for name in members if re.fullmatch(r"([^/]+/)?data\.pkl", name)]
-        if len(index) != 1:
-            raise FileFormatError("is a zip file but no checkpoint of torch: it has no data.pkl")
-        folder = index[0].removesuffix("data.pkl")
-        order = f"{folder}byteorder"
-        if order in members and archive.read(order).strip() != b"little":
-            raise FileFormatError("was written on a big-endian machine")
-        unpickler = StateDictUnpickler(read_pickle_bytes(io.BytesIO(archive.read(index[0]))))
-        views = _find_views(unpickler.load())
+        folder, tree = _read_index(archive, size)
+        views = _find_views(tree)
         used = {view.storage for view in views.values()}
         return views, {
             storage.key: storage.array(archive.read(f"{folder}data/{storage.key}"))
             for storage in used
         }
+
+
+def _read_index(archive: zipfile.ZipFile, size: int) -> tuple[str, object]:
+    """Return the folder of the storages, and what was saved, without their numbers."""
+    members = archive.namelist()
+    packed = any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist())
+    if packed or sum(info.file_size for info in archive.infolist()) > size:
+        raise FileFormatError("is compressed, or larger unpacked, which torch never writes")
+    index = [name for name in members if re.fullmatch(r"([^/]+/)?data\.pkl", name)]
+    if len(index) != 1:
+        raise FileFormatError("is a zip file but no checkpoint of torch: it has no data.pkl")
+    folder = index[0].removesuffix("data.pkl")
+    order = f"{folder}byteorder"
+    if order in members and archive.read(order).strip() != b"little":
+        raise FileFormatError("was written on a big-endian machine")
+    pickled = read_pickle_bytes(io.BytesIO(archive.read(index[0])))
+    return folder, StateDictUnpickler(pickled).load()
 
 
 def _read_legacy(stream: IO[bytes]) -> tuple[dict[str, StridedView], dict[str, Tensor]]:
