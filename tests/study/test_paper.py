@@ -311,7 +311,7 @@ def test_reasons_follow_from_the_settings(claim: Claim) -> None:
 def test_reasons_name_the_networks_of_both() -> None:
     claim = only("CBCL", "average", "caltech101")
     assert reasons([claim], ["resnet50-keras", "efficientnet-lite0"])[0] == (
-        "The network is ResNet-50 or EfficientNet-Lite0 here and ResNet-18 there."
+        "The backbone is ResNet-50 or EfficientNet-Lite0 here and ResNet-18 there."
     )
     words = only("CBCL", "drop", "caltech101", where="section 7.1")
     told = " ".join(reasons([words], ["visual-words"]))

@@ -447,6 +447,11 @@ def test_voters_are_compared_with_one_voter_in_the_same_orders() -> None:
     row = find(table, voters="n = 3, no K")
     assert row["average less one voter's (p)"].startswith(f"{MINUS}1.50 ± 0.50")
     assert table.notes == ["Orders: 2, the same for all."]
+    assert votes.worth(runs) == (
+        " Without a limit, the best fixed number of several voters (n = 3) is "
+        f"{MINUS}1.50 ± 0.50 points above one voter."
+    )
+    assert votes.worth([]) == " Without a limit it has not been run."
 
 
 # The rivals
@@ -463,6 +468,13 @@ def test_a_rivals_row_has_the_published_figures_ours_and_the_defaults_lead() -> 
     assert row["difference of averages (p)"].startswith(f"+0.70 ± {error:.2f}")
     assert (row["orders"], row["seconds"]) == ("3", "1")
     assert row["default less it (p)"].startswith("+19.50 ± 0.50")
+
+
+def test_averages_of_figure_2_are_of_the_orders_that_all_share() -> None:
+    icarl = RunGroup("cifar100", "pixels", "icarl")
+    table = rivals.sizes_table([*at_level(icarl, 0.62), *at_level(VOTE, 0.7, 0.8)])
+    shown = {row["learner"]: row["10 at a time"] for row in rows_of(table)}
+    assert shown == {"CBCL, vote": "70.00", "iCaRL": "62.00", "orders": "1"}
 
 
 def test_curves_of_all_rivals_are_drawn_and_can_be_told_apart_in_grey() -> None:
@@ -492,6 +504,10 @@ def test_omega_is_divided_by_the_papers_accuracy_and_by_ours() -> None:
     row = find(table, learner="CBCL, vote")
     assert row["Ω all"] == f"{0.6 / 0.699:.3f} ± 0.000"
     assert row["Ω all, our MLP"] == f"{0.6 / 0.8:.3f} ± 0.000"
+    rival = at_level(cell._replace(learner="fearnet"), 0.5)
+    assert fearnet.lead([*at_level(cell, 0.6, 0.6), *rival]) == [
+        "CBCL less FearNet, order by order (1 of both): Ω base +0.143, Ω new +0.143, Ω all +0.143."
+    ]
     without = fearnet.table(at_level(cell, 0.6))
     row = find(without, learner="CBCL, vote")
     assert row["Ω all, our MLP"] == DASH
@@ -507,6 +523,9 @@ def test_sessions_of_few_shots_stand_beside_the_published_row() -> None:
     row = find(table, learner=f"NCM, {LITE}")
     assert [row[name] for name in ("100", "190", "200")] == ["71.0", "71.0", "71.0 ± 1.0"]
     assert row["last, less published (p)"].startswith("+8.5 ± 1.0")
+    more = at_level(cell._replace(learner="slda"), 0.6, classes=200)
+    row = find(fscil.table([*runs, *more], benchmark), learner=f"NCM, {LITE}")
+    assert row["200"] == "70.0"  # the order that both have
     half = [recorded(cell._replace(whole_base=False), classes=200)]
     assert len(rows_of(fscil.table(half, benchmark))) == 1
 
@@ -728,13 +747,13 @@ def test_the_lead_of_the_default_is_taken_order_by_order() -> None:
     runs = [
         *shots_at_level("discriminant", 0.7, 0.9, 0.1),
         *shots_at_level("logistic-1", 0.6, 0.88),
-        *shots_at_level("cbcl", 0.5, 0.5, 0.5),
+        *shots_at_level("slda", 0.5, 0.5, 0.5),
     ]
     table = default.leads(default.pick_penalties(runs))
     row = next(row for row in rows_of(table) if row["default"] != DASH)
     error = statistics.stdev([10.0, 2.0]) / math.sqrt(2)
     assert row["less batch (p)"].startswith(f"+6.00 ± {error:.2f}")
-    assert any("1 (Caltech-101, 5)" in note for note in table.notes)
+    assert table.notes[0] == "Over 3 orders of the classes (batch on Caltech-101, 5: 2)."
 
 
 def test_the_tuner_is_marked_where_it_is_behind_by_more_than_half_a_point() -> None:

@@ -40,8 +40,7 @@ def section(records: Records) -> Section:
     caption = "Table 5: average incremental accuracy (%) on CIFAR-100 with one part of CBCL swapped"
     notes = [
         note_orders(counts),
-        "Less CBCL: with the same backbone, order by order; for VGG-16 there, less CBCL with the "
-        "main backbone.",
+        f"Less CBCL: with the same backbone, order by order; VGG-16: less CBCL with {MAIN}.",
         f"{EXTRA}, no row of the paper's: {describe_learner(EXTRA)}.",
         *reasons(claims, [MAIN, "vgg16"]),
     ]

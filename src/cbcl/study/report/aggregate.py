@@ -102,20 +102,19 @@ def select(records: Iterable[RunRecord], **fields: Any) -> list[RunRecord]:
     return [record for record in records if wanted <= record["run"].items()]
 
 
-def group_of(run: RunRecord) -> RunGroup:
-    """Return the group that a run is of."""
-    return RunGroup(**{name: run["run"][name] for name in RunGroup._fields if name in run["run"]})
+def group_of(record: RunRecord) -> RunGroup:
+    """Return the group that a run is of; a field that came after its record has its default."""
+    run = record["run"]
+    return RunGroup(**{name: run[name] for name in RunGroup._fields if name in run})
 
 
 def runs_of(records: Iterable[RunRecord], group: RunGroup) -> list[RunRecord]:
     """Return the runs of a group: one for each order, with as many classes as the paper has."""
-    fields = group._asdict()
-    whole_base = fields.pop("whole_base")
-    if not is_budgeted(group.learner):
-        fields["max_centroids"] = None
-    runs = select(records, **fields)
-    # Records of before there was such a field are of its default.
-    runs = [record for record in runs if record["run"].get("whole_base", False) == whole_base]
+    limit = group.max_centroids if is_budgeted(group.learner) else None
+    wanted = group._replace(max_centroids=limit)
+    # Most are of another learner, which is quickly seen.
+    named = (record for record in records if record["run"]["learner"] == group.learner)
+    runs = [record for record in named if group_of(record) == wanted]
     if group.data not in STATISTICS:
         return runs
     # Not of a part of the data set, or of pictures that only bear its name.

@@ -12,6 +12,7 @@ from cbcl.study.report.aggregate import (
     RunGroup,
     format_claim,
     format_spread,
+    note_orders,
     runs_of,
 )
 from cbcl.study.report.comparison import backbones_for, claim_group, compare, measure_claim
@@ -38,29 +39,44 @@ def section(records: Records, table: str, text: str, title: str) -> Section:
     """Return a table of the paper with the numbers of its section `text`, and its curves."""
     claims = claims_at(table)
     stated = [claim for claim in claims_at(text) if claim.measure in WORDS]
-    ours = [claim for claim in claims if claim.protocol.learner]
-    data, backbones = ours[0].protocol.data, backbones_for(records, ours)
-    columns = ["classes", *(f"paper: {method}" for method in METHODS)]
-    columns += [
-        name for backbone in backbones for name in (backbone, f"{backbone}: difference (p)")
-    ]
-    rows = [_row(records, group, backbones) for group in _by_classes(claims)]
-    rows += [_row(records, group, backbones) for group in _by_words(stated)]
-    if not any(claim.measure == "average" for claim in stated):
-        rows.append(["average", *[DASH] * 3, *_averages(records, ours[-1], backbones)])
-    # On FLB, see Table 2.
-    explained = [claim for claim in (*ours, *stated) if claim.method != "FLB"]
-    notes = [*flb_sentences(records, data, backbones), *reasons(explained, backbones)]
+    ours = next(claim for claim in claims if claim.protocol.learner)
+    first, *others = backbones_for(records, [ours])
     name = table.partition(",")[0]
     caption = f"{name}: accuracy (%) on {title}, ten classes at a time"
-    wanted = [claim_group(ours[0], backbone) for backbone in ours[0].protocol.ours]
-    shown = Table(caption, columns, [RowGroup(None, rows)], notes)
+    shown = compare_increments(records, claims, stated, first, caption)
+    details = [
+        compare_increments(records, claims, stated, backbone, f"{caption}, {backbone}")
+        for backbone in others
+    ]
     figure = Drawing(
         f"Accuracy on {title} as classes are learned, ten at a time: ours with a band of one "
         "standard deviation over orders, and the paper's numbers.",
-        partial(draw, records, claims, backbones, title),
+        partial(draw, records, claims, [first, *others], title),
     )
-    return Section(f"{name}: {title}", [], [shown, figure], wanted)
+    wanted = [claim_group(ours, backbone) for backbone in ours.protocol.ours]
+    return Section(f"{name}: {title}", [], [shown, figure], wanted, details)
+
+
+def compare_increments(
+    records: Records, claims: list[Claim], stated: list[Claim], backbone: str, caption: str
+) -> Table:
+    """Return the paper's rows with our column of one backbone, and what may explain differences."""
+    ours = [claim for claim in claims if claim.protocol.learner]
+    rows = [_row(records, group, backbone) for group in _by_classes(claims)]
+    rows += [_row(records, group, backbone) for group in _by_words(stated)]
+    if not any(claim.measure == "average" for claim in stated):
+        mean = measure_claim(records, ours[-1], backbone, "average")
+        rows.append(["average", *[DASH] * len(METHODS), format_spread(mean), DASH])
+    columns = ["classes", *(f"paper: {method}" for method in METHODS), backbone, "difference (p)"]
+    orders = len(runs_of(records, claim_group(ours[0], backbone)))
+    # On FLB, see Table 2.
+    explained = [claim for claim in (*ours, *stated) if claim.method != "FLB"]
+    notes = [
+        note_orders({backbone: orders}),
+        *flb_sentences(records, ours[0].protocol.data, [backbone]),
+        *reasons(explained, [backbone]),
+    ]
+    return Table(caption, columns, [RowGroup(None, rows)], [*filter(None, notes)])
 
 
 def _by_classes(claims: list[Claim]) -> list[list[Claim]]:
@@ -78,21 +94,17 @@ def _by_words(claims: list[Claim]) -> list[list[Claim]]:
     return [*groups.values()]
 
 
-def _row(records: Records, claims: list[Claim], backbones: list[str]) -> list[str]:
+def _row(records: Records, claims: list[Claim], backbone: str) -> list[str]:
     example = claims[-1]
     run = next((claim for claim in claims if claim.protocol.learner), None)
     by_method = {claim.method: format_claim(claim) for claim in claims}
-    if run is None:
-        ours = [DASH] * (2 * len(backbones))
-    else:
-        found = [compare(records, run, backbone) for backbone in backbones]
-        ours = [
-            text for one in found for text in (format_spread(one.ours), format_difference(one.gap))
-        ]
     stated = [by_method.get(method, DASH) for method in METHODS]
     if example.method == "FLB":
         stated[-1] = by_method["FLB"]
-    return [_name(example), *stated, *ours]
+    if run is None:
+        return [_name(example), *stated, DASH, DASH]
+    one = compare(records, run, backbone)
+    return [_name(example), *stated, format_spread(one.ours), format_difference(one.gap)]
 
 
 def _name(claim: Claim) -> str:
@@ -102,11 +114,6 @@ def _name(claim: Claim) -> str:
     if claim.method == "FLB":
         words += " of FLB"
     return words + (f", {claim.protocol.shots} shots" if claim.protocol.shots else "")
-
-
-def _averages(records: Records, claim: Claim, backbones: list[str]) -> list[str]:
-    means = [measure_claim(records, claim, backbone, "average") for backbone in backbones]
-    return [text for mean in means for text in (format_spread(mean), DASH)]
 
 
 def draw(records: Records, claims: list[Claim], backbones: list[str], title: str) -> list[str]:

@@ -16,6 +16,7 @@ from cbcl.study.learners import LOGISTIC, logistic_penalty
 from cbcl.study.records import RunRecord
 from cbcl.study.report import aggregate
 from cbcl.study.report.aggregate import (
+    DASH,
     DATA,
     PIXELS,
     Records,
@@ -25,7 +26,6 @@ from cbcl.study.report.aggregate import (
     mean_of,
     name_of,
     note_orders,
-    runs_of,
 )
 from cbcl.study.report.figures import CostPoint, draw_costs
 from cbcl.study.report.looks import look_of
@@ -42,6 +42,7 @@ PAIRS = {
 }
 SHOTS = (None, 5, 10)
 LEARNERS = (VOTE, DEFAULT, "ncm", "slda", "slda-roots", "ranpac", "ranpac-10000", LOGISTIC)
+AGAINST = (VOTE, "slda", "slda-roots", "ranpac-10000", LOGISTIC)
 NETWORKS = ("ft", "lwf-mc", "lwm", "icarl", "eeil", "bic")  # trained on the pictures of CIFAR-100
 
 
@@ -101,38 +102,29 @@ def section(records: Records) -> Section:
 
 def leads(records: Records) -> Table:
     """Return by how much the default is above others, order by order."""
-    others = (VOTE, "slda", "slda-roots", "ranpac-10000", LOGISTIC)
-    parts: list[RowGroup] = []
-    counts: dict[str, int] = {}
+    parts = []
+    counts: dict[str, dict[str, int]] = {}  # orders by learner and data, then by shots
     for data, backbone in PAIRS.items():
         rows = []
         for shots in SHOTS:
             ours = group_for(DEFAULT, data, shots)
-            gaps = [paired(records, ours, group_for(other, data, shots)) for other in others]
-            for other, gap in zip(others, gaps, strict=True):
-                counts.setdefault(f"{name_of(other)} on {DATA[data]}", gap.n)
-            mean = mean_of(records, ours, aggregate.average)
-            rows.append([str(shots or "all"), format_error(mean), *map(format_difference, gaps)])
+            row = [str(shots or "all"), format_error(mean_of(records, ours, aggregate.average))]
+            for other in AGAINST:
+                gap = paired(records, ours, group_for(other, data, shots))
+                row.append(format_difference(gap) if gap.n else DASH)
+                where = f"{name_of(other)} on {DATA[data]}"
+                counts.setdefault(where, {})[f"{where}, {shots or 'all'}"] = gap.n
+            rows.append(row)
         parts.append(RowGroup(f"{DATA[data]}, {backbone}", rows))
     caption = "The default's average incremental accuracy (% ± standard error), and less others'"
-    columns = (
-        "pictures of each class",
-        "default",
-        *(f"less {name_of(other)} (p)" for other in others),
-    )
-    notes = [note_orders(counts), f"Batch: {describe_learner(LOGISTIC)}{_penalties(records)}."]
-    return Table(caption, columns, parts, notes)
-
-
-def _penalties(records: Records) -> str:
-    """Return the penalties that were picked, in words."""
-    picked = []
-    for data in PAIRS:
-        for shots in SHOTS:
-            runs = runs_of(records, group_for(LOGISTIC, data, shots))
-            penalties = sorted({float(run["penalty"]) for run in runs})
-            picked += [f"{penalty:g} ({DATA[data]}, {shots or 'all'})" for penalty in penalties]
-    return f": {', '.join(picked)}" if picked else ""
+    columns = ["pictures of each class", "default"]
+    columns += [f"less {name_of(other)} (p)" for other in AGAINST]
+    merged: dict[str, int] = {}
+    for where, by_shots in counts.items():
+        alike = len({*by_shots.values()}) == 1
+        merged |= {where: next(iter(by_shots.values()))} if alike else by_shots
+    notes = [note_orders(merged), f"Batch: {describe_learner(LOGISTIC)}."]
+    return Table(caption, columns, parts, [*filter(None, notes)])
 
 
 def draw_sizes(records: Records, numbers: Iterable[int | None] = SHOTS) -> list[str]:

@@ -22,7 +22,7 @@ from cbcl.study.report.paper import BUDGETS, Claim, Measure, claims_at, find_cla
 from cbcl.study.report.reasons import reasons
 from cbcl.study.report.rendering import RowGroup, Section, Table
 from cbcl.study.report.scores import OFFLINE_ACCURACY, Summary, summary
-from cbcl.study.report.significance import format_difference
+from cbcl.study.report.significance import format_difference, format_gap, paired
 
 CIFAR, MAIN = "cifar100", "resnet50-keras"
 OFFLINE = "mlp"
@@ -88,9 +88,22 @@ def table(records: Records) -> Table:
     notes = [
         note_orders(counts),
         "The first three columns divide by the paper's accuracy, the others by our offline MLP's.",
+        *lead(records),
         *reasons(claims, [MAIN]),
     ]
     return Table(caption, columns, parts, notes)
+
+
+def lead(records: Records) -> list[str]:
+    """Say by how much CBCL is above FearNet, order by order, against the paper's denominator."""
+    ours, theirs = group_for("cbcl", None), group_for("fearnet", None)
+    gaps = {
+        name: paired(records, ours, theirs, partial(_omega, measure=measure))
+        for measure, name in MEASURES.items()
+    }
+    told = ", ".join(f"{name} {format_gap(gap, 3)}" for name, gap in gaps.items() if gap.n)
+    orders = next(iter(gaps.values())).n
+    return [f"CBCL less FearNet, order by order ({orders} of both): {told}."] if told else []
 
 
 def _rows(

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cbcl.study.report.aggregate import Records, RunGroup, format_claim, format_spread
+from cbcl.study.report.aggregate import (
+    Records,
+    RunGroup,
+    format_claim,
+    format_spread,
+    note_orders,
+    runs_of,
+)
 from cbcl.study.report.comparison import backbones_for, claim_group, compare
 from cbcl.study.report.paper import BUDGETS, claims_at
 from cbcl.study.report.reasons import reasons
@@ -32,9 +39,18 @@ def section(records: Records) -> Section:
         name for backbone in backbones for name in (backbone, f"{backbone}: difference (p)")
     ]
     caption = "Table 2: average incremental accuracy (%) on CIFAR-100"
-    notes = [*flb_sentences(records, "cifar100", backbones[:1]), *reasons(claims, backbones)]
+    counts = {
+        f"{claim.what}, {backbone}": len(runs_of(records, claim_group(claim, backbone)))
+        for claim in claims
+        for backbone in backbones
+    }
+    notes = [
+        note_orders(counts),
+        *flb_sentences(records, "cifar100", backbones[:1]),
+        *reasons(claims, backbones),
+    ]
     wanted = [claim_group(claim, claim.protocol.ours[0]) for claim in claims]
-    table = Table(caption, columns, parts, notes, heads=2)
+    table = Table(caption, columns, parts, [*filter(None, notes)], heads=2)
     return Section("Table 2: few shots", [], [table], wanted)
 
 

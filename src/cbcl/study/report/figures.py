@@ -87,6 +87,15 @@ class Level(NamedTuple):
     look: Look
 
 
+class EndLabel(NamedTuple):
+    """A name for the right end of a line, which is at (x, y)."""
+
+    y: float
+    x: float
+    name: str
+    colour: Colour
+
+
 class CostPoint(NamedTuple):
     """A learner or a backbone: what it costs, and its average accuracy in per cent."""
 
@@ -117,9 +126,9 @@ def draw_curves(
             axes.axhline(level.y, **_stroke(level.look))
         if not lines:
             axes.text(50, sum(limits) / 2, "not run", ha="center", color=COLOURS["quiet"])
-        ends = [(line.y[-1], line.name, line.look.colour) for line in lines]
-        ends += [(level.y, level.name, level.look.colour) for level in levels]
-        _label_ends(axes, ends, 100.0)
+        ends = [EndLabel(line.y[-1], line.x[-1], line.name, line.look.colour) for line in lines]
+        ends += [EndLabel(one.y, 100.0, one.name, one.look.colour) for one in levels]
+        _label_ends(axes, ends)
 
     return _draw(f"{about}, {title}: accuracy over classes seen", 3.6, draw)
 
@@ -144,9 +153,10 @@ def draw_budgets(
             lower.errorbar(line.x, line.y, line.spread, **_stroke(line.look), **bars)
         for axes, drawn in ((upper, [*lines, *stated]), (lower, gaps)):
             axes.margins(x=0.05, y=0.12)
-            ends = [(line.y[-1], line.name, line.look.colour) for line in drawn]
-            _label_ends(axes, ends, axes.get_xlim()[1])
-        lower.set_xlim(upper.get_xlim())
+            _label_ends(
+                axes,
+                [EndLabel(line.y[-1], line.x[-1], line.name, line.look.colour) for line in drawn],
+            )
 
     return _draw(title, 3.9, draw)
 
@@ -227,19 +237,21 @@ def _plot(axes: Axes, line: Line) -> None:
     axes.plot(x, y, markevery=every, **_stroke(line.look))
 
 
-def _label_ends(axes: Axes, ends: Sequence[tuple[float, str, Colour]], x: float) -> None:
+def _label_ends(axes: Axes, ends: Sequence[EndLabel]) -> None:
     """Write names right of the axes, as near to their heights as the others allow."""
     low, high = axes.get_ylim()
-    ordered = sorted(ends)
-    points = axes.get_window_extent().height / axes.figure.dpi * 72.0
-    step = 1.25 * LABEL_SIZE / points * (high - low)
-    heights = spread_out([height for height, _, _ in ordered], step, low, high)
     left, right = axes.get_xlim()
+    points = axes.get_window_extent().height / axes.figure.dpi * 72.0
+    ordered = sorted(ends)
+    step = 1.25 * LABEL_SIZE / points * (high - low)
+    heights = spread_out([end.y for end in ordered], step, low, high)
     gap = 0.02 * (right - left)
-    for (height, name, colour), y in zip(ordered, heights, strict=True):
-        leader: dict[str, Any] = {"color": COLOURS[colour], "linewidth": 0.5, "clip_on": False}
-        axes.plot([x, x + 2.2 * gap], [height, y], **leader)
-        axes.text(x + 2.7 * gap, y, name, color=COLOURS[colour], va="center", fontsize=LABEL_SIZE)
+    for end, y in zip(ordered, heights, strict=True):
+        colour = COLOURS[end.colour]
+        leader: dict[str, Any] = {"color": colour, "linewidth": 0.5, "clip_on": False}
+        axes.plot([end.x, right, right + 2.2 * gap], [end.y, end.y, y], **leader)
+        axes.text(right + 2.7 * gap, y, end.name, color=colour, va="center", fontsize=LABEL_SIZE)
+    axes.set(xlim=(left, right), ylim=(low, high))
 
 
 def _draw(title: str, height: float, draw: Callable[[Figure], None]) -> str:

@@ -73,19 +73,26 @@ def _wanted(benchmark: Benchmark, learner: str) -> RunGroup:
 
 
 def runs_by_learner(records: Records, benchmark: Benchmark) -> dict[RunGroup, list[RunRecord]]:
-    """Return the runs of a benchmark by learner, backbone and budget."""
+    """Return the runs of a benchmark by learner, backbone and budget, in the orders of all."""
     protocol = {"increment": benchmark.increment, "base": benchmark.base, "shots": SHOTS}
     found: dict[RunGroup, list[RunRecord]] = {}
     for run in aggregate.select(records, data=benchmark.data, whole_base=True, **protocol):
         if len(run["classes"]) == benchmark.classes:
             found.setdefault(group_of(run), []).append(run)
 
+    orders = [{run["run"]["seed"] for run in runs} for runs in found.values()]
+    shared = set.intersection(*orders) if orders else set()
+
     def rank(group: RunGroup) -> tuple[object, ...]:
         known = group.learner in LEARNERS
         place = LEARNERS.index(group.learner) if known else len(LEARNERS)
         return group.backbone, place, group.learner, group.max_centroids or 0
 
-    return {group: found[group] for group in sorted(found, key=rank)}
+    return {
+        group: [run for run in found[group] if run["run"]["seed"] in shared]
+        for group in sorted(found, key=rank)
+        if shared
+    }
 
 
 def table(records: Records, benchmark: Benchmark) -> Table:

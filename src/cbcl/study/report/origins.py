@@ -18,8 +18,10 @@ def section(records: Records) -> Section:
         "network's numbers, and of the vectors; the preprocessing is in each record. Hours are the "
         "sum over all runs."
     )
-    parts = [inputs(records), surroundings(records)]
-    return Section("Data, software and machines", [text], parts)
+    machines = sorted({record["machine"] for record in records})
+    text += f" Machines: {'; '.join(machines) or DASH}."
+    details = [surroundings(records)]
+    return Section("Data, software and machines", [text], [inputs(records)], details=details)
 
 
 def not_run(records: Records, groups: Iterable[RunGroup]) -> list[Section]:

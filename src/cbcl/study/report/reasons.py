@@ -44,7 +44,7 @@ def reasons(claims: Iterable[Claim], backbones: Sequence[str]) -> list[str]:
 
     >>> from cbcl.study.report.paper import only
     >>> reasons([only("CBCL", "average", "cifar100", where="Table 5")], ["resnet50-keras"])
-    ['The network is ResNet-50 here and ResNet-34 there.']
+    ['The backbone is ResNet-50 here and ResNet-34 there.']
     """
     run = [claim for claim in claims if claim.protocol.learner]
     sentences = [sentence for claim in run for sentence in _particular(claim, backbones)]
@@ -58,7 +58,7 @@ def _particular(claim: Claim, backbones: Sequence[str]) -> Iterator[str]:
     here = [NETWORKS[name] for name in backbones if name in setting.ours and name != "pixels"]
     others = [name for name in dict.fromkeys(here) if name != there]
     if others:
-        yield f"The network is {' or '.join(others)} here and {there} there."
+        yield f"The backbone is {' or '.join(others)} here and {there} there."
     if "resnet34" in backbones:
         yield OWN_RESNET34
     if claim.measure == "omega_base":

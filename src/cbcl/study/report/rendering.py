@@ -47,6 +47,7 @@ class Section(NamedTuple):
     text: Sequence[str] = ()
     parts: Sequence[Table | Drawing] = ()
     wanted: Sequence[RunGroup] = ()
+    details: Sequence[Table] = ()  # for the page only
 
 
 STYLE = """
@@ -96,7 +97,7 @@ body{padding:1rem .75rem 3rem}table{font-size:.8rem}th,td{padding:.2rem .4rem}}
 
 
 def to_markdown(title: str, lead: Sequence[str], sections: Iterable[Section]) -> str:
-    """Return all as Markdown but the figures, of which only the captions are there."""
+    """Return all as Markdown but figures and details, of which only the captions are there."""
     blocks = [f"# {_plain(title)}", *map(_plain, lead)]
     for section in sections:
         blocks += [
@@ -104,6 +105,9 @@ def to_markdown(title: str, lead: Sequence[str], sections: Iterable[Section]) ->
             *map(_plain, section.text),
             *map(_markdown_part, section.parts),
         ]
+        if section.details:
+            captions = "; ".join(table.caption for table in section.details)
+            blocks.append(f"*Tables, in the page: {_plain(captions)}.*")
     return "\n\n".join(blocks) + "\n"
 
 
@@ -153,7 +157,8 @@ def to_html(title: str, lead: Sequence[str], sections: Sequence[Section]) -> str
         part, heading = f"part-{number}", escape(section.title)
         links += f'<li><a href="#{part}">{heading}</a></li>'
         body += f'<section aria-labelledby="{part}">\n<h2 id="{part}">{heading}</h2>\n'
-        body += f"{_paragraphs(section.text)}{''.join(map(_html_part, section.parts))}</section>\n"
+        parts = "".join(map(_html_part, [*section.parts, *section.details]))
+        body += f"{_paragraphs(section.text)}{parts}</section>\n"
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'

@@ -96,4 +96,4 @@ def format_p(p: float) -> str:
     """
     if p < 0.001:
         return "<.001"
-    return (f"{p:.3f}" if p < 0.1 else f"{min(p, 0.99):.2f}").removeprefix("0")
+    return (f"{p:.3f}" if p < 0.0995 else f"{min(p, 0.99):.2f}").removeprefix("0")

@@ -47,7 +47,7 @@ def section(records: Records) -> Section:
         "parentheses the average incremental accuracy, then the published one."
     )
     figure = Drawing(caption, lambda: [draw_panel(records, 10, "Summary, CIFAR-100")])
-    return Section("Summary", [" ".join(sentences(records))], [standings(records), figure])
+    return Section("Summary", sentences(records), [standings(records), figure])
 
 
 def sentences(records: Records) -> list[str]:
