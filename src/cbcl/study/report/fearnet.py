@@ -50,7 +50,8 @@ def section(records: Records) -> Section:
         ". Above 1 is better than that. Not run here: ResNet-50 trained at once on "
         f"{' and '.join(f'{claim.protocol.shots} shots ({claim.value:g} %)' for claim in few)}."
     )
-    wanted = [group_for(learner, None) for learner in (*LEARNERS[:3], OFFLINE)]
+    learners = (*LEARNERS, *([] if offline.n else [OFFLINE]))
+    wanted = [group_for(learner, None) for learner in learners]
     return Section("Table S1: FearNet", [text], [table(records)], wanted)
 
 

@@ -164,7 +164,8 @@ def to_html(title: str, lead: Sequence[str], sections: Sequence[Section]) -> str
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
         f"<header><h1>{escape(title)}</h1>{_paragraphs(lead)}</header>\n"
-        f'<nav aria-label="Contents"><ol>{links}</ol></nav>\n'
+        "<nav aria-label=Contents><details><summary>Contents</summary>"
+        f"<ol>{links}</ol></details></nav>\n"
         f"<main>\n{body}</main>\n</body>\n</html>\n"
     )
 

@@ -138,7 +138,9 @@ def rivals(records: Records) -> str:
     for learner in (VOTE, DEFAULT):
         gap = paired(records, group_for(learner, CIFAR, None), bests)
         if gap.n:
-            gaps.append(f"{name_of(learner)} is {format_gap(gap)} points from it")
+            side = "above" if gap.mean > 0 else "below"
+            error = "" if math.isnan(gap.error) else f" ± {gap.error:.1f}"
+            gaps.append(f"{name_of(learner)} is {abs(gap.mean):.1f}{error} points {side} it")
     told = f"; {_list(gaps)}, with a network that has seen ImageNet" if gaps else ""
     return (
         f"Of the paper's rivals that are trained from scratch on CIFAR-100, {name_of(best)} is the "
