@@ -204,14 +204,14 @@ def test_what_was_not_run_is_named_once_in_one_place(records: list[dict[str, Any
     [table] = [table for table in every_table(records) if table.caption == "Not run"]
     assert text.count("not run:") == 0
     row = find(table, **{"data,_backbone": "CIFAR-100, pixels", "protocol": "10 at a time"})
-    assert row["learners"] == "FT, LwF-MC, LwM, EEIL"
+    assert row["learners"] == "FT; LwF-MC; LwM; EEIL"
     assert "Trad-Agg" not in row["learners"]
     assert any("trad-agg" in row["learners"] for row in rows_of(table))
     assert not any("offline MLP" in row["learners"] for row in rows_of(table))
     few = find(
         table, **{"data,_backbone": f"CIFAR-100, {MAIN}", "protocol": "60 + 5 at a time, 5 shots"}
     )
-    assert few["learners"] == "CBCL, default, CBCL, vote, SLDA"
+    assert few["learners"] == "CBCL, default; CBCL, vote; SLDA"
     assert not any("k-means" in row["learners"] for row in rows_of(table))
 
 

@@ -20,8 +20,13 @@ Records: TypeAlias = Sequence[RunRecord]
 Score: TypeAlias = Callable[[RunRecord], float]
 
 DASH, MINUS = "—", "\N{MINUS SIGN}"
-DATA = {"cifar100": "CIFAR-100", "caltech101": "Caltech-101", "cub200": "CUB-200-2011"}
 OFFICIAL_CUB = "cub200-official"
+DATA = {
+    "cifar100": "CIFAR-100",
+    "caltech101": "Caltech-101",
+    "cub200": "CUB-200-2011",
+    OFFICIAL_CUB: "CUB-200-2011, official split",
+}
 PIXELS = "pixels"  # the backbone of networks that are trained on the pictures themselves
 NAMES = {  # of learners
     "cbcl": "CBCL, vote",

@@ -26,19 +26,17 @@ def section(records: Records) -> Section:
 
 def not_run(records: Records, groups: Iterable[RunGroup]) -> list[Section]:
     """Return what sections of the report would show and no record has, in one place."""
-    missing: dict[str, dict[str, list[str]]] = {}  # learners by data and backbone, by protocol
+    learners: dict[tuple[str, str], list[str]] = {}  # by data and backbone, and by protocol
     for group in dict.fromkeys(groups):
         if not runs_of(records, group):
             place = f"{DATA.get(group.data, group.data)}, {group.backbone}"
-            hows = missing.setdefault(place, {})
-            hows.setdefault(group.how, []).append(name_of(group.learner))
-    if not missing:
+            learners.setdefault((place, group.how), []).append(name_of(group.learner))
+    if not learners:
         return []
-    rows = [
-        [place, how, ", ".join(names)]
-        for place, hows in missing.items()
-        for how, names in hows.items()
-    ]
+    protocols: dict[tuple[str, str], list[str]] = {}  # those that lack the same learners
+    for (place, how), names in learners.items():
+        protocols.setdefault((place, "; ".join(names)), []).append(how)
+    rows = [[place, "; ".join(hows), names] for (place, names), hows in protocols.items()]
     columns = ("data, backbone", "protocol", "learners")
     table = Table("Not run", columns, [RowGroup(None, rows)], heads=2, words=("learners",))
     text = "Where a table above has a dash or lacks a row, this was not run."
