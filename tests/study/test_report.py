@@ -14,52 +14,63 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
 
 from cbcl.errors import DataError
 from cbcl.study.report import (
+    ablation,
     aggregate,
+    budgets,
+    choices,
     comparison,
+    confusion,
     default,
-    explanations,
-    extras,
+    fearnet,
+    fscil,
+    origins,
     report,
-    tables,
+    rivals,
+    summary,
+    votes,
 )
-from cbcl.study.report.aggregate import DASH, RunGroup, Table
+from cbcl.study.report.aggregate import DASH, MINUS, RunGroup
+from cbcl.study.report.label_places import spread_out
+from cbcl.study.report.looks import LOOKS, look_of
 from cbcl.study.report.paper import CLAIMS
-from cbcl.study.report.rendering import markdown_table
-from cbcl.study.report.scores import encode_confusion
+from cbcl.study.report.rendering import BoldText, RowGroup, Table, markdown_table
+from cbcl.study.report.scores import Summary, encode_confusion
+from cbcl.study.report.significance import difference, format_difference, paired
 
 MAIN, LITE = "resnet50-keras", "efficientnet-lite0"
-RERUN = [
-    (claim, backbone)
-    for claim in CLAIMS
-    if claim.protocol.learner
-    for backbone in claim.protocol.ours
-]
+VOTE = RunGroup("cifar100", MAIN, "cbcl", max_centroids=7500)
+NETWORKS = ("ft", "lwf-mc", "lwm", "icarl", "eeil", "bic")
 
 
 def recorded(
-    cell: RunGroup, seed: int = 0, *, level: float = 0.6, **changes: Any
+    cell: RunGroup, seed: int = 0, *, level: float = 0.6, classes: int = 100, **changes: Any
 ) -> dict[str, Any]:
     """A record that might be: accuracy falls as classes come, to about the level."""
     rng = np.random.default_rng(
         [seed, int(hashlib.sha256(repr(cell).encode()).hexdigest()[:8], 16)]
     )
     first = cell.base or cell.increment
-    ends = [*range(first, 100, cell.increment), 100]
+    ends = [*range(first, classes, cell.increment), classes]
     sizes = np.diff(ends, prepend=0).tolist()
-    tested = rng.integers(5, 40, 100)
-    hard = rng.normal(0.0, 0.05, 100)
+    tested = rng.integers(5, 40, classes)
+    hard = rng.normal(0.0, 0.05, classes)
     right = []
     for seen in ends:
-        chance = np.clip(1.0 - (1.0 - level - hard[:seen]) * (seen / 100.0) ** 0.4, 0.0, 1.0)
+        chance = np.clip(1.0 - (1.0 - level - hard[:seen]) * (seen / classes) ** 0.4, 0.0, 1.0)
         right.append(rng.binomial(tested[:seen], chance).tolist())
     confusion = np.diag(right[-1])
     confusion[:, 0] += tested - right[-1]
-    limit = cell.max_centroids if aggregate.is_budgeted(cell.learner) else None
+    budgeted = aggregate.is_budgeted(cell.learner)
+    limit = cell.max_centroids if budgeted else None
+    counted = budgeted or cell.learner == "ncm"
     return {
-        "run": {**cell._asdict(), "max_centroids": limit, "classes": 100, "seed": seed},
+        "run": {**cell._asdict(), "max_centroids": limit, "classes": classes, "seed": seed},
         "inputs": {
             **{
                 name: hashlib.sha256(f"{name} {cell.data} {cell.backbone}".encode()).hexdigest()
@@ -67,13 +78,13 @@ def recorded(
             },
             "preprocessing": {"size": 224, "mean": [127.0, 127.0, 127.0], "filter": "bicubic"},
         },
-        "classes": [f"class {number}" for number in range(100)],
+        "classes": [f"class {number}" for number in range(classes)],
         "increments": sizes,
         "tested": tested.tolist(),
         "right": right,
         "confusion": encode_confusion(confusion),
-        "centroids": ends if aggregate.is_budgeted(cell.learner) or cell.learner == "ncm" else None,
-        "tunings": None,
+        "centroids": ends if counted else None,
+        "tunings": [[0.5, 1]] * len(ends) if budgeted else None,
         "bytes": 4_000_000,
         "seconds": {"learning": 1.25, "all": 36.0},
         "commit": "0123abc",
@@ -86,31 +97,26 @@ def recorded(
 
 DIGESTS = ("vectors", "pictures", "weights")
 SOME = [
+    *(VOTE._replace(increment=size, shots=shots) for size in (2, 10) for shots in (None, 5, 10)),
     *(
-        RunGroup("cifar100", MAIN, "cbcl", size, None, shots, 7500)
-        for size in (2, 10)
-        for shots in (None, 5, 10)
-    ),
-    *(
-        RunGroup("cifar100", MAIN, name, 10, None, None, 7500)
-        for name in ("ncm", "slda", "k-means", "remove-centroids")
+        VOTE._replace(learner=name)
+        for name in ("ncm", "slda", "k-means", "remove-centroids", "single-centroid")
     ),
     *(RunGroup("cifar100", MAIN, name, 10, None, 5) for name in ("flb", "probe", "ncm", "knn")),
-    *(
-        RunGroup("cifar100", MAIN, name, 10, None, None, 3000)
-        for name in ("cbcl", "remove-centroids")
-    ),
-    *(
-        RunGroup("cifar100", MAIN, f"radius-{scale}", 10, None, None, 7500)
-        for scale in ("1.25", "0")
-    ),
-    RunGroup("cifar100", MAIN, "cbcl", 1, 2, None, 7500),
+    *(VOTE._replace(learner=name, max_centroids=3000) for name in ("cbcl", "remove-centroids")),
+    *(VOTE._replace(learner=f"radius-{scale}") for scale in ("1.25", "0")),
+    VOTE._replace(increment=1, base=2),
     *(RunGroup("caltech101", backbone, "cbcl", max_centroids=1100) for backbone in (MAIN, LITE)),
     RunGroup("cub200", MAIN, "cbcl", shots=10, max_centroids=800),
     *(
         RunGroup("caltech101", LITE, name, shots=5)
-        for name in ("discriminant", "logistic-0.1", "logistic-1")
+        for name in ("cbcl", "discriminant", "logistic-0.1", "logistic-1")
     ),
+    *(RunGroup("cifar100", "pixels", name) for name in ("icarl", "bic")),
+    RunGroup("cifar100", "pixels", "joint", 100),
+    *(RunGroup("cifar100", MAIN, f"voters-{n}") for n in (1, 2)),
+    *(RunGroup("cifar100", MAIN, name, 1, 2) for name in ("fearnet", "mlp")),
+    RunGroup("cifar100", MAIN, "ncm", 5, 60, 5, whole_base=True),
 ]
 
 
@@ -128,7 +134,7 @@ def page(records: list[dict[str, Any]]) -> str:
 def every_table(records: list[dict[str, Any]]) -> list[Table]:
     found = aggregate.deduplicate(records)
     parts = [part for section in report.sections(found) for part in section.parts]
-    return [comparison.short_table(found), *(part for part in parts if isinstance(part, Table))]
+    return [part for part in parts if isinstance(part, Table)]
 
 
 def rows_of(table: Table) -> list[dict[str, str]]:
@@ -148,6 +154,19 @@ def find(table: Table, **wanted: str) -> dict[str, str]:
     return rows[0]
 
 
+def at_level(cell: RunGroup, *levels: float, **changes: Any) -> list[dict[str, Any]]:
+    """Runs of a cell, one order a level, each of which is right about so often."""
+    made = []
+    for seed, level in enumerate(levels):
+        run = recorded(cell, seed, **changes)
+        right = [[round(100 * level)] * len(row) for row in run["right"]]
+        made.append({**run, "tested": [100] * len(run["tested"]), "right": right})
+    return made
+
+
+# The whole
+
+
 def test_the_same_records_give_the_same_text_in_whatever_order_they_come(
     records: list[dict[str, Any]], page: str
 ) -> None:
@@ -155,29 +174,6 @@ def test_the_same_records_give_the_same_text_in_whatever_order_they_come(
     assert report.html(shuffled) == page
     assert report.markdown(shuffled) == report.markdown(records)
     assert report.headline(shuffled) == report.headline(records)
-
-
-@pytest.mark.parametrize("count", [0, 1])
-def test_every_claim_that_is_run_has_one_row_for_each_backbone(
-    count: int, records: list[dict[str, Any]]
-) -> None:
-    found = comparison.comparisons(records[: count * len(records)])
-    assert [(one.claim, one.backbone) for one in found] == RERUN
-    rows = rows_of(comparison.full_table(records[: count * len(records)]))
-    shown = Counter((row["our backbone"], row["paper"]) for row in rows)
-    assert shown == Counter((backbone, aggregate.format_claim(claim)) for claim, backbone in RERUN)
-
-
-def test_the_headline_in_short_is_some_of_its_rows(records: list[dict[str, Any]]) -> None:
-    rows = [
-        (row["our backbone"], row["paper"], row["ours"], row["difference"])
-        for row in rows_of(comparison.short_table(records))
-    ]
-    everything = rows_of(comparison.full_table(records))
-    assert 8 <= len(rows) <= 10
-    assert set(rows) <= {
-        (row["our backbone"], row["paper"], row["ours"], row["difference"]) for row in everything
-    }
 
 
 def test_every_number_of_the_paper_is_somewhere(records: list[dict[str, Any]]) -> None:
@@ -190,149 +186,425 @@ def test_every_number_of_the_paper_is_somewhere(records: list[dict[str, Any]]) -
 
 def test_without_any_run_there_is_no_number_of_ours() -> None:
     for table in every_table([]):
+        if table.caption == "Not run":
+            continue
         for row in rows_of(table):
+            if re.match("paper|published", next(iter(row.values()))):
+                continue
             ours = [
                 text
                 for name, text in [*row.items()][table.heads :]
-                if name != "why" and "paper" not in name
+                if not re.search("paper|published", name) and name not in table.words
             ]
             assert set(ours) <= {DASH}, (table.caption, row)
-    assert all(row["why"] == "not run here" for row in rows_of(comparison.full_table([])))
 
 
-def test_a_cell_that_was_not_run_is_a_dash_and_named_below(records: list[dict[str, Any]]) -> None:
-    table = tables.ablation(records)
-    assert find(table, hybrid="K-means")["average"] != DASH
-    row = find(table, hybrid="Trad-Agg")
-    assert [row[name] for name in ("average", "after the last", "centroids", "megabytes")] == [
-        DASH
-    ] * 4
-    assert "not run: CIFAR-100, resnet50-keras, trad-agg: 10 an increment, K = 7500." in table.notes
-    assert not any("k-means:" in note for note in table.notes)
-
-
-def test_runs_of_other_budgets_shots_or_classes_are_not_taken() -> None:
-    cell = RunGroup("cifar100", MAIN, "cbcl", max_centroids=7500)
-    near = [
-        cell._replace(max_centroids=3000),
-        cell._replace(shots=5),
-        cell._replace(base=2),
-        cell._replace(increment=5),
-    ]
-    few = recorded(cell, classes=recorded(cell)["classes"][:20])
-    assert aggregate.runs_of([*map(recorded, near), few], cell) == []
-    assert aggregate.runs_of([recorded(cell)], cell) == [recorded(cell)]
-
-
-def test_runs_of_fewer_classes_than_the_paper_has_stand_behind_no_number() -> None:
-    cell = RunGroup("cifar100", MAIN, "cbcl", max_centroids=7500)
-    whole = recorded(cell)
-    part = recorded(cell, 1, classes=whole["classes"][:40])
-    assert aggregate.runs_of([whole, part], cell) == [whole]
-    assert aggregate.mean_of([whole, part], cell, aggregate.average).n == 1
-    own = RunGroup("folder things", LITE, "cbcl")
-    few = recorded(own, classes=["cup", "key"])
-    assert aggregate.runs_of([few], own) == [few]  # the paper knows nothing of it
-
-
-def test_a_budget_means_nothing_to_a_learner_without_one() -> None:
-    record = recorded(RunGroup("cifar100", MAIN, "ncm"))
-    assert record["run"]["max_centroids"] is None
-    assert aggregate.runs_of([record], RunGroup("cifar100", MAIN, "ncm", max_centroids=7500)) == [
-        record
-    ]
-
-
-def two_runs() -> list[dict[str, Any]]:
-    """Ten classes at a time, four test vectors of each: accuracies fall from 3/4 and from 4/4."""
-    cell = RunGroup("cifar100", MAIN, "cbcl", max_centroids=7500)
-    made = []
-    for seed, first in enumerate((3, 4)):
-        right = [[first] * 10, *([2] * seen for seen in range(20, 101, 10))]
-        made.append(recorded(cell, seed, tested=[4] * 100, right=right))
-    return made
-
-
-def test_numbers_are_those_that_one_computes_by_hand() -> None:
-    averages = [(75.0 + 9 * 50.0) / 10, (100.0 + 9 * 50.0) / 10]
-    mean, deviation = statistics.mean(averages), statistics.stdev(averages)
-    row = find(
-        comparison.full_table(two_runs()),
-        what="CBCL, 10 an increment",
-        measure="average",
-        paper="69.85",
+def test_what_was_not_run_is_named_once_in_one_place(records: list[dict[str, Any]]) -> None:
+    text = report.markdown(records)
+    [table] = [table for table in every_table(records) if table.caption == "Not run"]
+    assert text.count("not run:") == 0
+    row = find(table, **{"data,_backbone": "CIFAR-100, pixels", "protocol": "10 at a time"})
+    assert row["learners"] == "FT; LwF-MC; LwM; EEIL"
+    assert "Trad-Agg" not in row["learners"]
+    assert any("trad-agg" in row["learners"] for row in rows_of(table))
+    assert not any("offline MLP" in row["learners"] for row in rows_of(table))
+    few = find(
+        table, **{"data,_backbone": f"CIFAR-100, {MAIN}", "protocol": "60 + 5 at a time, 5 shots"}
     )
-    assert row["ours"] == f"{mean:.2f} ± {deviation:.2f}" == "53.75 ± 1.77"
-    assert row["difference"] == f"\N{MINUS SIGN}{69.85 - mean:.2f}"
-    assert row["orders"] == "2"
-    table = tables.cifar(two_runs())
-    assert find(table, classes_at_a_time="10")["CBCL, average"] == "53.75 ± 1.77"
-    assert find(table, classes_at_a_time="10")["CBCL, last"] == "50.00 ± 0.00"
-    assert find(table, classes_at_a_time="10")["NCM, last"] == DASH
-    [all_data, *_] = extras.compare_learners(two_runs(), "cifar100", MAIN).groups
-    # Forgetting: ten classes fell from 75 or 100 to 50, eighty did not.
-    assert list(all_data.rows[0]) == [
-        "cbcl",
-        "53.8 ± 1.8",
-        "50.0 ± 0.0",
-        "50.0 ± 0.0",
-        "4.2 ± 2.0",
-        "4.00",
-        "1.25",
-    ]
-
-
-def test_what_a_number_may_be_instead_stands_beside_the_reasons() -> None:
-    runs = [recorded(RunGroup("cifar100", MAIN, "ncm"), seed) for seed in range(3)]
-    row = find(comparison.full_table(runs), what="NCM, 10 an increment")
-    last = aggregate.format_spread(
-        aggregate.mean_of(runs, RunGroup("cifar100", MAIN, "ncm"), aggregate.last)
-    )
-    assert row["why"].endswith(f"; ours after the last: {last}")
-
-
-def test_reasons_are_letters_and_every_letter_is_explained(records: list[dict[str, Any]]) -> None:
-    for table in (comparison.full_table(records), comparison.short_table(records)):
-        given = {
-            letter for row in rows_of(table) for letter in re.findall(r"\b[a-z]\b", row["why"])
-        }
-        explained = {
-            note.partition(":")[0] for note in table.notes if re.match(r"[a-z]+: ", note)
-        } - {"not run"}
-        assert given == explained != set()
-
-
-def test_the_reasons_of_a_claim_can_be_taken_apart() -> None:
-    for claim, backbone in RERUN:
-        named = explanations.explain(claim, backbone, 1e6, 0.0).candidates
-        assert named == tuple(explanations._candidates(claim, backbone))
+    assert few["learners"] == "CBCL, default; CBCL, vote; SLDA"
+    assert not any("k-means" in row["learners"] for row in rows_of(table))
 
 
 @pytest.mark.parametrize("orders", [0, 1, 3])
 def test_nothing_is_none_or_nan(orders: int, records: list[dict[str, Any]]) -> None:
-    text = report.markdown([record for record in records if record["run"]["seed"] < orders])
-    text += report.headline([record for record in records if record["run"]["seed"] < orders])
+    some = [record for record in records if record["run"]["seed"] < orders]
+    text = report.markdown(some) + report.headline(some)
     assert not re.search(r"\bNone\b|\bnan\b|\binf\b|\{|\}", text)
 
 
-def test_the_page_has_no_none_or_nan(page: str) -> None:
-    inside = page[page.index("</style>") :]
-    assert not re.search(r"\bNone\b|\bnan\b|\{|\}", inside)
+def test_a_learner_that_is_not_in_the_list_is_called_by_its_name() -> None:
+    assert aggregate.describe_learner("slda-9") == aggregate.name_of("slda-9") == "slda-9"
+    cell = RunGroup("folder things", LITE, "slda-9")
+    assert "slda-9" in report.markdown([recorded(cell)])
 
 
 def test_rows_of_a_markdown_table_have_as_many_cells_as_its_head(
     records: list[dict[str, Any]],
 ) -> None:
     blocks = [block for block in report.markdown(records).split("\n\n") if block.startswith("|")]
-    assert len(blocks) == len(every_table(records)) - 1  # less the short one
+    assert len(blocks) == len(every_table(records))
     for block in blocks:
         widths = {len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}
         assert len(widths) == 1, block
 
 
 def test_what_markdown_would_take_for_a_sign_is_escaped() -> None:
-    table = Table("a_b", ["x|y"], [aggregate.RowGroup(None, [["2 * 3 < 7"]])])
-    assert markdown_table(table) == "**a\\_b**\n\n| x\\|y |\n|---|\n| 2 \\* 3 \\< 7 |"
+    table = Table("a_b", ["x|y"], [RowGroup(None, [["2 * 3 < 7"]])], ["One.", "Two."])
+    assert markdown_table(table) == (
+        "**a\\_b**\n\n| x\\|y |\n|---|\n| 2 \\* 3 \\< 7 |\n\nOne. Two."
+    )
+
+
+# Runs behind a number
+
+
+def test_runs_of_other_budgets_shots_or_classes_are_not_taken() -> None:
+    near = [
+        VOTE._replace(max_centroids=3000),
+        VOTE._replace(shots=5),
+        VOTE._replace(base=2),
+        VOTE._replace(increment=5),
+        VOTE._replace(base=60, shots=5, whole_base=True),
+    ]
+    few = {**recorded(VOTE), "classes": recorded(VOTE)["classes"][:20]}
+    assert aggregate.runs_of([*map(recorded, near), few], VOTE) == []
+    assert aggregate.runs_of([recorded(VOTE)], VOTE) == [recorded(VOTE)]
+
+
+def test_a_record_of_before_there_was_a_whole_base_is_one_without() -> None:
+    record = recorded(VOTE._replace(base=60, shots=5))
+    del record["run"]["whole_base"]
+    group = aggregate.group_of(record)
+    assert group == VOTE._replace(base=60, shots=5)
+    assert aggregate.runs_of([record], group) == [record]
+    assert aggregate.runs_of([record], group._replace(whole_base=True)) == []
+
+
+def test_runs_of_fewer_classes_than_the_paper_has_stand_behind_no_number() -> None:
+    whole = recorded(VOTE)
+    part = {**recorded(VOTE, 1), "classes": whole["classes"][:40]}
+    assert aggregate.runs_of([whole, part], VOTE) == [whole]
+    assert aggregate.mean_of([whole, part], VOTE, aggregate.average).n == 1
+    own = RunGroup("folder things", LITE, "cbcl")
+    few = {**recorded(own), "classes": ["cup", "key"]}
+    assert aggregate.runs_of([few], own) == [few]  # the paper knows nothing of it
+
+
+def test_a_budget_means_nothing_to_a_learner_without_one() -> None:
+    record = recorded(RunGroup("cifar100", MAIN, "ncm"))
+    assert record["run"]["max_centroids"] is None
+    assert aggregate.runs_of([record], VOTE._replace(learner="ncm")) == [record]
+
+
+def test_a_run_that_was_made_again_counts_once_and_as_made_last() -> None:
+    old, new = recorded(VOTE, level=0.2), recorded(VOTE, level=0.7)
+    assert aggregate.deduplicate([old, new]) == [new]
+    assert aggregate.deduplicate([new, old]) == [old]
+
+
+def test_only_orders_that_all_groups_with_runs_have_are_compared() -> None:
+    ncm, slda = (VOTE._replace(learner=name) for name in ("ncm", "slda"))
+    runs = [recorded(VOTE, seed) for seed in range(4)]
+    runs += [recorded(ncm, seed) for seed in range(1, 3)]
+    shared = aggregate.in_common_orders(runs, [VOTE, ncm, slda])
+    assert Counter(run["run"]["learner"] for run in shared) == {"cbcl": 2, "ncm": 2}
+    assert {run["run"]["seed"] for run in shared} == {1, 2}
+    assert aggregate.in_common_orders([], [VOTE]) == []
+
+
+# Differences and their tests
+
+NUMBERS = st.lists(st.integers(0, 1000), min_size=3, max_size=10).filter(lambda v: len({*v}) > 1)
+
+
+def summed(values: list[int]) -> Summary:
+    return Summary(statistics.mean(values), statistics.stdev(values), len(values))
+
+
+@given(NUMBERS, st.integers(0, 1000))
+def test_a_stated_number_without_deviation_is_tested_by_one_sample(
+    values: list[int], stated: int
+) -> None:
+    gap, found = difference(summed(values), stated), stats.ttest_1samp(values, stated)
+    assert gap.p == pytest.approx(found.pvalue)
+    assert gap.mean == pytest.approx(statistics.mean(values) - stated)
+    assert gap.error == pytest.approx(statistics.stdev(values) / math.sqrt(len(values)))
+
+
+@given(NUMBERS, st.integers(0, 1000), st.floats(0.5, 500.0))
+def test_a_stated_number_with_deviation_is_tested_by_welch(
+    values: list[int], stated: int, std: float
+) -> None:
+    ours = summed(values)
+    gap = difference(ours, stated, std)
+    found = stats.ttest_ind_from_stats(*ours, stated, std, 10, equal_var=False)
+    assert gap.p == pytest.approx(found.pvalue)
+
+
+def test_two_learners_are_tested_by_pairs_of_the_same_order() -> None:
+    ncm = VOTE._replace(learner="ncm")
+    one, other = [0.7, 0.8, 0.72, 0.1], [0.6, 0.75, 0.7]
+    runs = [*at_level(VOTE, *one), *at_level(ncm, *other)]
+    gap, found = paired(runs, VOTE, ncm), stats.ttest_rel(one[:3], other)
+    assert gap.n == 3
+    assert gap.p == pytest.approx(found.pvalue)
+    assert gap.mean == pytest.approx(100 * (0.1 + 0.05 + 0.02) / 3)
+
+
+def test_one_order_has_a_difference_but_no_error_and_the_same_everywhere_no_p() -> None:
+    assert format_difference(difference(Summary(60.0, math.nan, 1), 58.0)) == "+2.00"
+    same = difference(Summary(60.0, 0.0, 10), 58.0)
+    assert math.isnan(same.p)
+    assert not same.is_clear
+    assert format_difference(same) == "+2.00 ± 0.00"
+
+
+def test_most_that_was_called_within_the_spread_is_a_clear_difference() -> None:
+    """Twice both deviations, the limit of before, are six errors of a mean of ten."""
+    ours, stated, std = Summary(95.66, 2.48, 10), 92.58, 2.08  # Caltech-101, 30 classes
+    assert abs(ours.mean - stated) < 2.0 * math.hypot(ours.std, std)
+    assert difference(ours, stated, std).is_clear
+
+
+# The paper's tables
+
+
+def two_runs() -> list[dict[str, Any]]:
+    """Ten classes at a time, four test vectors of each: accuracies fall from 3/4 and from 4/4."""
+    made = []
+    for seed, first in enumerate((3, 4)):
+        right = [[first] * 10, *([2] * seen for seen in range(20, 101, 10))]
+        made.append(recorded(VOTE, seed, tested=[4] * 100, right=right))
+    return made
+
+
+def test_numbers_are_those_that_one_computes_by_hand() -> None:
+    averages = [(75.0 + 9 * 50.0) / 10, (100.0 + 9 * 50.0) / 10]
+    mean, deviation = statistics.mean(averages), statistics.stdev(averages)
+    [table] = ablation.section(two_runs()).parts
+    assert isinstance(table, Table)
+    row = find(table, hybrid="CBCL")
+    assert row["ours"] == f"{mean:.2f} ± {deviation:.2f}" == "53.75 ± 1.77"
+    p = stats.ttest_1samp(averages, 69.85).pvalue
+    shown = f"{MINUS}{69.85 - mean:.2f} ± {deviation / math.sqrt(2):.2f} ({p:.3f})"
+    assert row["difference (p)"] == shown.replace("(0.", "(.")
+    assert row["ours, last"] == "50.00 ± 0.00"
+    row = find(rivals.last_table(two_runs()), what="CBCL, 10 an increment")
+    assert row["ours"] == "50.00 ± 0.00"
+    assert row["orders"] == "2"
+    # Forgetting: ten classes fell from 75 or 100 to 50, eighty did not.
+    row = find(choices.compare_learners(two_runs(), "cifar100", MAIN), learner="CBCL, vote")
+    assert [*row.values()] == ["CBCL, vote", "53.8", DASH, DASH, "50.0", "4.2", "4.0", "1.2"]
+
+
+def test_every_claim_that_was_run_is_compared_with_each_backbone_it_was_run_with() -> None:
+    rerun = [
+        (claim, backbone)
+        for claim in CLAIMS
+        if claim.protocol.learner
+        for backbone in claim.protocol.ours
+    ]
+    runs = [recorded(comparison.claim_group(*pair), seed) for pair in rerun for seed in range(2)]
+    found = comparison.comparisons(aggregate.deduplicate(runs))
+    assert [(one.claim, one.backbone) for one in found] == rerun
+    assert comparison.comparisons([]) == []
+
+
+def test_a_backbone_of_the_papers_has_a_column_where_it_was_run() -> None:
+    runs = [recorded(VOTE._replace(shots=5), seed) for seed in range(2)]
+    more = [{**run, "run": {**run["run"], "backbone": "resnet34"}} for run in runs]
+    for some, shown in ((runs, False), ([*runs, *more], True)):
+        [table] = [one for one in every_table(some) if one.caption.startswith("Table 2")]
+        assert ("resnet34" in table.columns) == shown
+
+
+def test_budgets_that_are_not_in_the_paper_are_marked_as_ours(
+    records: list[dict[str, Any]],
+) -> None:
+    more = [recorded(VOTE._replace(max_centroids=5000), seed) for seed in range(3)]
+    table = budgets.table([*records, *more])
+    whose = {row["K"]: row["whose K"] for row in rows_of(table)}
+    papers = dict.fromkeys(("3000", "7500", "9000"), "the paper's")
+    assert whose == {**papers, "5000": "ours"}
+    gap = paired(
+        records, budgets.group_at("cbcl", 3000), budgets.group_at("remove-centroids", 3000)
+    )
+    assert find(table, K="3000")["CBCL less Remove-Centroids (p)"] == format_difference(gap)
+    assert find(table, K="5000")["CBCL less Remove-Centroids (p)"] == DASH
+
+
+# The vote
+
+
+def test_under_a_budget_one_voter_is_told_from_the_records(records: list[dict[str, Any]]) -> None:
+    single = VOTE._replace(learner="single-centroid")
+    others = [run for run in records if run["run"]["learner"] != "single-centroid"]
+    runs = aggregate.runs_of(records, VOTE)
+    same = [{**run, "run": {**run["run"], "learner": single.learner}} for run in runs]
+    count = sum(
+        run["run"]["learner"] == "cbcl" and bool(run["run"]["max_centroids"]) for run in records
+    )
+    told = votes.one_voter([*others, *same])
+    assert f"n was 1 throughout in {count} of {count} runs" in told
+    assert "single-centroid: in 3 of 3 orders" in told
+    other = {**same[0], "right": recorded(single, level=0.1)["right"]}
+    assert "in 2 of 3 orders" in votes.one_voter([*others, other, *same[1:]])
+    many = {**runs[0], "tunings": [[0.5, 1], [0.5, 3]]}
+    rest = [run for run in records if run is not runs[0]]
+    assert f"in {count - 1} of {count} runs" in votes.one_voter([*rest, many])
+
+
+def test_voters_are_compared_with_one_voter_in_the_same_orders() -> None:
+    cells = [RunGroup("cifar100", MAIN, f"voters-{n}") for n in (1, 3)]
+    runs = [*at_level(cells[0], 0.6, 0.7, 0.8), *at_level(cells[1], 0.58, 0.69)]
+    table = votes.table(runs, "cifar100")
+    assert find(table, voters="n = 1, no K")["average"].startswith("65.00")
+    row = find(table, voters="n = 3, no K")
+    assert row["average less one voter's (p)"].startswith(f"{MINUS}1.50 ± 0.50")
+    assert table.notes == ["Orders: 2, the same for all."]
+    assert votes.worth(runs) == (
+        " Without a limit, the best fixed number of several voters (n = 3) is "
+        f"{MINUS}1.50 ± 0.50 points above one voter."
+    )
+    assert votes.worth([]) == " Without a limit it has not been run."
+
+
+# The rivals
+
+
+def test_a_rivals_row_has_the_published_figures_ours_and_the_defaults_lead() -> None:
+    icarl = RunGroup("cifar100", "pixels", "icarl")
+    ours = RunGroup("cifar100", MAIN, "discriminant")
+    runs = [*at_level(icarl, 0.62, 0.64, 0.66), *at_level(ours, 0.82, 0.83)]
+    row = find(rivals.rivals_table(runs), rival="iCaRL")
+    error = 2.0 / math.sqrt(3)
+    assert row["published"] == "63.3 / 47.9"
+    assert row["ours"] == f"64.00 ± {error:.2f} / 64.00 ± {error:.2f}"
+    assert row["difference of averages (p)"].startswith(f"+0.70 ± {error:.2f}")
+    assert (row["orders"], row["seconds"]) == ("3", "1")
+    assert row["default less it (p)"].startswith("+19.50 ± 0.50")
+
+
+def test_averages_of_figure_2_are_of_the_orders_that_all_share() -> None:
+    icarl = RunGroup("cifar100", "pixels", "icarl")
+    table = rivals.sizes_table([*at_level(icarl, 0.62), *at_level(VOTE, 0.7, 0.8)])
+    shown = {row["learner"]: row["10 at a time"] for row in rows_of(table)}
+    assert shown == {"CBCL, vote": "70.00", "iCaRL": "62.00", "orders": "1"}
+
+
+def test_curves_of_all_rivals_are_drawn_and_can_be_told_apart_in_grey() -> None:
+    pytest.importorskip("matplotlib")
+    cells = [RunGroup("cifar100", "pixels", name) for name in NETWORKS]
+    cells += [VOTE, RunGroup("cifar100", MAIN, "discriminant")]
+    joint = RunGroup("cifar100", "pixels", "joint", 100)
+    svg = rivals.draw_panel([recorded(cell) for cell in (*cells, joint)], 10, "test")
+    for cell in cells:
+        average = aggregate.average(recorded(cell))
+        assert f"{aggregate.name_of(cell.learner)} ({average:.1f}" in svg
+    assert f"joint ({aggregate.last(recorded(joint)):.1f}; 66)" in svg
+    strokes = [look_of(cell.learner)[1:4] for cell in cells]
+    assert len({str(stroke) for stroke in strokes}) == len(cells)
+
+
+def test_every_look_is_another_without_its_colour() -> None:
+    assert len({str(look[1:4]) for look in LOOKS.values()}) == len(LOOKS)
+
+
+# FearNet, and few-shot class-incremental learning
+
+
+def test_omega_is_divided_by_the_papers_accuracy_and_by_ours() -> None:
+    cell, mlp = VOTE._replace(increment=1, base=2), RunGroup("cifar100", MAIN, "mlp", 1, 2)
+    table = fearnet.table([*at_level(cell, 0.6, 0.6), *at_level(mlp, 0.8, 0.8)])
+    row = find(table, learner="CBCL, vote")
+    assert row["Ω all"] == f"{0.6 / 0.699:.3f} ± 0.000"
+    assert row["Ω all, our MLP"] == f"{0.6 / 0.8:.3f} ± 0.000"
+    rival = at_level(cell._replace(learner="fearnet"), 0.5)
+    assert fearnet.lead([*at_level(cell, 0.6, 0.6), *rival]) == [
+        "CBCL less FearNet, order by order (1 of both): Ω base +0.143, Ω new +0.143, Ω all +0.143."
+    ]
+    without = fearnet.table(at_level(cell, 0.6))
+    row = find(without, learner="CBCL, vote")
+    assert row["Ω all, our MLP"] == DASH
+
+
+def test_sessions_of_few_shots_stand_beside_the_published_row() -> None:
+    benchmark = fscil.BENCHMARKS[1]
+    cell = RunGroup(benchmark.data, LITE, "ncm", 10, 100, 5, whole_base=True)
+    runs = at_level(cell, 0.7, 0.72, classes=200)
+    table = fscil.table(runs, benchmark)
+    published = find(table, learner="published: SAVC")
+    assert [published[name] for name in ("100", "110", "200")] == ["81.8", DASH, "62.5"]
+    row = find(table, learner=f"NCM, {LITE}")
+    assert [row[name] for name in ("100", "190", "200")] == ["71.0", "71.0", "71.0 ± 1.0"]
+    assert row["last, less published (p)"].startswith("+8.5 ± 1.0")
+    more = at_level(cell._replace(learner="slda"), 0.6, classes=200)
+    row = find(fscil.table([*runs, *more], benchmark), learner=f"NCM, {LITE}")
+    assert row["200"] == "70.0"  # the order that both have
+    half = [recorded(cell._replace(whole_base=False), classes=200)]
+    assert len(rows_of(fscil.table(half, benchmark))) == 1
+
+
+# The summary
+
+CELLS = [
+    VOTE,
+    *(VOTE._replace(learner=name) for name in ("ncm", "k-means", "slda", "discriminant")),
+    VOTE._replace(learner="logistic-1"),
+    RunGroup("cifar100", "pixels", "bic"),
+]
+
+
+def sentences(runs: list[dict[str, Any]]) -> list[str]:
+    return summary.sentences(default.pick_penalties(runs))
+
+
+@pytest.mark.parametrize(
+    ("learner", "changed"),
+    [
+        ("cbcl", {0, 1, 2, 3, 4}),
+        ("ncm", {0, 1}),
+        ("k-means", {0, 1}),
+        ("discriminant", {2, 3, 4}),
+        ("logistic-1", {2, 4}),
+        ("slda", {4}),
+        ("bic", {0, 3}),
+    ],
+)
+def test_a_changed_record_changes_the_sentences_that_are_about_it(
+    learner: str, changed: set[int]
+) -> None:
+    before = [run for cell in CELLS for run in at_level(cell, 0.6, 0.62, 0.65)]
+    after = []
+    for run in before:
+        other = at_level(aggregate.group_of(run), *[0.4] * 3)[run["run"]["seed"]]
+        mine = run["run"]["learner"] == learner
+        after.append({**other, "bytes": 8_000_000} if mine else run)
+    told = zip(sentences(before), sentences(after), strict=True)
+    assert {place for place, (one, other) in enumerate(told) if one != other} == changed
+    assert report.headline(before) != report.headline(after)
+    assert report.markdown(before) != report.markdown(after)
+
+
+def test_a_summary_of_nothing_says_so() -> None:
+    told = summary.sentences([])
+    assert len(told) == 5
+    assert all("not been" in text or "none has been" in text for text in told)
+
+
+def test_learners_are_ranked_in_the_orders_that_all_share() -> None:
+    ncm, slda = (VOTE._replace(learner=name) for name in ("ncm", "slda"))
+    runs = [*at_level(VOTE, 0.6, 0.9), *at_level(ncm, 0.7), *at_level(slda, 0.65, 0.1)]
+    table = summary.standings(runs)
+    column = {row["learner"]: row["CIFAR-100, all"] for row in rows_of(table)}
+    assert (column["CBCL, vote"], column["NCM"], column["SLDA"]) == ("60.0", "70.0", "65.0")
+    assert column["orders"] == "1"
+    assert isinstance(column["NCM"], BoldText)
+    assert column["paper: CBCL, other networks"] == "69.85"
+
+
+def test_what_leads_the_default_or_is_below_the_paper_is_told() -> None:
+    ours, batch = (VOTE._replace(learner=name) for name in ("discriminant", "logistic-1"))
+    runs = [*at_level(ours, 0.6, 0.7, 0.8), *at_level(batch, 0.65, 0.76, 0.85)]
+    runs += at_level(VOTE._replace(backbone="vgg16"), 0.5, 0.51)
+    told = [*summary.unfavourable(default.pick_penalties(runs))]
+    assert told[0] == (
+        "CIFAR-100, all pictures: CBCL, default (4 MB) is behind batch by 5.3 ± 0.3 (4 MB)."
+    )
+    assert any("VGG-16 (Table 5, vgg16) by 18.0" in text for text in told)
+
+
+# The page
 
 
 class Reader(HTMLParser):
@@ -367,6 +639,11 @@ def read(page: str) -> Reader:
     reader.feed(page)
     reader.close()
     return reader
+
+
+def test_the_page_has_no_none_or_nan(page: str) -> None:
+    inside = page[page.index("</style>") :]
+    assert not re.search(r"\bNone\b|\bnan\b|\{|\}", inside)
 
 
 def test_the_page_is_closed_where_it_was_opened_and_small(read: Reader, page: str) -> None:
@@ -407,9 +684,9 @@ def test_what_cannot_be_seen_is_said(read: Reader) -> None:
         attributes.get("scope") in ("col", "row", "rowgroup") for attributes in read.all("th")
     )
     assert len(read.all("caption")) == len(read.all("table"))
-    assert len(read.all("figcaption")) == len(read.all("figure")) == 4
+    assert len(read.all("figcaption")) == len(read.all("figure")) == 8
     drawings = read.all("svg")
-    assert len({attributes["aria-label"] for attributes in drawings}) == len(drawings) == 15
+    assert len({attributes["aria-label"] for attributes in drawings}) == len(drawings) == 20
     assert all(attributes["role"] == "img" for attributes in drawings)
 
 
@@ -440,50 +717,83 @@ def test_without_matplotlib_there_are_tables_and_a_word_on_what_to_install(
         report.html(records)
 
 
-def test_a_run_that_was_made_again_counts_once_and_as_made_last() -> None:
-    cell = RunGroup("cifar100", MAIN, "cbcl", max_centroids=7500)
-    old, new = recorded(cell, level=0.2), recorded(cell, level=0.7)
-    assert aggregate.deduplicate([old, new]) == [new]
-    assert aggregate.deduplicate([new, old]) == [old]
+# The default, the tuner, origins
+
+
+def shots_at_level(learner: str, *levels: float) -> list[dict[str, Any]]:
+    return at_level(RunGroup("caltech101", LITE, learner, shots=5), *levels)
+
+
+def test_the_penalty_is_the_best_on_the_average_of_those_with_all_orders() -> None:
+    runs = [
+        *shots_at_level("logistic-0.1", 0.5, 0.7),
+        *shots_at_level("logistic-1", 0.6, 0.62),
+        *shots_at_level("logistic-0.01", 0.9),  # one order is no evidence
+        *shots_at_level("ncm", 0.4),
+    ]
+    picked = default.pick_penalties(runs)
+    names = Counter(run["run"]["learner"] for run in picked)
+    assert names == {"logistic": 2, "ncm": 1}
+    chosen = [run for run in picked if run["run"]["learner"] == "logistic"]
+    assert {run["penalty"] for run in chosen} == {1.0}
+    assert [aggregate.average(run) for run in chosen] == pytest.approx([60.0, 62.0])
+
+
+def test_each_number_of_shots_has_its_own_penalty() -> None:
+    runs = [*shots_at_level("logistic-0.1", 0.5), *shots_at_level("logistic-1", 0.6)]
+    more = [
+        {**run, "run": {**run["run"], "shots": 10}} for run in shots_at_level("logistic-0.1", 0.4)
+    ]
+    picked = default.pick_penalties([*runs, *more])
+    assert {run["run"]["shots"]: run["penalty"] for run in picked} == {5: 1.0, 10: 0.1}
+
+
+def test_the_lead_of_the_default_is_taken_order_by_order() -> None:
+    runs = [
+        *shots_at_level("discriminant", 0.7, 0.9, 0.1),
+        *shots_at_level("logistic-1", 0.6, 0.88),
+        *shots_at_level("slda", 0.5, 0.5, 0.5),
+    ]
+    table = default.leads(default.pick_penalties(runs))
+    row = next(row for row in rows_of(table) if row["default"] != DASH)
+    error = statistics.stdev([10.0, 2.0]) / math.sqrt(2)
+    assert row["less batch (p)"].startswith(f"+6.00 ± {error:.2f}")
+    assert table.notes[0] == "Over 3 orders of the classes (batch on Caltech-101, 5: 2)."
 
 
 def test_the_tuner_is_marked_where_it_is_behind_by_more_than_half_a_point() -> None:
-    cell = RunGroup("cifar100", MAIN, "cbcl", max_centroids=7500)
     right = [[2] * seen for seen in range(10, 101, 10)]
     better = [[3] * 10, *right[1:]]  # by 0.25 in one increment of ten: 2.5 points
 
     def gap(tuned: list[list[int]], fixed: list[list[int]]) -> str:
-        other = cell._replace(learner="radius-1.25")
+        other = VOTE._replace(learner="radius-1.25")
         runs = [
             recorded(one, right=hits, tested=[4] * 100)
-            for one, hits in ((cell, tuned), (other, fixed))
+            for one, hits in ((VOTE, tuned), (other, fixed))
         ]
-        return find(extras.tuner(runs), data="CIFAR-100", shots="all")["tuned less best"]
+        return find(choices.tuner(runs), data="CIFAR-100", shots="all")["tuned less best (p)"]
 
-    assert gap(right, better) == "\N{MINUS SIGN}2.50 (!)"
-    assert isinstance(gap(right, better), aggregate.BoldText)
+    assert gap(right, better) == f"{MINUS}2.50 (!)"
+    assert isinstance(gap(right, better), BoldText)
     assert gap(better, right) == "+2.50"
     assert gap(right, right) == "+0.00"
 
 
-def test_the_best_of_the_fixed_radii_is_named() -> None:
-    cell = RunGroup("cifar100", MAIN, "cbcl", max_centroids=7500)
-    runs = [recorded(cell), recorded(cell._replace(learner="ncm"), level=0.4)]
-    runs.append(recorded(cell._replace(learner="radius-0"), level=0.7))
-    row = find(extras.tuner(runs), data="CIFAR-100", shots="all")
-    assert row["best"] == "radius-0"
-    assert isinstance(row["0"], aggregate.BoldText)
+def test_the_best_and_the_worst_of_the_fixed_radii_are_named() -> None:
+    runs = [*at_level(VOTE, 0.6), *at_level(VOTE._replace(learner="ncm"), 0.4)]
+    runs += at_level(VOTE._replace(learner="radius-0"), 0.7)
+    row = find(choices.tuner(runs), data="CIFAR-100", shots="all")
+    assert (row["best fixed"], row["at"]) == ("70.00", "0")
+    assert (row["worst fixed"], row["at "]) == ("40.00", "∞")
 
 
 def test_confusions_are_added_up_by_when_a_class_was_learned() -> None:
     runs = [
         {"confusion": encode_confusion(matrix)} for matrix in ([[3, 1], [0, 4]], [[2, 2], [1, 3]])
     ]
-    counts = extras.confusion_by_position(runs)
-    assert counts is not None
+    counts = confusion.sum_by_position(runs)
     assert counts.tolist() == [[5, 3], [1, 7]]
-    assert extras.confusion_by_position([]) is None
-    said = extras.describe_bias(counts)
+    said = confusion.describe_bias(counts)
     assert said.startswith("62.5 % of the answers name one of the 1 classes learned last, which")
     assert "which 50.0 % of the questions" in said
     assert "37.5 % name" in said
@@ -491,18 +801,17 @@ def test_confusions_are_added_up_by_when_a_class_was_learned() -> None:
 
 
 def test_how_it_was_made_adds_up(records: list[dict[str, Any]]) -> None:
-    for table in (extras.origins(records), extras.surroundings(records)):
+    for table in (origins.inputs(records), origins.surroundings(records)):
         assert sum(int(row["runs"]) for row in rows_of(table)) == len(records)
         hours = sum(float(row["hours"]) for row in rows_of(table))
         assert hours == pytest.approx(len(records) * 36.0 / 3600.0, abs=0.01 * len(rows_of(table)))
-    row = find(extras.origins(records), data="Caltech-101", backbone=LITE)
-    assert row["weights"] == hashlib.sha256(f"weights caltech101 {LITE}".encode()).hexdigest()[:12]
-    assert row["preprocessing"] == "size 224, mean 127.0 127.0 127.0, filter bicubic"
+    row = find(origins.inputs(records), data="Caltech-101", backbone=LITE)
+    assert row["weights"] == hashlib.sha256(f"weights caltech101 {LITE}".encode()).hexdigest()[:8]
 
 
 def test_a_run_outside_a_repository_has_no_commit() -> None:
-    [row] = rows_of(extras.surroundings([recorded(SOME[0], commit=None)]))
-    assert row["commit"] == DASH
+    [row] = rows_of(origins.surroundings([recorded(SOME[0], commit=None)]))
+    assert row["commits"] == DASH
     assert not math.isnan(float(row["hours"]))
 
 
@@ -514,45 +823,33 @@ def test_runs_on_other_data_have_a_table_of_their_own(records: list[dict[str, An
     assert "| folder my things |" in page
 
 
-def at_level(learner: str, *levels: float) -> list[dict[str, Any]]:
-    """Runs of 5 shots on Caltech-101, one a level, each of which is right about so often."""
-    cell = RunGroup("caltech101", LITE, learner, shots=5)
-    right = [[[round(100 * level)] * seen for seen in range(10, 101, 10)] for level in levels]
-    return [recorded(cell, seed, tested=[100] * 100, right=one) for seed, one in enumerate(right)]
+# Places of names in a figure
 
 
-def test_the_penalty_is_the_best_on_the_average_of_those_with_all_orders() -> None:
-    runs = [
-        *at_level("logistic-0.1", 0.5, 0.7),
-        *at_level("logistic-1", 0.6, 0.62),
-        *at_level("logistic-0.01", 0.9),  # one order is no evidence
-        *at_level("ncm", 0.4),
-    ]
-    picked = default.pick_penalties(runs)
-    names = Counter(run["run"]["learner"] for run in picked)
-    assert names == {"logistic": 2, "ncm": 1}
-    chosen = [run for run in picked if run["run"]["learner"] == "logistic"]
-    assert {run["penalty"] for run in chosen} == {1.0}
-    assert [aggregate.average(run) for run in chosen] == pytest.approx([60.0, 62.0])
+@given(st.lists(st.floats(0.0, 100.0), min_size=1, max_size=12), st.floats(0.1, 8.0))
+def test_names_at_lines_keep_their_order_and_a_step_between_them(
+    wanted: list[float], step: float
+) -> None:
+    places = spread_out(sorted(wanted), step, 0.0, 100.0)
+    assert all(after - before >= step - 1e-6 for before, after in pairwise(places))
+    assert places[0] >= -1e-6
+    assert places[-1] <= 100.0 + 1e-6
 
 
-def test_each_number_of_shots_has_its_own_penalty() -> None:
-    runs = [*at_level("logistic-0.1", 0.5), *at_level("logistic-1", 0.6)]
-    more = [{**run, "run": {**run["run"], "shots": 10}} for run in at_level("logistic-0.1", 0.4)]
-    picked = default.pick_penalties([*runs, *more])
-    assert {run["run"]["shots"]: run["penalty"] for run in picked} == {5: 1.0, 10: 0.1}
+@given(st.lists(st.integers(0, 10), min_size=1, max_size=8, unique=True))
+def test_names_that_are_far_enough_apart_stay_where_they_are(wanted: list[int]) -> None:
+    heights = [10.0 * height for height in sorted(wanted)]
+    assert spread_out(heights, 5.0, 0.0, 100.0) == pytest.approx(heights)
 
 
-def test_the_lead_of_the_default_is_taken_order_by_order() -> None:
-    runs = [*at_level("discriminant", 0.7, 0.9, 0.1), *at_level("logistic-1", 0.6, 0.88)]
-    picked = default.pick_penalties(runs)
-    lead = default.lead(picked, "caltech101", 5)
-    assert lead.mean == pytest.approx(6.0)
-    assert lead.n == 2
-    row = find(default.standings(picked), pictures_of_each_class="5", batch="74.0 ± 19.8")
-    error = statistics.stdev([10.0, 2.0]) / math.sqrt(2)
-    assert row["default less batch"] == f"+6.00 ± {error:.2f}"
-    assert row["paper: CBCL, other networks"] == "87.7"
-    notes = default.standings(picked).notes
-    assert any("picked" in note or "1 (Caltech-101, 5)" in note for note in notes)
-    assert any("logistic on Caltech-101: 2" in note for note in notes)
+def texts_of(svg: str) -> list[str]:
+    return re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+
+
+def test_every_point_of_a_cost_figure_has_its_name_once() -> None:
+    pytest.importorskip("matplotlib")
+    runs = at_level(VOTE, 0.6) + at_level(VOTE._replace(learner="ncm"), 0.601)
+    runs += at_level(RunGroup("cifar100", "pixels", "bic"), 0.6)
+    panel = default.draw_sizes(runs, [None])[0]
+    names = Counter(texts_of(panel))
+    assert [names[name] for name in ("CBCL, vote", "NCM", "BiC", "SLDA")] == [1, 1, 1, 0]

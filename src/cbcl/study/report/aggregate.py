@@ -1,4 +1,4 @@
-"""Runs behind a number of the report: their mean and spread, how it is written, and tables of such.
+"""Runs behind a number of the report: how they are found, their mean and spread, how it is written.
 
 A run group is the runs that differ in their seed alone. Accuracies are in per cent here.
 """
@@ -7,31 +7,51 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from cbcl.study.learners import LEARNERS, LOGISTIC
 from cbcl.study.records import RunRecord
 from cbcl.study.report import scores
-from cbcl.study.report.paper import STATISTICS, Claim, Measure
+from cbcl.study.report.paper import STATISTICS, Claim
 from cbcl.study.report.scores import Summary, summary
 
 Records: TypeAlias = Sequence[RunRecord]
 Score: TypeAlias = Callable[[RunRecord], float]
 
 DASH, MINUS = "—", "\N{MINUS SIGN}"
-DATA = {"cifar100": "CIFAR-100", "caltech101": "Caltech-101", "cub200": "CUB-200-2011"}
-MEASURES: dict[Measure, str] = {
-    "average": "average",
-    "last": "after the last",
-    "after": "after",
-    "drop": "decrease",
-    "omega_base": "Ω base",
-    "omega_new": "Ω new",
-    "omega_all": "Ω all",
-    "megabytes": "megabytes",
+OFFICIAL_CUB = "cub200-official"
+DATA = {
+    "cifar100": "CIFAR-100",
+    "caltech101": "Caltech-101",
+    "cub200": "CUB-200-2011",
+    OFFICIAL_CUB: "CUB-200-2011, official split",
 }
-NO_RUNS = Summary(math.nan, math.nan, 0)
+PIXELS = "pixels"  # the backbone of networks that are trained on the pictures themselves
+NAMES = {  # of learners
+    "cbcl": "CBCL, vote",
+    "discriminant": "CBCL, default",
+    "ncm": "NCM",
+    "slda": "SLDA",
+    "slda-roots": "SLDA of roots",
+    "ranpac": "RanPAC, 2,000",
+    "ranpac-10000": "RanPAC, 10,000",
+    LOGISTIC: "batch",
+    "probe": "linear probe",
+    "knn": "10 neighbours",
+    "flb": "FLB",
+    "fearnet": "FearNet",
+    "mlp": "offline MLP",
+    "ft": "FT",
+    "lwf-mc": "LwF-MC",
+    "lwm": "LwM",
+    "icarl": "iCaRL",
+    "icarl-hybrid1": "iCaRL, hybrid1",
+    "eeil": "EEIL",
+    "bic": "BiC",
+    "joint": "joint",
+    "joint-resnet34": "joint, ResNet-34",
+}
 
 
 class RunGroup(NamedTuple):
@@ -44,17 +64,13 @@ class RunGroup(NamedTuple):
     base: int | None = None
     shots: int | None = None
     max_centroids: int | None = None  # ignored for a learner without a budget
-
-    @property
-    def who(self) -> str:
-        """Data, backbone and learner, in words."""
-        return f"{DATA.get(self.data, self.data)}, {self.backbone}, {self.learner}"
+    whole_base: bool = False  # the first increment learns from all its pictures
 
     @property
     def how(self) -> str:
         """Increments, shots and budget, in words."""
-        words = f"{self.base}, then {self.increment}" if self.base else f"{self.increment}"
-        words += " an increment"
+        words = f"{self.base} + {self.increment}" if self.base else f"{self.increment}"
+        words += " at a time"
         if self.shots:
             words += f", {self.shots} shots"
         if self.max_centroids and is_budgeted(self.learner):
@@ -62,32 +78,13 @@ class RunGroup(NamedTuple):
         return words
 
 
-class BoldText(str):
-    """A text in bold."""
-
-    __slots__ = ()
-
-
-class RowGroup(NamedTuple):
-    """Some rows of a table, under a title of their own or none."""
-
-    title: str | None
-    rows: Sequence[Sequence[str]]
-
-
-class Table(NamedTuple):
-    """Rows of texts; the first columns name the row, the others are mostly numbers."""
-
-    caption: str
-    columns: Sequence[str]
-    groups: Sequence[RowGroup]
-    notes: Sequence[str] = ()
-    heads: int = 1  # columns that name the row
-    words: Sequence[str] = ()  # other columns that hold no numbers
-
-
 def is_budgeted(learner: str) -> bool:
     return learner in LEARNERS and LEARNERS[learner].budgeted
+
+
+def name_of(learner: str) -> str:
+    """Return a learner's short name for tables and figures."""
+    return NAMES.get(learner, learner)
 
 
 def describe_learner(learner: str) -> str:
@@ -110,12 +107,19 @@ def select(records: Iterable[RunRecord], **fields: Any) -> list[RunRecord]:
     return [record for record in records if wanted <= record["run"].items()]
 
 
+def group_of(record: RunRecord) -> RunGroup:
+    """Return the group that a run is of; a field that came after its record has its default."""
+    run = record["run"]
+    return RunGroup(**{name: run[name] for name in RunGroup._fields if name in run})
+
+
 def runs_of(records: Iterable[RunRecord], group: RunGroup) -> list[RunRecord]:
     """Return the runs of a group: one for each order, with as many classes as the paper has."""
-    fields = group._asdict()
-    if not is_budgeted(group.learner):
-        fields["max_centroids"] = None
-    runs = select(records, **fields)
+    limit = group.max_centroids if is_budgeted(group.learner) else None
+    wanted = group._replace(max_centroids=limit)
+    # Most are of another learner, which is quickly seen.
+    named = (record for record in records if record["run"]["learner"] == group.learner)
+    runs = [record for record in named if group_of(record) == wanted]
     if group.data not in STATISTICS:
         return runs
     # Not of a part of the data set, or of pictures that only bear its name.
@@ -124,22 +128,33 @@ def runs_of(records: Iterable[RunRecord], group: RunGroup) -> list[RunRecord]:
 
 
 def in_common_orders(records: Records, groups: Iterable[RunGroup]) -> list[RunRecord]:
-    """Return the records whose order of classes was run in every group that has runs."""
-    seeds = [{run["run"]["seed"] for run in runs_of(records, group)} for group in groups]
-    shared = set.intersection(*filter(None, seeds)) if any(seeds) else set()
-    return [record for record in records if record["run"]["seed"] in shared]
+    """Return the runs of the groups in the orders of classes that every group with runs has."""
+    found = [runs for group in dict.fromkeys(groups) if (runs := runs_of(records, group))]
+    seeds = [{run["run"]["seed"] for run in runs} for runs in found]
+    shared = set.intersection(*seeds) if seeds else set()
+    return [run for runs in found for run in runs if run["run"]["seed"] in shared]
 
 
-def group_of(claim: Claim, backbone: str) -> RunGroup:
-    """Return the runs for a claim of the paper, with a backbone of ours."""
-    setting = claim.protocol
-    if setting.learner is None or setting.increment is None:
-        raise ValueError(
-            f"{claim.what} ({claim.where}) is not run here: "
-            "give a claim whose protocol has a learner."
-        )
-    rest = setting.increment, setting.base, setting.shots, setting.max_centroids
-    return RunGroup(setting.data, backbone, setting.learner, *rest)
+def count_orders(records: Iterable[RunRecord]) -> int:
+    return len({record["run"]["seed"] for record in records})
+
+
+def note_orders(counts: Mapping[str, int]) -> str:
+    """Return how many orders are behind the numbers of a table, and where there are fewer.
+
+    >>> note_orders({"NCM": 10, "SLDA": 3, "RanPAC": 3, "batch": 0})
+    'Over 10 orders of the classes (SLDA, RanPAC: 3).'
+    """
+    if not any(counts.values()):
+        return ""
+    most = max(counts.values())
+    fewer: dict[int, list[str]] = {}
+    for name, n in counts.items():
+        if 0 < n < most:
+            fewer.setdefault(n, []).append(name)
+    listed = "; ".join(f"{', '.join(names)}: {n}" for n, names in sorted(fewer.items()))
+    orders = f"{most} orders" if most > 1 else "one order"
+    return f"Over {orders} of the classes{f' ({listed})' if listed else ''}."
 
 
 def deduplicate(records: Iterable[RunRecord]) -> list[RunRecord]:
@@ -156,6 +171,15 @@ def summarise(records: Iterable[RunRecord], score: Score) -> Summary:
 def mean_of(records: Iterable[RunRecord], group: RunGroup, score: Score) -> Summary:
     """Return mean and deviation of a score over the orders of a group."""
     return summarise(runs_of(records, group), score)
+
+
+def score_by_order(records: Iterable[RunRecord], group: RunGroup, score: Score) -> dict[int, float]:
+    """Return a group's score in each order, by its seed."""
+    return {run["run"]["seed"]: score(run) for run in runs_of(records, group)}
+
+
+def standard_error(values: Summary) -> float:
+    return values.std / math.sqrt(values.n) if values.n > 1 else math.nan
 
 
 def average(record: RunRecord) -> float:
@@ -205,16 +229,20 @@ def format_spread(values: Summary, digits: int = 2) -> str:
 
     >>> format_spread(Summary(69.4, 0.351, 10)), format_spread(Summary(69.4, math.nan, 1))
     ('69.40 ± 0.35', '69.40')
-    >>> format_spread(NO_RUNS)
+    >>> format_spread(Summary(math.nan, math.nan, 0))
     '—'
     """
     deviation = "" if math.isnan(values.std) else f" ± {values.std:.{digits}f}"
     return format_number(values.mean, digits) + deviation
 
 
-def format_mean(records: Records, group: RunGroup, score: Score = average, digits: int = 2) -> str:
-    """Return the mean and the deviation of a score over the orders of a group, in digits."""
-    return format_spread(mean_of(records, group, score), digits)
+def format_error(values: Summary, digits: int = 2) -> str:
+    """Return a mean and its standard error, where there is one.
+
+    >>> format_error(Summary(69.4, 0.6, 9)), format_error(Summary(69.4, math.nan, 1))
+    ('69.40 ± 0.20', '69.40')
+    """
+    return format_spread(values._replace(std=standard_error(values)), digits)
 
 
 def format_claim(claim: Claim | None) -> str:
@@ -226,27 +254,3 @@ def format_claim(claim: Claim | None) -> str:
     if claim.std is not None:
         return f"{claim.value:.2f} ± {claim.std:.2f}"
     return str(claim.value)
-
-
-def missing_notes(records: Records, groups: Iterable[RunGroup]) -> Iterator[str]:
-    """Yield a line for each learner with groups that were not run."""
-    missing: dict[str, list[str]] = {}
-    for group in dict.fromkeys(groups):
-        if not runs_of(records, group):
-            missing.setdefault(group.who, []).append(group.how)
-    for who, hows in missing.items():
-        yield f"not run: {who}: {'; '.join(hows)}."
-
-
-def order_notes(records: Records, groups: Iterable[RunGroup]) -> Iterator[str]:
-    """Yield a line on how many orders of the classes are behind the numbers, if any are."""
-    counts = sorted({len(runs) for group in groups if (runs := runs_of(records, group))})
-    if counts == [1]:
-        yield "Ours: one order of the classes."
-    elif counts:
-        many = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(counts[0])
-        yield f"Ours: mean ± standard deviation over {many} orders of the classes."
-
-
-def notes(records: Records, groups: Sequence[RunGroup]) -> tuple[str, ...]:
-    return (*order_notes(records, groups), *missing_notes(records, groups))

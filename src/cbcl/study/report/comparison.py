@@ -1,31 +1,18 @@
-"""The main table: each claim of the paper that is run here, our number, the difference, and why."""
+"""Claims of the paper beside our runs: the same measure, the difference, its test."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from cbcl.study.report import aggregate
-from cbcl.study.report.aggregate import (
-    DASH,
-    DATA,
-    MEASURES,
-    Records,
-    RowGroup,
-    RunGroup,
-    Table,
-    format_claim,
-    format_number,
-    format_spread,
-    group_of,
-)
-from cbcl.study.report.explanations import Explanation, explain, measure_run
-from cbcl.study.report.paper import CLAIMS, Claim, only
-from cbcl.study.report.scores import Summary, summary
+import numpy as np
 
-COLUMNS = ("what", "measure", "our backbone", "paper", "ours", "orders", "difference", "why")
-ORDERS_COLUMN = COLUMNS.index("orders")
-LEGEND = "Why: candidates, of which none was measured by itself."
+from cbcl.study.records import RunRecord
+from cbcl.study.report.aggregate import Records, RunGroup, runs_of
+from cbcl.study.report.paper import CLAIMS, Claim, Measure
+from cbcl.study.report.scores import Summary, accuracies, average, drop, last, omega, summary
+from cbcl.study.report.significance import Difference, difference
 
 
 class Comparison(NamedTuple):
@@ -34,116 +21,73 @@ class Comparison(NamedTuple):
     claim: Claim
     backbone: str
     ours: Summary
-    rather: Summary | None  # of what the claim may be instead
-    why: Explanation
+    gap: Difference  # ours less the paper's
+
+
+def measure_run(claim: Claim, record: RunRecord, measure: Measure | None = None) -> float:
+    """Return our run's number for a claim, in the claim's unit; or another measure of it.
+
+    >>> from cbcl.study.report.paper import only
+    >>> run = {"increments": [10, 10], "tested": [4] * 20, "right": [[3] * 10, [2] * 20]}
+    >>> measure_run(only("CBCL", "average", "caltech101"), run)
+    62.5
+    """
+    measure = measure or claim.measure
+    if measure == "megabytes":
+        return float(record["bytes"] / 1e6)
+    if measure == "after":
+        reached = np.cumsum(record["increments"]) == claim.classes_seen
+        return 100.0 * float(accuracies(record)[reached][0]) if reached.any() else math.nan
+    if measure in ("average", "last", "drop"):
+        return 100.0 * {"average": average, "last": last, "drop": drop}[measure](record)
+    return float(getattr(omega(record), measure.removeprefix("omega_")))
+
+
+def claim_group(claim: Claim, backbone: str) -> RunGroup:
+    """Return the runs for a claim of the paper, with a backbone of ours."""
+    setting = claim.protocol
+    if setting.learner is None or setting.increment is None:
+        raise ValueError(
+            f"{claim.what} ({claim.where}) is not run here: "
+            "give a claim whose protocol has a learner."
+        )
+    rest = setting.increment, setting.base, setting.shots, setting.max_centroids
+    return RunGroup(setting.data, backbone, setting.learner, *rest)
+
+
+def measure_claim(
+    records: Records, claim: Claim, backbone: str, measure: Measure | None = None
+) -> Summary:
+    """Return our number for a claim over the orders that were run."""
+    runs = runs_of(records, claim_group(claim, backbone))
+    return summary([measure_run(claim, run, measure) for run in runs])
+
+
+def compare(records: Records, claim: Claim, backbone: str) -> Comparison:
+    ours = measure_claim(records, claim, backbone)
+    return Comparison(claim, backbone, ours, difference(ours, claim.value, claim.std))
 
 
 def comparisons(records: Records, claims: Iterable[Claim] = CLAIMS) -> list[Comparison]:
-    """Return each claim that is run here with each backbone that stands in for the paper's."""
-    return [
-        _compare(records, claim, backbone)
+    """Return each claim that was run, with each backbone that stands in for the paper's."""
+    pairs = [
+        (claim, backbone)
         for claim in claims
         if claim.protocol.learner is not None
         for backbone in claim.protocol.ours
     ]
+    found = [compare(records, claim, backbone) for claim, backbone in pairs]
+    return [comparison for comparison in found if comparison.ours.n]
 
 
-def _compare(records: Records, claim: Claim, backbone: str) -> Comparison:
-    runs = aggregate.runs_of(records, group_of(claim, backbone))
-    ours, rather = summary([measure_run(claim, run) for run in runs]), None
-    if claim.rather and runs:
-        rather = summary([measure_run(claim, run, claim.rather) for run in runs])
-    why = explain(claim, backbone, ours.mean - claim.value, ours.std)
-    return Comparison(claim, backbone, ours, rather, why)
+def tested(records: Records) -> list[Comparison]:
+    """Return the comparisons whose difference has a p: several orders that are not all alike."""
+    found = comparisons(records, [claim for claim in CLAIMS if claim.measure != "megabytes"])
+    return [comparison for comparison in found if not math.isnan(comparison.gap.p)]
 
 
-def main_claims() -> list[Claim]:
-    """Return the few claims that say most."""
-    few_shots = [
-        claim
-        for claim in CLAIMS
-        if claim.where.startswith("Table 2")
-        and (claim.method, claim.protocol.increment) == ("CBCL", 10)
-    ]
-    return [
-        only("CBCL", "average", "cifar100", where="Table 5"),
-        *few_shots,
-        *(only("CBCL", "average", data) for data in ("caltech101", "cub200")),
-        only("CBCL", "omega_all", "cifar100"),
-        only("NCM", "average", "cifar100"),
-        only("CBCL", "average", "cifar100", where="sections 4.6"),
-    ]
-
-
-def full_table(records: Records) -> Table:
-    """Return all claims, grouped by their place in the paper and by data."""
-    compared = comparisons(records)
-    letters = _letters(compared)
-    groups: dict[str, list[list[str]]] = {}
-    for comparison in compared:
-        claim = comparison.claim
-        data, where = DATA[claim.protocol.data], claim.where[0].upper() + claim.where[1:]
-        title = where if data in where else f"{where}, {data}"
-        groups.setdefault(title, []).append(_row(comparison, letters))
-    rows = [RowGroup(title, rows) for title, rows in groups.items()]
-    notes = _notes(records, compared, letters)
-    return Table("The paper's numbers and ours", COLUMNS, rows, notes, 3, ("why",))
-
-
-def short_table(records: Records) -> Table:
-    """Return the main claims alone, each with its data and place; the orders are in a note."""
-    compared = comparisons(records, main_claims())
-    letters = _letters(compared)
-    rows = []
-    for comparison in compared:
-        claim, (what, *rest) = comparison.claim, _row(comparison, letters)
-        del rest[ORDERS_COLUMN - 1]
-        rows.append([f"{DATA[claim.protocol.data]}: {what} ({claim.where})", *rest])
-    columns = [name for name in COLUMNS if name != "orders"]
-    orders = aggregate.order_notes(records, _groups(compared))
-    notes = (*orders, *_notes(records, compared, letters))
-    caption = "The most telling of the paper's numbers and ours"
-    return Table(caption, columns, [RowGroup(None, rows)], notes, 3, ("why",))
-
-
-def _letters(compared: Iterable[Comparison]) -> dict[str, str]:
-    """Return a letter for each candidate, in order of appearance; two letters past z."""
-    candidates = dict.fromkeys(
-        text for comparison in compared for text in comparison.why.candidates
-    )
-    return {
-        candidate: chr(ord("a") + place % 26) * (1 + place // 26)
-        for place, candidate in enumerate(candidates)
-    }
-
-
-def _notes(
-    records: Records, compared: Iterable[Comparison], letters: Mapping[str, str]
-) -> tuple[str, ...]:
-    legend = [f"{letter}: {candidate}." for candidate, letter in letters.items()]
-    missing = aggregate.missing_notes(records, _groups(compared))
-    return (*([LEGEND] if legend else []), *legend, *missing)
-
-
-def _groups(compared: Iterable[Comparison]) -> list[RunGroup]:
-    return [group_of(comparison.claim, comparison.backbone) for comparison in compared]
-
-
-def _row(comparison: Comparison, letters: Mapping[str, str]) -> list[str]:
-    claim, ours = comparison.claim, comparison.ours
-    digits = 3 if claim.measure.startswith("omega") else 2
-    seen = f" {claim.classes_seen} classes" if claim.measure == "after" else ""
-    reason, candidates = comparison.why
-    why = reason or ", ".join(letters[one] for one in sorted(candidates, key=[*letters].index))
-    if claim.rather and comparison.rather:
-        why += f"; ours {MEASURES[claim.rather]}: {format_spread(comparison.rather, digits)}"
-    return [
-        claim.what.removesuffix(f",{seen}") if seen else claim.what,
-        MEASURES[claim.measure] + seen,
-        comparison.backbone,
-        format_claim(claim),
-        format_spread(ours, digits),
-        str(ours.n) if ours.n else DASH,
-        format_number(ours.mean - claim.value, digits, sign="+"),
-        why,
-    ]
+def backbones_for(records: Records, claims: Sequence[Claim]) -> list[str]:
+    """Return our backbones for some claims, the first in any case, others where they were run."""
+    names = dict.fromkeys(name for claim in claims for name in claim.protocol.ours)
+    run = {comparison.backbone for comparison in comparisons(records, claims)}
+    return [name for place, name in enumerate(names) if place == 0 or name in run]

@@ -1,14 +1,14 @@
 """The study's figures as SVG for a page: colours and fonts are the page's.
 
-The same data gives the same text. T increments, t classes, K the largest number of centroids.
-matplotlib comes with the extra `study`.
+Lines differ by dashes and markers, too, so that a figure can be read in grey, and their names stand
+beside them. The same data gives the same text. matplotlib comes with the extra `study`.
 """
 
 from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -16,27 +16,30 @@ import numpy as np
 
 from cbcl.errors import DataError
 from cbcl.method.arrays import Int64s
-from cbcl.study.report.scores import Curve
+from cbcl.study.report.label_places import place_beside_points, spread_out
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Colour: TypeAlias = Literal["ink", "quiet", "rule", "blue", "orange", "green", "purple"]
+Box: TypeAlias = tuple[float, float, float, float]  # left, bottom, width, height of axes
 
 # Colours to draw with, each replaced by a variable of the page's style sheet afterwards.
 COLOURS: dict[Colour, str] = {
     name: f"#0102{place:02x}" for place, name in enumerate(get_args(Colour))
 }
 WIDTH = 4.7  # inches, so that text of 8 points can be read on a phone
+LABEL_SIZE = 7.5
 STYLE: dict[str, Any] = {
     "svg.fonttype": "none",
     "font.family": "DejaVu Sans",  # to measure text with: matplotlib brings it along
     "font.size": 8.0,
     "axes.titlesize": 8.5,
-    "legend.fontsize": 7.5,
-    "lines.linewidth": 1.3,
-    "lines.markersize": 5.0,
+    "axes.titlelocation": "left",
+    "lines.linewidth": 1.2,
+    "lines.markersize": 3.6,
+    "lines.markeredgewidth": 0.9,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.linewidth": 0.6,
@@ -53,36 +56,44 @@ STYLE: dict[str, Any] = {
     "grid.color": COLOURS["rule"],
     "grid.linewidth": 0.5,
 }
-LABEL_GAP = 5.0  # between two labels, as a share of the axis in per cent
+MARKERS_ON_A_LINE = 10
 
 
-class AccuracyLine(NamedTuple):
-    """A learner's curve, in per cent."""
+class Look(NamedTuple):
+    """Colour, dashes (matplotlib's) and marker of a line, which tell it from others in grey."""
 
-    name: str
-    curve: Curve
-    average: float
     colour: Colour
-    dashes: str = "-"
+    dashes: Any = "-"
+    marker: str = ""
+    is_hollow: bool = False
+    width: float = 1.2
 
 
-class PaperMark(NamedTuple):
-    """A number of the paper, beside the curves."""
-
-    name: str
-    value: float
-    shape: str
-
-
-class BudgetLine(NamedTuple):
-    """A learner's average accuracy for each K, in per cent."""
+class Line(NamedTuple):
+    """A line with its name at its right end; `spread` is half the height of the band around it."""
 
     name: str
-    limits: Sequence[int]
-    means: Sequence[float]
-    deviations: Sequence[float]
+    x: Sequence[float]
+    y: Sequence[float]
+    look: Look
+    spread: Sequence[float] = ()
+
+
+class Level(NamedTuple):
+    """A horizontal line with its name."""
+
+    name: str
+    y: float
+    look: Look
+
+
+class EndLabel(NamedTuple):
+    """A name for the right end of a line, which is at (x, y)."""
+
+    y: float
+    x: float
+    name: str
     colour: Colour
-    stated: Mapping[int, float]  # the paper's
 
 
 class CostPoint(NamedTuple):
@@ -96,151 +107,167 @@ class CostPoint(NamedTuple):
 
 
 def draw_curves(
-    title: str, lines: Sequence[AccuracyLine], marks: Sequence[PaperMark], lowest: float
+    title: str,
+    lines: Sequence[Line],
+    levels: Sequence[Level] = (),
+    *,
+    about: str,
+    limits: tuple[float, float] = (0.0, 100.0),
 ) -> str:
-    """Draw a panel: accuracy over classes seen, a band of one deviation, labels at the lines."""
+    """Draw accuracy over classes seen, each curve with its name at its end."""
 
-    def draw(figure: Figure, axes: Axes) -> None:
-        axes.set(
-            title=title,
-            xlabel="classes seen",
-            ylabel="accuracy (%)",
-            xlim=(0, 100),
-            ylim=(lowest, 100),
-        )
+    def draw(figure: Figure) -> None:
+        axes = _axes(figure, (0.1, 0.12, 0.52, 0.79))
+        axes.set(title=title, xlabel="classes seen", ylabel="accuracy (%)")
+        axes.set(xlim=(0, 100), ylim=limits)
         for line in lines:
-            seen, colour = line.curve.classes_seen, COLOURS[line.colour]
-            mean, band = 100.0 * line.curve.mean, 100.0 * np.nan_to_num(line.curve.std)
-            axes.fill_between(
-                seen, mean - band, mean + band, color=colour, alpha=0.18, linewidth=0.0
-            )
-            axes.plot(seen, mean, line.dashes, color=colour, linewidth=1.3)
-        for mark in marks:
-            axes.plot(
-                [100],
-                [mark.value],
-                mark.shape,
-                color=COLOURS["ink"],
-                fillstyle="none",
-                clip_on=False,
-            )
+            _plot(axes, line)
+        for level in levels:
+            axes.axhline(level.y, **_stroke(level.look))
         if not lines:
-            axes.text(50, (lowest + 100) / 2, "not run", ha="center", color=COLOURS["quiet"])
-        labels = [
-            (100.0 * line.curve.mean[-1], f"{line.name} ({line.average:.1f})", line.colour)
-            for line in lines
-        ]
-        _label(axes, [*labels, *((mark.value, mark.name, "ink") for mark in marks)], 103.5, lowest)
-        figure.subplots_adjust(left=0.1, right=0.66, bottom=0.14, top=0.92)
+            axes.text(50, sum(limits) / 2, "not run", ha="center", color=COLOURS["quiet"])
+        ends = [EndLabel(line.y[-1], line.x[-1], line.name, line.look.colour) for line in lines]
+        ends += [EndLabel(one.y, 100.0, one.name, one.look.colour) for one in levels]
+        _label_ends(axes, ends)
 
-    return _draw(f"CIFAR-100, {title}: accuracy over classes seen", 3.3, draw)
+    return _draw(f"{about}, {title}: accuracy over classes seen", 3.6, draw)
 
 
-def draw_budgets(lines: Sequence[BudgetLine], title: str) -> str:
-    """Draw average accuracy over K with error bars, and hollow points for the paper's numbers."""
+def draw_budgets(
+    lines: Sequence[Line], stated: Sequence[Line], gaps: Sequence[Line], title: str
+) -> str:
+    """Draw average accuracy over K, the paper's numbers hollow; below, the paired differences."""
 
-    def draw(figure: Figure, axes: Axes) -> None:
-        axes.set(xlabel="most centroids, K", ylabel="average incremental accuracy (%)")
+    def draw(figure: Figure) -> None:
+        upper = _axes(figure, (0.12, 0.47, 0.56, 0.5))
+        lower = _axes(figure, (0.12, 0.12, 0.56, 0.26))
+        upper.set(ylabel="average accuracy (%)")
+        lower.set(xlabel="most centroids, K", ylabel="difference")
         for line in lines:
+            _plot(upper, line)
+        for line in stated:
+            upper.plot(line.x, line.y, **_stroke(line.look))
+        lower.axhline(0.0, color=COLOURS["quiet"], linewidth=0.6)
+        for line in gaps:
             bars: dict[str, Any] = {"capsize": 2.5, "elinewidth": 0.8}
-            points: dict[str, Any] = {"marker": "o", "markersize": 4}
-            paper: dict[str, Any] = {"linestyle": "", "marker": "D", "fillstyle": "none"}
-            colour, deviations = COLOURS[line.colour], np.nan_to_num(line.deviations)
-            about: dict[str, Any] = {"label": line.name, "color": colour, **bars, **points}
-            axes.errorbar(line.limits, line.means, deviations, **about)
-            if line.stated:
-                limits, values = [*line.stated], [*line.stated.values()]
-                axes.plot(limits, values, label=f"{line.name}, paper", color=colour, **paper)
-        axes.margins(x=0.06)
-        handles, names = axes.get_legend_handles_labels()
-        wanted = [name for line in lines for name in (line.name, f"{line.name}, paper")]
-        shown = sorted(names, key=wanted.index)
-        by_name = dict(zip(names, handles, strict=True))
-        axes.legend([by_name[name] for name in shown], shown, frameon=False, loc="lower right")
-        figure.subplots_adjust(left=0.12, right=0.98, bottom=0.15, top=0.97)
+            lower.errorbar(line.x, line.y, line.spread, **_stroke(line.look), **bars)
+        for axes, drawn in ((upper, [*lines, *stated]), (lower, gaps)):
+            axes.margins(x=0.05, y=0.12)
+            _label_ends(
+                axes,
+                [EndLabel(line.y[-1], line.x[-1], line.name, line.look.colour) for line in drawn],
+            )
 
-    return _draw(title, 3.0, draw)
+    return _draw(title, 3.9, draw)
 
 
 def draw_costs(title: str, cost: str, points: Sequence[CostPoint]) -> str:
-    """Draw accuracy over cost, on a logarithmic scale: the upper left is best."""
+    """Draw accuracy over cost, on a logarithmic scale, a name at each point: upper left is best."""
 
-    def draw(figure: Figure, axes: Axes) -> None:
+    def draw(figure: Figure) -> None:
         from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
+        axes = _axes(figure, (0.11, 0.13, 0.86, 0.78))
         axes.set(title=title, xlabel=cost, ylabel="average incremental accuracy (%)")
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axes.xaxis.set_minor_formatter(NullFormatter())
         for point in points:
-            look: dict[str, Any] = {"color": COLOURS[point.colour], "label": point.name}
+            look: dict[str, Any] = {"color": COLOURS[point.colour], "markersize": 5.0}
             axes.plot([point.cost], [point.accuracy], point.shape, **look)
-        axes.margins(0.1)
-        if points:
-            axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
-        figure.subplots_adjust(left=0.12, right=0.58, bottom=0.15, top=0.91)
+        axes.margins(x=0.16, y=0.1)
+        names = [(point.name, COLOURS[point.colour]) for point in points]
+        place_beside_points(axes, [(one.cost, one.accuracy) for one in points], names, LABEL_SIZE)
 
-    return _draw(f"{title}: accuracy over {cost}", 3.0, draw)
+    return _draw(f"{title}: accuracy over {cost}", 3.3, draw)
 
 
 def draw_confusion(counts: Int64s, title: str) -> str:
-    """Draw a confusion matrix, its classes in the order in which they came."""
+    """Draw a confusion matrix, its classes in the order in which they came, in shades of grey."""
     shares = 100.0 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)  # (t, t)
 
-    def draw(figure: Figure, axes: Axes) -> None:
+    def draw(figure: Figure) -> None:
         from matplotlib.colors import PowerNorm
 
+        axes = _axes(figure, (0.1, 0.1, 0.78, 0.83))
         axes.grid(visible=False)
         # By the square root, since most numbers beside the diagonal are below one per cent.
         scale = PowerNorm(0.5, 0.0, 100.0)
         sides = (0, len(counts), len(counts), 0)
-        image = axes.imshow(shares, cmap="cividis", norm=scale, interpolation="none", extent=sides)
-        axes.set(
-            xlabel="class answered, by when it was learned",
-            ylabel="class asked about, by when it was learned",
-        )
-        bar = figure.colorbar(
-            image, ax=axes, fraction=0.046, pad=0.03, ticks=[0, 1, 5, 20, 50, 100]
-        )
-        bar.ax.set_title("%")
-        figure.subplots_adjust(left=0.1, right=0.92, bottom=0.12, top=0.95)
+        image = axes.imshow(shares, cmap="Greys", norm=scale, interpolation="none", extent=sides)
+        axes.set(title=title, xlabel="class answered, by when it was learned")
+        axes.set(ylabel="class asked about, by when it was learned")
+        ticks = [0, 1, 5, 20, 50, 100]
+        bar = figure.colorbar(image, ax=axes, fraction=0.046, pad=0.03, ticks=ticks)
+        bar.ax.set_title("%", loc="center")
 
-    return _draw(title, 4.0, draw)
+    return _draw(f"Confusion of classes on CIFAR-100: {title}", 4.2, draw)
 
 
-def _label(
-    axes: Axes, labels: Sequence[tuple[float, str, Colour]], x: float, lowest: float
-) -> None:
-    """Write each label as near to its height as the others allow."""
-    from sklearn.isotonic import isotonic_regression
-
-    ordered = sorted(labels)
-    steps = LABEL_GAP / 100.0 * (100.0 - lowest) * np.arange(len(ordered))
-    wanted = np.array([height for height, _, _ in ordered])
-    # A step apart at least, and as close as can be to what is wanted.
-    heights = isotonic_regression(wanted - steps) + steps if ordered else wanted
-    for y, (_, text, colour) in zip(heights.tolist(), ordered, strict=True):
-        axes.text(x, y, text, color=COLOURS[colour], va="center", fontsize=7.5)
+def _axes(figure: Figure, box: Box) -> Axes:
+    axes = figure.add_axes(box)
+    axes.grid(axis="y")
+    return axes
 
 
-def _draw(title: str, height: float, draw: Callable[[Figure, Axes], None]) -> str:
+def _stroke(look: Look) -> dict[str, Any]:
+    colour = COLOURS[look.colour]
+    fill = "none" if look.is_hollow else colour
+    return {
+        "color": colour,
+        "linestyle": look.dashes,
+        "linewidth": look.width,
+        "marker": look.marker,
+        "markerfacecolor": fill,
+    }
+
+
+def _plot(axes: Axes, line: Line) -> None:
+    x, y = np.asarray(line.x, dtype=float), np.asarray(line.y, dtype=float)
+    if len(line.spread):
+        band = np.nan_to_num(line.spread)
+        shade: dict[str, Any] = {
+            "color": COLOURS[line.look.colour],
+            "alpha": 0.15,
+            "linewidth": 0.0,
+        }
+        axes.fill_between(x, y - band, y + band, **shade)
+    every = max(1, len(x) // MARKERS_ON_A_LINE)
+    axes.plot(x, y, markevery=every, **_stroke(line.look))
+
+
+def _label_ends(axes: Axes, ends: Sequence[EndLabel]) -> None:
+    """Write names right of the axes, as near to their heights as the others allow."""
+    low, high = axes.get_ylim()
+    left, right = axes.get_xlim()
+    points = axes.get_window_extent().height / axes.figure.dpi * 72.0
+    ordered = sorted(ends)
+    step = 1.25 * LABEL_SIZE / points * (high - low)
+    heights = spread_out([end.y for end in ordered], step, low, high)
+    gap = 0.02 * (right - left)
+    for end, y in zip(ordered, heights, strict=True):
+        colour = COLOURS[end.colour]
+        leader: dict[str, Any] = {"color": colour, "linewidth": 0.5, "clip_on": False}
+        axes.plot([end.x, right, right + 2.2 * gap], [end.y, end.y, y], **leader)
+        axes.text(right + 2.7 * gap, y, end.name, color=colour, va="center", fontsize=LABEL_SIZE)
+    axes.set(xlim=(left, right), ylim=(low, high))
+
+
+def _draw(title: str, height: float, draw: Callable[[Figure], None]) -> str:
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError as error:
         raise DataError("figures", "need matplotlib", 'pip install "cbcl[study]"') from error
     file = io.StringIO()
-    style: Any = {**STYLE, "svg.hashsalt": title}
     # Names inside the SVG are made from the salt: no two figures of a page may have the same.
+    style: Any = {**STYLE, "svg.hashsalt": title}
     with mpl.rc_context(style):
         figure = Figure(figsize=(WIDTH, height))
-        axes = figure.add_subplot()
-        axes.grid(axis="y")
-        draw(figure, axes)
-        figure.savefig(
-            file, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
-        )
+        draw(figure)
+        unknown = {"Date": None, "Creator": None}
+        figure.savefig(file, format="svg", transparent=True, metadata=unknown)
     return _clean_svg(file.getvalue(), title)
 
 

@@ -23,10 +23,11 @@ NETWORKS = {
     "resnet50-keras": "ResNet-50",
     "efficientnet-lite0": "EfficientNet-Lite0",
     "visual-words": "visual words of dense gradient histograms",
+    "pixels": "a network trained on the pictures",
 }
 STAND_INS = {  # our backbones for the paper's
     "resnet18": ("resnet50-keras", "efficientnet-lite0"),
-    "resnet34": ("resnet50-keras",),
+    "resnet34": ("resnet50-keras", "resnet34"),
     "resnet50": ("resnet50-keras",),
     "vgg16": ("vgg16",),
     "surf-words": ("visual-words",),
@@ -40,7 +41,11 @@ LEARNERS = {  # our learners for the paper's methods
     "K-means": "k-means",
     "Single-Centroid-Pred": "single-centroid",
     "Remove-Centroids": "remove-centroids",
+    "FearNet": "fearnet",
+    "BiC": "bic",
+    "ResNet-34": "joint-resnet34",
 }
+TRAINED = ("bic", "joint-resnet34")  # learners that are networks, trained on the pictures
 TUNED = ("cbcl", "single-centroid", "remove-centroids")  # learners with a D
 LIMITED = (*TUNED, "trad-agg", "k-means")  # learners with a K
 
@@ -65,7 +70,7 @@ class Setting(NamedTuple):
     base: int | None = None  # classes of the first increment, where it differs
     shots: int | None = None  # None: all
     max_centroids: int | None = None  # None: means nothing to the learner
-    learner: str | None = None  # ours; None: a deep network that is not trained again here
+    learner: str | None = None  # ours; None: not run again here
     ours: tuple[str, ...] = ()  # our backbones that stand in for the paper's
 
 
@@ -105,6 +110,8 @@ def _claim(
     learner = LEARNERS.get(method)
     most = limit or (BUDGETS[data] if learner in LIMITED else None)
     ours = STAND_INS[backbone] if learner and backbone else ()
+    if learner in TRAINED:
+        ours = ("pixels",)
     setting = Setting(data, backbone, increment, base, shots, most, learner, ours)
     if what is None and measure == "megabytes":
         what = f"{most} centroids"
@@ -133,6 +140,18 @@ def _claims_of(part: dict[str, Any]) -> list[Claim]:
     return [_claim(**{**common, **claim}) for claim in part["claims"]]
 
 
+class Published(NamedTuple):
+    """Numbers of a method in another paper or a public reproduction of it, in per cent."""
+
+    method: str
+    data: str
+    setting: int  # classes at a time
+    last: float
+    source: str
+    average: float | None = None
+    first: float | None = None  # accuracy after the first increment
+
+
 _DATA = tomllib.loads(files(__package__).joinpath("paper.toml").read_text("utf-8"))
 BUDGETS: dict[str, int] = _DATA["limits"]  # K
 ORDERS: int = _DATA["protocol"]["orders"]
@@ -144,6 +163,7 @@ STATISTICS = {
     for data, numbers in _DATA["statistics"].items()
 }
 SUSPECTS: dict[str, str] = _DATA["suspects"]
+PUBLISHED = tuple(Published(**numbers) for numbers in _DATA["published"])
 CLAIMS = tuple(claim for part in _DATA["part"] for claim in _claims_of(part))
 
 
@@ -187,3 +207,9 @@ def only(
             "name one."
         )
     return claims[0]
+
+
+def published(method: str, data: str, setting: int) -> Published | None:
+    """Return a method's numbers in another paper, so many classes at a time, if they are known."""
+    found = (one for one in PUBLISHED if (one.method, one.data) == (method, data))
+    return next((one for one in found if one.setting == setting), None)

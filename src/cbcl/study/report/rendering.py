@@ -1,4 +1,4 @@
-"""Sections of text, tables and figures as Markdown, and as one self-contained HTML page."""
+"""A report's sections of text, tables and figures, as Markdown and as one self-contained page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,31 @@ from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import NamedTuple
 
-from cbcl.study.report.aggregate import BoldText, Table
+from cbcl.study.report.aggregate import RunGroup
+
+
+class BoldText(str):
+    """A text in bold."""
+
+    __slots__ = ()
+
+
+class RowGroup(NamedTuple):
+    """Some rows of a table, under a title of their own or none."""
+
+    title: str | None
+    rows: Sequence[Sequence[str]]
+
+
+class Table(NamedTuple):
+    """Rows of texts; the first columns name the row, the others are mostly numbers."""
+
+    caption: str
+    columns: Sequence[str]
+    groups: Sequence[RowGroup]
+    notes: Sequence[str] = ()  # sentences
+    heads: int = 1  # columns that name the row
+    words: Sequence[str] = ()  # other columns that hold no numbers
 
 
 class Drawing(NamedTuple):
@@ -17,11 +41,13 @@ class Drawing(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A heading, its text, then tables and figures."""
+    """A heading, its text, then tables and figures; and the runs that it would like to show."""
 
     title: str
-    text: Sequence[str]
+    text: Sequence[str] = ()
     parts: Sequence[Table | Drawing] = ()
+    wanted: Sequence[RunGroup] = ()
+    details: Sequence[Table] = ()  # for the page only
 
 
 STYLE = """
@@ -63,7 +89,7 @@ tbody{border-bottom:1px solid var(--rule)}
 tbody th[scope=rowgroup]{font-weight:600;background:var(--shade)}
 tbody tr:hover>*{background:var(--shade)}
 strong.bad{color:var(--bad)}
-.notes{margin:.25rem 0 1rem;padding:0;list-style:none}
+.notes{margin:.25rem 0 1rem}
 @media(max-width:40rem){
 body{padding:1rem .75rem 3rem}table{font-size:.8rem}th,td{padding:.2rem .4rem}}
 @media print{:root{--paper:#fff;--ink:#000}.wide{overflow:visible}figure,tr{break-inside:avoid}}
@@ -71,7 +97,7 @@ body{padding:1rem .75rem 3rem}table{font-size:.8rem}th,td{padding:.2rem .4rem}}
 
 
 def to_markdown(title: str, lead: Sequence[str], sections: Iterable[Section]) -> str:
-    """Return all as Markdown but the figures, of which only the captions are there."""
+    """Return all as Markdown but figures and details, of which only the captions are there."""
     blocks = [f"# {_plain(title)}", *map(_plain, lead)]
     for section in sections:
         blocks += [
@@ -79,6 +105,9 @@ def to_markdown(title: str, lead: Sequence[str], sections: Iterable[Section]) ->
             *map(_plain, section.text),
             *map(_markdown_part, section.parts),
         ]
+        if section.details:
+            captions = "; ".join(table.caption for table in section.details)
+            blocks.append(f"*Tables, in the page: {_plain(captions)}.*")
     return "\n\n".join(blocks) + "\n"
 
 
@@ -89,7 +118,7 @@ def _markdown_part(part: Table | Drawing) -> str:
 
 
 def markdown_table(table: Table) -> str:
-    """Return a table with its caption above and its notes below; the title of a group is a row."""
+    """Return a table, its caption above and its notes below; the title of a group is a row."""
     lines = [f"**{_plain(table.caption)}**", "", _markdown_row(table.columns)]
     places = range(len(table.columns))
     rules = ("---:" if _is_number(table, place) else "---" for place in places)
@@ -99,7 +128,7 @@ def markdown_table(table: Table) -> str:
             lines.append(_markdown_row([BoldText(group.title), *[""] * (len(table.columns) - 1)]))
         lines += map(_markdown_row, group.rows)
     if table.notes:
-        lines += ["", *(f"- {_plain(note)}" for note in table.notes)]
+        lines += ["", _plain(" ".join(table.notes))]
     return "\n".join(lines)
 
 
@@ -128,13 +157,15 @@ def to_html(title: str, lead: Sequence[str], sections: Sequence[Section]) -> str
         part, heading = f"part-{number}", escape(section.title)
         links += f'<li><a href="#{part}">{heading}</a></li>'
         body += f'<section aria-labelledby="{part}">\n<h2 id="{part}">{heading}</h2>\n'
-        body += f"{_paragraphs(section.text)}{''.join(map(_html_part, section.parts))}</section>\n"
+        parts = "".join(map(_html_part, [*section.parts, *section.details]))
+        body += f"{_paragraphs(section.text)}{parts}</section>\n"
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
         f"<header><h1>{escape(title)}</h1>{_paragraphs(lead)}</header>\n"
-        f'<nav aria-label="Contents"><ol>{links}</ol></nav>\n'
+        "<nav aria-label=Contents><details><summary>Contents</summary>"
+        f"<ol>{links}</ol></details></nav>\n"
         f"<main>\n{body}</main>\n</body>\n</html>\n"
     )
 
@@ -162,13 +193,12 @@ def _html_table(table: Table) -> str:
     for group in table.groups:
         title = f"{span}{escape(group.title)}</th></tr>\n" if group.title else ""
         bodies += f"<tbody>{title}{''.join(_html_row(table, row) for row in group.rows)}</tbody>"
-    notes = "".join(f"<li>{escape(note)}</li>" for note in table.notes)
     return (
         # A region that scrolls must be reachable with the keyboard.
         f'<div class="wide" role="region" tabindex="0" aria-label="{label}">\n'
         f"<table><caption><span>{label}</span></caption>\n"
         f"<thead><tr>{heads}</tr></thead>\n{bodies}</table></div>\n"
-        + (f'<ul class="notes">{notes}</ul>\n' if notes else "")
+        + (f'<p class="notes">{escape(" ".join(table.notes))}</p>\n' if table.notes else "")
     )
 
 

@@ -115,12 +115,15 @@ def groups(record: RunRecord) -> Float64s:
     >>> groups(run).tolist()
     [[0.9, nan], [0.8, 0.5]]
     """
-    ends = np.cumsum(record["increments"])
-    parts = [slice(end - size, end) for end, size in zip(ends, record["increments"], strict=True)]
-    matrix = np.full((len(parts), len(parts)), math.nan)
+    starts = np.cumsum([0, *record["increments"][:-1]])
+    tested = np.add.reduceat(record["tested"], starts)
+    matrix = np.full((len(starts), len(starts)), math.nan)
     for row, right in enumerate(record["right"]):
-        for column, part in enumerate(parts[: row + 1]):
-            matrix[row, column] = _share(sum(right[part]), sum(record["tested"][part]))
+        known = row + 1  # groups
+        rights = np.add.reduceat(right, starts[:known])
+        matrix[row, :known] = np.divide(
+            rights, tested[:known], out=matrix[row, :known], where=tested[:known] > 0
+        )
     return matrix
 
 

@@ -1,0 +1,213 @@
+"""Beyond the paper: learners side by side on the same vectors, and the tuner against fixed radii.
+
+D as in the paper.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+
+from cbcl.study.learners import FIXED_RADIUS_SCALES, LOGISTIC
+from cbcl.study.report import aggregate
+from cbcl.study.report.aggregate import (
+    DASH,
+    DATA,
+    Records,
+    RunGroup,
+    count_orders,
+    describe_learner,
+    format_number,
+    in_common_orders,
+    mean_of,
+    name_of,
+    runs_of,
+)
+from cbcl.study.report.paper import BUDGETS, STAND_INS, STATISTICS
+from cbcl.study.report.rendering import BoldText, RowGroup, Section, Table
+from cbcl.study.report.significance import format_difference, paired
+
+CHOICES = (
+    *("discriminant", "cbcl", "ncm", "knn", "slda", "slda-roots", "ranpac", "ranpac-10000"),
+    *("flb", "probe", LOGISTIC),
+)
+PAIRS = [
+    ("cifar100", "resnet50-keras"),
+    *((data, backbone) for data in ("caltech101", "cub200") for backbone in STAND_INS["resnet18"]),
+]
+SHOTS = (None, 5, 10)
+TOLERANCE = 0.5  # points that the tuner may lose against the best radius
+COSTS = {
+    "last": aggregate.last,
+    "forgetting": aggregate.forgetting,
+    "MB": aggregate.megabytes,
+    "seconds": aggregate.seconds,
+}
+
+
+def pairs(records: Records) -> list[tuple[str, str]]:
+    """Return data and backbone of the paper's comparisons, and others with several learners."""
+    learners = defaultdict(set)
+    for record in aggregate.select(records, increment=10, base=None):
+        run = record["run"]
+        if run["learner"] in CHOICES and run["data"] in BUDGETS:
+            learners[run["data"], run["backbone"]].add(run["learner"])
+    several = sorted(pair for pair, names in learners.items() if len(names) > 2)
+    return [*PAIRS, *(pair for pair in several if pair not in PAIRS)]
+
+
+def _group(data: str, backbone: str, learner: str, shots: int | None) -> RunGroup:
+    return RunGroup(data, backbone, learner, shots=shots, max_centroids=BUDGETS[data])
+
+
+def side_by_side(records: Records) -> Section:
+    text = [
+        "What a user could pick instead, on the same vectors, ten classes at a time: average "
+        "incremental accuracy from all, 5 and 10 pictures of each class; the other columns are of "
+        "all pictures. Forgetting is the loss, in points, on the classes of an increment since it "
+        "was at its best; MB is the size of a file with all that is needed to go on, seconds are "
+        "those of learning. Each column has the orders that all learners share.",
+    ]
+    details = [compare_learners(records, data, backbone) for data, backbone in pairs(records)]
+    return Section("The learners side by side", text, details=details)
+
+
+def compare_learners(records: Records, data: str, backbone: str) -> Table:
+    """Return the learners that were run, each column in the orders that all of them share."""
+    every = {shots: [_group(data, backbone, name, shots) for name in CHOICES] for shots in SHOTS}
+    learners = [
+        name
+        for name in CHOICES
+        if any(runs_of(records, _group(data, backbone, name, shots)) for shots in SHOTS)
+    ]
+    shared = {shots: in_common_orders(records, groups) for shots, groups in every.items()}
+    averages = {
+        shots: _bold_best(
+            [
+                mean_of(shared[shots], _group(data, backbone, name, shots), aggregate.average).mean
+                for name in learners
+            ]
+        )
+        for shots in SHOTS
+    }
+    rows = []
+    for place, name in enumerate(learners):
+        group = _group(data, backbone, name, None)
+        costs = (mean_of(shared[None], group, score).mean for score in COSTS.values())
+        shown = [averages[shots][place] for shots in SHOTS]
+        rows.append([name_of(name), *shown, *(format_number(cost, 1) for cost in costs)])
+    orders = [str(count_orders(shared[shots]) or DASH) for shots in SHOTS]
+    rows.append(["orders", *orders, *[DASH] * len(COSTS)])
+    columns = ("learner", *(f"{shots} shots" if shots else "all" for shots in SHOTS), *COSTS)
+    caption = f"{DATA[data]}, {backbone}, K = {BUDGETS[data]}"
+    notes = [f"{name_of(name)}: {describe_learner(name)}." for name in learners]
+    return Table(caption, columns, [RowGroup(None, rows)], notes)
+
+
+def _bold_best(values: list[float]) -> list[str]:
+    best = max((value for value in values if not math.isnan(value)), default=math.nan)
+    texts = [format_number(value, 1) for value in values]
+    return [
+        BoldText(text) if value == best else text for value, text in zip(values, texts, strict=True)
+    ]
+
+
+def tuner_section(records: Records) -> Section:
+    text = (
+        "CBCL chooses D from its training vectors, by a rule that cross-validation may overrule. "
+        "Here it is compared with every D that is fixed in advance, in units of the vectors' "
+        "spread (infinite: NCM), the best of which is known only from the test pictures. The "
+        "constants of the rule were chosen on the first orders of these same data sets: it is no "
+        "independent test."
+    )
+    told = [text, *tuner_sentences(records)]
+    return Section("Is the tuner good enough?", told, details=[tuner(records)])
+
+
+def tuner_sentences(records: Records) -> list[str]:
+    """Say how often the tuner is good enough."""
+    compared = _tuned_groups(records)
+    gaps = [
+        paired(in_common_orders(records, groups), groups[0], _best(records, groups))
+        for groups in compared
+    ]
+    run = [gap.mean for gap in gaps if gap.n]
+    if not run:
+        return ["It has not been compared."]
+    near = sum(gap >= -TOLERANCE for gap in run)
+    return [
+        f"In {near} of {len(run)} comparisons the tuned D is at most {TOLERANCE:g} points below "
+        f"the best fixed one, and {-min(run):.2f} points in the worst."
+    ]
+
+
+def tuner(records: Records) -> Table:
+    """Return the average with the radius that CBCL chose, beside the best and the worst fixed."""
+    rows = []
+    for groups in _tuned_groups(records):
+        data, backbone, shots = groups[0].data, groups[0].backbone, groups[0].shots
+        rows.append([DATA[data], backbone, str(shots or "all"), *_tuned(records, groups)])
+    columns = ["data", "backbone", "shots", "tuned", "best fixed", "at", "worst fixed", "at "]
+    columns += ["tuned less best (p)", "orders"]
+    caption = "Average incremental accuracy (%) with D tuned, and with the best and worst fixed D"
+    return Table(caption, columns, [RowGroup(None, rows)], heads=3, words=("at", "at "))
+
+
+def _tuned_groups(records: Records) -> list[list[RunGroup]]:
+    """Return CBCL with its own radius and with each fixed one that was run, cell by cell."""
+    fixed = ["ncm", *(f"radius-{scale:g}" for scale in FIXED_RADIUS_SCALES)]
+    found = []
+    for data, backbone in pairs(records):
+        for shots in SHOTS:
+            groups = [_group(data, backbone, learner, shots) for learner in fixed]
+            run = [group for group in groups if runs_of(records, group)]
+            if run:
+                found.append([_group(data, backbone, "cbcl", shots), *run])
+    return found
+
+
+def _best(records: Records, groups: list[RunGroup]) -> RunGroup:
+    """Return the best fixed radius, in the orders that all share."""
+    shared = in_common_orders(records, groups)
+    return max(groups[1:], key=lambda one: mean_of(shared, one, aggregate.average).mean)
+
+
+def _tuned(records: Records, groups: list[RunGroup]) -> list[str]:
+    shared = in_common_orders(records, groups)
+    means = {group: mean_of(shared, group, aggregate.average).mean for group in groups}
+    tuned, *fixed = groups
+    best, worst = _best(records, groups), min(fixed, key=means.__getitem__)
+    gap = paired(shared, tuned, best)
+    less = format_difference(gap) if gap.n else DASH
+    shown = BoldText(f"{less} (!)") if gap.mean < -TOLERANCE else less
+    ends = [
+        text
+        for group in (best, worst)
+        for text in (format_number(means[group]), _radius(group.learner))
+    ]
+    orders = str(count_orders(shared))
+    return [format_number(means[tuned]), *ends, shown, orders]
+
+
+def _radius(learner: str) -> str:
+    return "∞" if learner == "ncm" else learner.removeprefix("radius-")
+
+
+def others(records: Records) -> list[Section]:
+    """Return the runs on data that the paper does not have, if there are any."""
+    runs = [
+        record
+        for record in records
+        if record["run"]["data"] not in STATISTICS and not record["run"].get("whole_base")
+    ]
+    rows = []
+    for group in dict.fromkeys(map(aggregate.group_of, runs)):
+        mean = mean_of(records, group, aggregate.average)
+        last = mean_of(records, group, aggregate.last)
+        shown = (aggregate.format_spread(one) for one in (mean, last))
+        rows.append([group.data, group.backbone, group.learner, group.how, *shown, str(mean.n)])
+    if not rows:
+        return []
+    columns = ("data", "backbone", "learner", "protocol", "average", "last", "orders")
+    table = Table("Accuracy (%) on other data", columns, [RowGroup(None, rows)], heads=4)
+    return [Section("Other runs", ["On data that the paper does not have."], [table])]

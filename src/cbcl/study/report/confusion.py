@@ -1,0 +1,58 @@
+"""Figure S2: the confusion matrix of CBCL on CIFAR-100, of one order and of all."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from cbcl.method.arrays import Int64s
+from cbcl.study.report.aggregate import Records, RunGroup, runs_of
+from cbcl.study.report.figures import draw_confusion
+from cbcl.study.report.paper import BUDGETS
+from cbcl.study.report.rendering import Drawing, Section
+from cbcl.study.report.scores import confusion
+
+RUNS = RunGroup("cifar100", "resnet50-keras", "cbcl", max_centroids=BUDGETS["cifar100"])
+
+
+def section(records: Records) -> Section:
+    runs = sorted(runs_of(records, RUNS), key=lambda run: int(run["run"]["seed"]))
+    title = "Figure S2: confusion"
+    if not runs:
+        return Section(title, ["CBCL on CIFAR-100 has not been run."], wanted=[RUNS])
+    summed = sum_by_position(runs)
+    caption = (
+        f"CBCL's answer (column) and the true class (row) after the last increment, {RUNS.backbone}"
+        f", {RUNS.how}; in per cent of each row. Left: one order, as the paper has it. Right: "
+        f"{len(runs)} orders added up place by place, where a place is when a class was learned, "
+        "not which class it is."
+    )
+    panels = partial(draw, confusion(runs[0]), summed, len(runs))
+    return Section(title, [describe_bias(summed)], [Drawing(caption, panels)], [RUNS])
+
+
+def draw(one: Int64s, summed: Int64s, orders: int) -> list[str]:
+    return [draw_confusion(one, "one order"), draw_confusion(summed, f"sum of {orders} orders")]
+
+
+def sum_by_position(records: Records) -> Int64s:
+    """Return the sum of the confusion matrices; a row is when a class was learned, not which."""
+    total: Int64s = np.sum([confusion(record) for record in records], axis=0)
+    return total
+
+
+def describe_bias(matrix: Int64s) -> str:
+    """Return in words whether answers favour the classes learned first or last."""
+    half = len(matrix) // 2
+    first, last = slice(None, half), slice(-half, None)
+    asked, answers, right = matrix.sum(axis=1), matrix.sum(axis=0), np.diagonal(matrix)
+    old, new = (100.0 * answers[part].sum() / answers.sum() for part in (first, last))
+    due = 100.0 * asked[last].sum() / asked.sum()
+    old_right, new_right = (100.0 * right[part].sum() / asked[part].sum() for part in (first, last))
+    return (
+        f"{new:.1f} % of the answers name one of the {half} classes learned last, which "
+        f"{due:.1f} % of the questions are about; {old:.1f} % name one of the {half} learned "
+        f"first. Of the first, {old_right:.1f} % are labelled rightly, "
+        f"of the last, {new_right:.1f} %."
+    )

@@ -1,0 +1,139 @@
+"""Table S1: FearNet's measures on CIFAR-100, two classes and then one at a time."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from cbcl.study.records import RunRecord
+from cbcl.study.report import aggregate, scores
+from cbcl.study.report.aggregate import (
+    DASH,
+    Records,
+    RunGroup,
+    format_claim,
+    format_spread,
+    mean_of,
+    name_of,
+    note_orders,
+    runs_of,
+)
+from cbcl.study.report.comparison import compare
+from cbcl.study.report.paper import BUDGETS, Claim, Measure, claims_at, find_claims, only
+from cbcl.study.report.reasons import reasons
+from cbcl.study.report.rendering import RowGroup, Section, Table
+from cbcl.study.report.scores import OFFLINE_ACCURACY, Summary, summary
+from cbcl.study.report.significance import format_difference, format_gap, paired
+
+CIFAR, MAIN = "cifar100", "resnet50-keras"
+OFFLINE = "mlp"
+LEARNERS = ("fearnet", "cbcl", "ncm", "discriminant")
+MEASURES: dict[Measure, str] = {
+    "omega_base": "Ω base",
+    "omega_new": "Ω new",
+    "omega_all": "Ω all",
+}
+SHOTS = (None, 5, 10)
+
+
+def section(records: Records) -> Section:
+    stated = only("MLP", "last", CIFAR)
+    few = find_claims("ResNet-50", "last", CIFAR, shots=5)
+    few += find_claims("ResNet-50", "last", CIFAR, shots=10)
+    offline = offline_accuracy(records)
+    text = (
+        "Means over all increments but the first, divided by the accuracy of a perceptron that was "
+        f"trained on all the data at once: {stated.value:g} % in FearNet's paper and in CBCL's"
+    )
+    if offline.n:
+        text += f", {format_spread(offline)} % here, on the vectors that CBCL sees"
+    text += (
+        ". Above 1 is better than that. Not run here: ResNet-50 trained at once on "
+        f"{' and '.join(f'{claim.protocol.shots} shots ({claim.value:g} %)' for claim in few)}."
+    )
+    learners = (*LEARNERS, *([] if offline.n else [OFFLINE]))
+    wanted = [group_for(learner, None) for learner in learners]
+    return Section("Table S1: FearNet", [text], [table(records)], wanted)
+
+
+def group_for(learner: str, shots: int | None) -> RunGroup:
+    return RunGroup(CIFAR, MAIN, learner, 1, 2, shots, BUDGETS[CIFAR])
+
+
+def offline_accuracy(records: Records) -> Summary:
+    """Return the accuracy (%) of our offline perceptron on all classes, however they came."""
+    runs = aggregate.select(records, data=CIFAR, backbone=MAIN, learner=OFFLINE, shots=None)
+    by_order = {run["run"]["seed"]: aggregate.last(run) for run in runs}
+    return summary(by_order.values())
+
+
+def table(records: Records) -> Table:
+    """Return the three measures of each learner, against the paper's denominator and ours."""
+    claims = claims_at("Table S1, FearNet")
+    offline = offline_accuracy(records)
+    parts, counts = [], {}
+    for shots in SHOTS:
+        rows = []
+        for learner in LEARNERS:
+            stated = {
+                claim.measure: claim
+                for claim in claims
+                if (claim.protocol.learner, claim.protocol.shots) == (learner, shots)
+            }
+            group = group_for(learner, shots)
+            rows += _rows(records, group, stated, offline)
+            counts[f"{name_of(learner)}, {shots or 'all'}"] = len(runs_of(records, group))
+        parts.append(RowGroup(f"{shots} shots" if shots else "all the data", rows))
+    names = [*MEASURES.values()]
+    columns = ["learner", *names, *(f"{name}, our MLP" for name in names)]
+    caption = f"Table S1: FearNet's measures on CIFAR-100, 2 classes and then 1 at a time, {MAIN}"
+    notes = [
+        note_orders(counts),
+        "The first three columns divide by the paper's accuracy, the others by our offline MLP's.",
+        *lead(records),
+        *reasons(claims, [MAIN]),
+    ]
+    return Table(caption, columns, parts, notes)
+
+
+def lead(records: Records) -> list[str]:
+    """Say by how much CBCL is above FearNet, order by order, against the paper's denominator."""
+    ours, theirs = group_for("cbcl", None), group_for("fearnet", None)
+    gaps = {
+        name: paired(records, ours, theirs, partial(_omega, measure=measure))
+        for measure, name in MEASURES.items()
+    }
+    told = ", ".join(f"{name} {format_gap(gap, 3)}" for name, gap in gaps.items() if gap.n)
+    orders = next(iter(gaps.values())).n
+    return [f"CBCL less FearNet, order by order ({orders} of both): {told}."] if told else []
+
+
+def _rows(
+    records: Records, group: RunGroup, stated: dict[Measure, Claim], offline: Summary
+) -> list[list[str]]:
+    """Return the paper's row, ours and the difference, as far as there are such."""
+    name, rows = name_of(group.learner), []
+    nothing = [DASH] * len(MEASURES)
+    if stated:
+        shown = [format_claim(stated[measure]) for measure in MEASURES]
+        rows.append([f"paper: {name}", *shown, *nothing])
+    if not runs_of(records, group):
+        return rows
+    ours = [mean_of(records, group, partial(_omega, measure=measure)) for measure in MEASURES]
+    own = nothing
+    if offline.n:
+        divisor = offline.mean / 100.0
+        own = [
+            format_spread(
+                mean_of(records, group, partial(_omega, measure=measure, offline=divisor)), 3
+            )
+            for measure in MEASURES
+        ]
+    rows.append([name, *(format_spread(mean, 3) for mean in ours), *own])
+    if stated:
+        gaps = [compare(records, stated[measure], group.backbone).gap for measure in MEASURES]
+        rows.append(["difference (p)", *(format_difference(gap, 3) for gap in gaps), *nothing])
+    return rows
+
+
+def _omega(record: RunRecord, measure: Measure, offline: float = OFFLINE_ACCURACY) -> float:
+    return float(getattr(scores.omega(record, offline), measure.removeprefix("omega_")))

@@ -1,0 +1,74 @@
+"""Table 2: CIFAR-100 from a few pictures of each class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cbcl.study.report.aggregate import (
+    Records,
+    RunGroup,
+    format_claim,
+    format_spread,
+    note_orders,
+    runs_of,
+)
+from cbcl.study.report.comparison import backbones_for, claim_group, compare
+from cbcl.study.report.paper import BUDGETS, claims_at
+from cbcl.study.report.reasons import reasons
+from cbcl.study.report.rendering import RowGroup, Section, Table
+from cbcl.study.report.significance import format_difference, format_gap, paired
+
+SHOTS = (5, 10)
+
+
+def section(records: Records) -> Section:
+    claims = claims_at("Table 2, few shots")
+    backbones = backbones_for(records, claims)
+    parts = []
+    for shots in SHOTS:
+        rows = []
+        for claim in (claim for claim in claims if claim.protocol.shots == shots):
+            row = [claim.method, str(claim.protocol.increment), format_claim(claim)]
+            for backbone in backbones:
+                one = compare(records, claim, backbone)
+                row += [format_spread(one.ours), format_difference(one.gap)]
+            rows.append(row)
+        parts.append(RowGroup(f"{shots} shots", rows))
+    columns = ["method", "classes at a time", "paper"]
+    columns += [
+        name for backbone in backbones for name in (backbone, f"{backbone}: difference (p)")
+    ]
+    caption = "Table 2: average incremental accuracy (%) on CIFAR-100"
+    counts = {
+        f"{claim.what}, {backbone}": len(runs_of(records, claim_group(claim, backbone)))
+        for claim in claims
+        for backbone in backbones
+    }
+    notes = [
+        note_orders(counts),
+        *flb_sentences(records, "cifar100", backbones[:1]),
+        *reasons(claims, backbones),
+    ]
+    wanted = [claim_group(claim, claim.protocol.ours[0]) for claim in claims]
+    table = Table(caption, columns, parts, [*filter(None, notes)], heads=2)
+    return Section("Table 2: few shots", [], [table], wanted)
+
+
+def flb_sentences(records: Records, data: str, backbones: list[str]) -> Iterator[str]:
+    """Yield by how much CBCL is above FLB, and above a linear layer that is trained well."""
+    for backbone in backbones:
+        parts = []
+        for shots in SHOTS:
+            ours = RunGroup(data, backbone, "cbcl", shots=shots, max_centroids=BUDGETS[data])
+            flb, probe = (
+                paired(records, ours, ours._replace(learner=name)) for name in ("flb", "probe")
+            )
+            if flb.n and probe.n:
+                orders = f"{flb.n} and {probe.n} orders"
+                gaps = f"{format_gap(flb)} and {format_gap(probe)}"
+                parts.append(f"{gaps} from {shots} shots ({orders})")
+        if parts:
+            yield (
+                f"With {backbone}, ten classes at a time, CBCL less FLB, and less a linear layer "
+                f"that is trained well on the same data, is {'; '.join(parts)}."
+            )
