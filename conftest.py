@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,11 @@ hypothesis.settings.load_profile("cbcl")
 # The first needs mkdocs (`make docs` runs it); the others are plugins of tests that name them.
 FIXTURES = sorted(Path(__file__).parent.glob("tests/support/*_fixtures.py"))
 collect_ignore = ["docs/site_hooks.py", *FIXTURES]
+RIVALS = Path("src", "cbcl", "rivals")
+if find_spec("torch") is None:
+    collect_ignore += [RIVALS / "deep", RIVALS / "fearnet.py", RIVALS / "mlp.py"]
+elif find_spec("triton") is None:
+    collect_ignore += [RIVALS / "deep" / "kernels.py"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -418,7 +418,8 @@ def test_the_discriminant_of_one_vector_a_class_is_the_nearest_mean() -> None:
 
 
 def test_the_discriminant_of_few_vectors_is_better_than_the_nearest_mean() -> None:
-    right, nearest = [], []
+    right: list[float] = []
+    nearest: list[float] = []
     for seed in range(3):
         x, y, queries, truth = digits(seed)
         rows = np.concatenate([np.flatnonzero(y == label)[:5] for label in np.unique(y)])

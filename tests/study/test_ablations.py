@@ -110,7 +110,8 @@ def test_a_single_voter_is_what_cbcl_chooses_with_a_budget() -> None:
 
 def test_with_a_budget_the_weights_of_votes_do_not_matter_and_without_one_they_do() -> None:
     x, y, queries, _ = digits(1)
-    rank, one = {"vote": rank_vote}, {"choose": voters(1)}
+    rank: dict[str, Any] = {"vote": rank_vote}
+    one: dict[str, Any] = {"choose": voters(1)}
     plain, *others = (
         Hybrid(**parts, max_centroids=100).partial_fit(x, y).predict(queries)
         for parts in ({}, rank, one)

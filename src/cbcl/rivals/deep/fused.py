@@ -12,26 +12,22 @@ gradient after a normalisation and dz before it. A row is a place in a map.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-try:
-    import triton
-    from triton import language as tl
-except ImportError:  # it comes with torch for CUDA
-    triton = None
-
-if TYPE_CHECKING:
-    from cbcl.rivals.deep.networks import Layer, ResNet
+from cbcl.rivals.deep.layers import ConvolutionLayer
 
 WIDTHS = {16, 32, 64}  # channels that the kernels take
 MIN_WIDTH = 16  # of a product
 JOIN_NUMBERS = 4096  # that a program joins
 
 
-class Tuning(NamedTuple):
+class KernelTuning(NamedTuple):
     """How a kernel's work is cut for an H200, by the channels that it writes."""
 
     rows: int  # for each program
@@ -43,18 +39,32 @@ class Tuning(NamedTuple):
         return {"ROWS": self.rows, "num_warps": self.warps, "STAGES": self.stages}
 
 
-CONVOLVE = {16: Tuning(256, 4, 3), 32: Tuning(256, 8, 4), 64: Tuning(64, 4, 3)}
-TRANSPOSE = {16: Tuning(256, 4, 3), 32: Tuning(256, 8, 3), 64: Tuning(64, 4, 3)}
-WEIGH = {16: Tuning(64, 2, 3), 32: Tuning(128, 4, 4), 64: Tuning(128, 4, 2)}
+CONVOLVE = {16: KernelTuning(256, 4, 3), 32: KernelTuning(256, 8, 4), 64: KernelTuning(64, 4, 3)}
+TRANSPOSE = {16: KernelTuning(256, 4, 3), 32: KernelTuning(256, 8, 3), 64: KernelTuning(64, 4, 3)}
+WEIGH = {16: KernelTuning(64, 2, 3), 32: KernelTuning(128, 4, 4), 64: KernelTuning(128, 4, 2)}
 WEIGH_PROGRAMS = {16: 132, 32: 88, 64: 64}  # for each of the kernel's three rows
 
 
-def can_compute(layers: Sequence[Layer], x: Tensor) -> bool:
+class Trunk(Protocol):
+    """A network up to its maps."""
+
+    layers: list[ConvolutionLayer]
+    training: bool
+    last_relu: bool
+    momentum: float
+    kernels: Tensor
+    scales: Tensor
+    shifts: Tensor
+    means: Tensor
+    variances: Tensor
+
+
+def can_compute(layers: Sequence[ConvolutionLayer], x: Tensor) -> bool:
     """Return whether these kernels can compute a network on pictures, which lie on a GPU."""
-    return triton is not None and x.is_cuda and {layer.outputs for layer in layers} <= WIDTHS
+    return x.is_cuda and _has_triton() and {layer.outputs for layer in layers} <= WIDTHS
 
 
-def maps(network: ResNet, x: Tensor, dtype: torch.dtype = torch.bfloat16) -> Tensor:
+def maps(network: Trunk, x: Tensor, dtype: torch.dtype = torch.bfloat16) -> Tensor:
     """Return the last block's maps: (n, c, h, w)."""
     result: Tensor = _Trunk.apply(
         x.permute(0, 2, 3, 1).to(dtype).contiguous(),
@@ -68,15 +78,15 @@ def maps(network: ResNet, x: Tensor, dtype: torch.dtype = torch.bfloat16) -> Ten
 
 class _Trunk(torch.autograd.Function):
     @staticmethod
-    def forward(  # type: ignore[override]
-        ctx: Any, x: Tensor, kernels: Tensor, scales: Tensor, shifts: Tensor, network: ResNet
+    def forward(
+        ctx: Any, x: Tensor, kernels: Tensor, scales: Tensor, shifts: Tensor, network: Trunk
     ) -> Tensor:
         walk = _Walk(network, x, kernels, scales, shifts)
         ctx.walk = walk
         return walk.forward().permute(0, 3, 1, 2)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         return None, *ctx.walk.backward(gradient.permute(0, 2, 3, 1).contiguous()), None
 
 
@@ -84,8 +94,9 @@ class _Walk:
     """One way through a network, forward and back."""
 
     def __init__(
-        self, network: ResNet, x: Tensor, kernels: Tensor, scales: Tensor, shifts: Tensor
+        self, network: Trunk, x: Tensor, kernels: Tensor, scales: Tensor, shifts: Tensor
     ) -> None:
+        self.programs = import_module("cbcl.rivals.deep.kernels")  # it needs Triton
         self.network, self.layers = network, network.layers
         self.kernels, self.scales, self.shifts = kernels.detach().to(x.dtype), scales, shifts
         self.x = [x]  # of each layer
@@ -146,13 +157,13 @@ class _Walk:
         """Return the sums of gradients of a layer's normalisation."""
         return self.sums_back.view(-1)[self.layers[place].channel :]
 
-    def _convolve(self, layer: Layer, x: Tensor) -> Tensor:
+    def _convolve(self, layer: ConvolutionLayer, x: Tensor) -> Tensor:
         n, side = x.shape[:2]
         height = side // layer.stride
         z = x.new_empty(n, height, height, layer.outputs)
         rows = n * height * height
         tuning = CONVOLVE[layer.outputs]
-        _convolve_kernel[(triton.cdiv(rows, tuning.rows),)](
+        self.programs.convolve[(_ceil(rows, tuning.rows),)](
             x,
             self.kernels[layer.kernel :],
             z,
@@ -174,7 +185,7 @@ class _Walk:
         z, width = self.z[place], self.layers[place].outputs
         result = torch.empty_like(z)
         block = JOIN_NUMBERS // width
-        _join_kernel[(triton.cdiv(z.numel() // width, block),)](
+        self.programs.join[(_ceil(z.numel() // width, block),)](
             z,
             *self._norm(place),
             z if before is None else before,
@@ -195,7 +206,7 @@ class _Walk:
         z = self.z[place]
         dy = torch.empty_like(z)
         block = JOIN_NUMBERS // width
-        _begin_kernel[(triton.cdiv(z.numel() // width, block),)](
+        self.programs.begin[(_ceil(z.numel() // width, block),)](
             gradient,
             self.x[-1],
             z,
@@ -214,7 +225,7 @@ class _Walk:
         z, width = self.z[place], self.layers[place].outputs
         dz = torch.empty_like(z)
         block = JOIN_NUMBERS // width
-        _differentiate_kernel[(triton.cdiv(z.numel() // width, block),)](
+        self.programs.differentiate[(_ceil(z.numel() // width, block),)](
             dy,
             z,
             *self._norm(place),
@@ -235,7 +246,7 @@ class _Walk:
         dx = torch.empty_like(x)
         rows = x.numel() // layer.inputs
         tuning = TRANSPOSE[layer.inputs]
-        _transpose_kernel[(triton.cdiv(rows, tuning.rows),)](
+        self.programs.transpose[(_ceil(rows, tuning.rows),)](
             dz,
             self.kernels[layer.kernel :],
             dz if beside is None else beside,
@@ -259,9 +270,9 @@ class _Walk:
         layer, x = self.layers[place], self.x[place]
         rows = dz.numel() // layer.outputs
         tuning = WEIGH[layer.outputs]
-        tiles = triton.cdiv(rows, tuning.rows)
-        each = triton.cdiv(tiles, min(tiles, WEIGH_PROGRAMS[layer.outputs]))
-        _weigh_kernel[(triton.cdiv(tiles, each), 3)](
+        tiles = _ceil(rows, tuning.rows)
+        each = _ceil(tiles, min(tiles, WEIGH_PROGRAMS[layer.outputs]))
+        self.programs.weigh[(_ceil(tiles, each), 3)](
             x,
             dz,
             self.kernels_back[layer.kernel :],
@@ -276,7 +287,7 @@ class _Walk:
         )
 
 
-def _counts(layers: Sequence[Layer], n: int, side: int, device: torch.device) -> Tensor:
+def _counts(layers: Sequence[ConvolutionLayer], n: int, side: int, device: torch.device) -> Tensor:
     """Return the number of places behind each channel's mean, twice: (2, channels)."""
     parts = []
     for layer in layers:
@@ -285,185 +296,10 @@ def _counts(layers: Sequence[Layer], n: int, side: int, device: torch.device) ->
     return torch.cat(parts).expand(2, -1).contiguous()
 
 
-if triton is not None:
+def _ceil(a: int, b: int) -> int:
+    return -(-a // b)
 
-    @triton.jit
-    def _moments(sums, scales, shifts, count, c, SPAN):
-        """Return mean, 1 / deviation, scale and shift of channels."""
-        mean = tl.load(sums + c) / count
-        variance = tl.maximum(tl.load(sums + SPAN + c) / count - mean * mean, 0.0)
-        return mean, 1.0 / tl.sqrt(variance + 1e-5), tl.load(scales + c), tl.load(shifts + c)
 
-    @triton.jit
-    def _convolve_kernel(
-        x, kernel, z, sums, rows, span,
-        H: tl.constexpr, INPUTS: tl.constexpr, REAL: tl.constexpr, OUTPUTS: tl.constexpr,
-        STRIDE: tl.constexpr, COUNT: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr,
-    ):  # fmt: skip
-        HO: tl.constexpr = H // STRIDE
-        row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-        inside = row < rows
-        right, down, n = row % HO, row // HO % HO, row // (HO * HO)
-        i, o = tl.arange(0, INPUTS), tl.arange(0, OUTPUTS)
-        total = tl.zeros((ROWS, OUTPUTS), dtype=tl.float32)
-        for tap in tl.range(0, 9, num_stages=STAGES):
-            y, u = down * STRIDE + (tap // 3 - 1), right * STRIDE + (tap % 3 - 1)
-            within = inside & (y >= 0) & (y < H) & (u >= 0) & (u < H)
-            at = ((n * H + y) * H + u)[:, None] * REAL + i[None, :]
-            weight_at = (tap * REAL + i[:, None]) * OUTPUTS + o[None, :]
-            if INPUTS == REAL:
-                a = tl.load(x + at, mask=within[:, None], other=0.0)
-                k = tl.load(kernel + weight_at)
-            else:
-                a = tl.load(x + at, mask=within[:, None] & (i[None, :] < REAL), other=0.0)
-                k = tl.load(kernel + weight_at, mask=i[:, None] < REAL, other=0.0)
-            total = tl.dot(a, k, total, input_precision="ieee")
-        result = total.to(z.dtype.element_ty)
-        tl.store(z + row[:, None] * OUTPUTS + o[None, :], result, mask=inside[:, None])
-        if COUNT:
-            numbers = result.to(tl.float32)
-            tl.atomic_add(sums + o, tl.sum(numbers, axis=0), sem="relaxed")
-            tl.atomic_add(sums + span + o, tl.sum(numbers * numbers, axis=0), sem="relaxed")
-
-    @triton.jit
-    def _join_kernel(
-        z, sums, scales, shifts, rows, before, result, span,
-        H: tl.constexpr, C: tl.constexpr, BESIDE: tl.constexpr, STRIDE: tl.constexpr,
-        RELU: tl.constexpr, ROWS: tl.constexpr,
-    ):  # fmt: skip
-        row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-        c = tl.arange(0, C)
-        inside = (row < rows)[:, None]
-        mean, inverse, scale, shift = _moments(sums, scales, shifts, rows, c, span)
-        factor = scale * inverse
-        offset = shift - mean * factor
-        at = row[:, None] * C + c[None, :]
-        v = tl.load(z + at, mask=inside, other=0.0).to(tl.float32)
-        v = v * factor[None, :] + offset[None, :]
-        if BESIDE:
-            right, down, n = row % H, row // H % H, row // (H * H)
-            wide = H * STRIDE
-            place = (n * wide + down * STRIDE) * wide + right * STRIDE
-            read = inside & (c[None, :] < BESIDE)
-            v += tl.load(before + place[:, None] * BESIDE + c[None, :], mask=read, other=0.0)
-        if RELU:
-            v = tl.maximum(v, 0.0)
-        tl.store(result + at, v.to(result.dtype.element_ty), mask=inside)
-
-    @triton.jit
-    def _begin_kernel(
-        gradient, h, z, sums, scales, shifts, rows, sums_back, dy, span,
-        C: tl.constexpr, RELU: tl.constexpr, ROWS: tl.constexpr,
-    ):  # fmt: skip
-        row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-        c = tl.arange(0, C)
-        inside = (row < rows)[:, None]
-        at = row[:, None] * C + c[None, :]
-        g = tl.load(gradient + at, mask=inside, other=0.0).to(tl.float32)
-        if RELU:
-            g = tl.where(tl.load(h + at, mask=inside, other=0.0) > 0, g, 0.0)
-        result = g.to(dy.dtype.element_ty)
-        tl.store(dy + at, result, mask=inside)
-        mean, inverse, _, _ = _moments(sums, scales, shifts, rows, c, span)
-        standard = (tl.load(z + at, mask=inside, other=0.0) - mean[None, :]) * inverse[None, :]
-        g = result.to(tl.float32)
-        tl.atomic_add(sums_back + c, tl.sum(g, axis=0), sem="relaxed")
-        tl.atomic_add(sums_back + span + c, tl.sum(g * standard, axis=0), sem="relaxed")
-
-    @triton.jit
-    def _differentiate_kernel(
-        dy, z, sums, scales, shifts, rows, sums_back, dz, span,
-        C: tl.constexpr, ROWS: tl.constexpr,
-    ):  # fmt: skip
-        row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-        c = tl.arange(0, C)
-        inside = (row < rows)[:, None]
-        mean, inverse, scale, _ = _moments(sums, scales, shifts, rows, c, span)
-        a = scale * inverse
-        b = -a * inverse * tl.load(sums_back + span + c) / rows
-        e = -a * tl.load(sums_back + c) / rows - b * mean
-        at = row[:, None] * C + c[None, :]
-        d = tl.load(dy + at, mask=inside, other=0.0).to(tl.float32)
-        v = tl.load(z + at, mask=inside, other=0.0).to(tl.float32)
-        result = d * a[None, :] + v * b[None, :] + e[None, :]
-        tl.store(dz + at, result.to(dz.dtype.element_ty), mask=inside)
-
-    @triton.jit
-    def _transpose_kernel(
-        dz, kernel, beside, x, z, sums, scales, shifts, rows, sums_back, dx, span,
-        H: tl.constexpr, INPUTS: tl.constexpr, OUTPUTS: tl.constexpr, STRIDE: tl.constexpr,
-        BESIDE: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr,
-    ):  # fmt: skip
-        HO: tl.constexpr = H // STRIDE
-        row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-        inside = row < rows
-        right, down, n = row % H, row // H % H, row // (H * H)
-        i, o = tl.arange(0, INPUTS), tl.arange(0, OUTPUTS)
-        total = tl.zeros((ROWS, INPUTS), dtype=tl.float32)
-        for tap in tl.range(0, 9, num_stages=STAGES):
-            y, u = down + (1 - tap // 3), right + (1 - tap % 3)
-            within = inside & (y >= 0) & (y < H) & (u >= 0) & (u < H)
-            if STRIDE == 2:
-                within = within & (y % 2 == 0) & (u % 2 == 0)
-            at = ((n * HO + y // STRIDE) * HO + u // STRIDE)[:, None] * OUTPUTS + o[None, :]
-            d = tl.load(dz + at, mask=within[:, None], other=0.0)
-            k = tl.load(kernel + (tap * INPUTS + i[None, :]) * OUTPUTS + o[:, None])
-            total = tl.dot(d, k, total, input_precision="ieee")
-        at = row[:, None] * INPUTS + i[None, :]
-        read = inside[:, None]
-        if BESIDE:
-            if STRIDE == 1:
-                total += tl.load(beside + at, mask=read, other=0.0)
-            else:
-                kept = (inside & (down % 2 == 0) & (right % 2 == 0))[:, None]
-                place = ((n * HO + down // 2) * HO + right // 2)[:, None] * OUTPUTS
-                total += tl.load(beside + place + i[None, :], mask=kept, other=0.0)
-        passed = tl.load(x + at, mask=read, other=0.0) > 0
-        result = tl.where(passed, total, 0.0).to(dx.dtype.element_ty)
-        tl.store(dx + at, result, mask=read)
-        mean, inverse, _, _ = _moments(sums, scales, shifts, rows, i, span)
-        standard = (tl.load(z + at, mask=read, other=0.0) - mean[None, :]) * inverse[None, :]
-        g = result.to(tl.float32)
-        tl.atomic_add(sums_back + i, tl.sum(g, axis=0), sem="relaxed")
-        tl.atomic_add(sums_back + span + i, tl.sum(g * standard, axis=0), sem="relaxed")
-
-    @triton.jit
-    def _weigh_kernel(
-        x, dz, kernel_back, rows,
-        H: tl.constexpr, INPUTS: tl.constexpr, REAL: tl.constexpr, OUTPUTS: tl.constexpr,
-        STRIDE: tl.constexpr, TILES: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr,
-    ):  # fmt: skip
-        HO: tl.constexpr = H // STRIDE
-        chunk, tap_row = tl.program_id(0), tl.program_id(1)
-        i, o = tl.arange(0, INPUTS), tl.arange(0, OUTPUTS)
-        left = tl.zeros((INPUTS, OUTPUTS), dtype=tl.float32)
-        middle = tl.zeros((INPUTS, OUTPUTS), dtype=tl.float32)
-        other = tl.zeros((INPUTS, OUTPUTS), dtype=tl.float32)
-        for tile in tl.range(0, TILES, num_stages=STAGES):
-            row = (chunk * TILES + tile) * ROWS + tl.arange(0, ROWS)
-            inside = row < rows
-            right, down, n = row % HO, row // HO % HO, row // (HO * HO)
-            at = row[:, None] * OUTPUTS + o[None, :]
-            d = tl.load(dz + at, mask=inside[:, None], other=0.0)
-            y = down * STRIDE + (tap_row - 1)
-            for tap in tl.static_range(3):
-                u = right * STRIDE + (tap - 1)
-                within = inside & (y >= 0) & (y < H) & (u >= 0) & (u < H)
-                place = ((n * H + y) * H + u)[:, None] * REAL + i[None, :]
-                if INPUTS == REAL:
-                    p = tl.load(x + place, mask=within[:, None], other=0.0)
-                else:
-                    read = within[:, None] & (i[None, :] < REAL)
-                    p = tl.load(x + place, mask=read, other=0.0)
-                p = tl.trans(p)
-                if tap == 0:
-                    left = tl.dot(p, d, left, input_precision="ieee")
-                elif tap == 1:
-                    middle = tl.dot(p, d, middle, input_precision="ieee")
-                else:
-                    other = tl.dot(p, d, other, input_precision="ieee")
-        at = (tap_row * 3 * REAL + i[:, None]) * OUTPUTS + o[None, :]
-        real = (i[:, None] < REAL) & (o[None, :] < OUTPUTS)
-        tl.atomic_add(kernel_back + at, left, mask=real, sem="relaxed")
-        tl.atomic_add(kernel_back + REAL * OUTPUTS + at, middle, mask=real, sem="relaxed")
-        tl.atomic_add(kernel_back + 2 * REAL * OUTPUTS + at, other, mask=real, sem="relaxed")
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None

@@ -20,7 +20,7 @@ from torch.nn import functional
 from cbcl.files import write_atomically
 from cbcl.rivals.deep.exemplars import herd
 from cbcl.rivals.deep.networks import BLOCKS_32, WIDTHS_32, ResNet
-from cbcl.rivals.deep.sampling import Views, centred, mean_picture
+from cbcl.rivals.deep.sampling import PictureViews, centred, mean_picture
 from cbcl.rivals.deep.training import Loss, Recipe, half_precision, train
 from cbcl.rivals.inputs import nothing_learned, number_labels
 
@@ -127,7 +127,7 @@ class PictureLearner:
         """Train the network on an increment, and choose what to keep of it."""
         raise NotImplementedError
 
-    def _descend(self, views: Views, loss: Loss, recipe: Recipe) -> None:
+    def _descend(self, views: PictureViews, loss: Loss, recipe: Recipe) -> None:
         """Train the network on views of pictures."""
         train(self._ready(), views, loss, recipe, self.generator)
 

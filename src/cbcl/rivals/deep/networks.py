@@ -8,32 +8,16 @@ a GPU, `cbcl.rivals.deep.fused` computes narrow networks with kernels of its own
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from cbcl.rivals.deep import fused
+from cbcl.rivals.deep.layers import EPSILON, TAPS, ConvolutionLayer, residual_layers
 
 BLOCKS_32, WIDTHS_32 = (5, 5, 5), (16, 32, 64)
 BLOCKS_34, WIDTHS_34 = (3, 4, 6, 3), (64, 128, 256, 512)
-TAPS = 9  # of a 3 x 3 kernel
-EPSILON = 1e-5  # of a normalisation, as in `fused`
-
-
-class Layer(NamedTuple):
-    """A 3 x 3 convolution with the normalisation after it."""
-
-    inputs: int
-    outputs: int
-    stride: int
-    kernel: int  # where it begins among all numbers of kernels
-    channel: int  # and its outputs among all channels
-
-    @property
-    def kernel_size(self) -> int:
-        return TAPS * self.inputs * self.outputs
 
 
 class ResNet(nn.Module):
@@ -55,7 +39,7 @@ class ResNet(nn.Module):
     ) -> None:
         super().__init__()
         self.momentum = 0.1  # of a normalisation's mean and variance
-        self.layers, self.last_relu = _layers(blocks, widths), last_relu
+        self.layers, self.last_relu = residual_layers(blocks, widths), last_relu
         channels = sum(layer.outputs for layer in self.layers)
         device = generator.device
         kernels = torch.empty(sum(layer.kernel_size for layer in self.layers), device=device)
@@ -118,7 +102,7 @@ class ResNet(nn.Module):
 class _Convolution:
     """One layer of a network, by torch's own operations."""
 
-    def __init__(self, network: ResNet, layer: Layer, kernel: Tensor) -> None:
+    def __init__(self, network: ResNet, layer: ConvolutionLayer, kernel: Tensor) -> None:
         self.network, self.layer = network, layer
         self.kernel = kernel.view(3, 3, layer.inputs, layer.outputs).permute(3, 2, 0, 1)
 
@@ -138,22 +122,7 @@ class _Convolution:
         )
 
 
-def _layers(blocks: tuple[int, ...], widths: tuple[int, ...]) -> list[Layer]:
-    shapes, inputs = [(3, widths[0], 1)], widths[0]
-    for stage, (count, width) in enumerate(zip(blocks, widths, strict=True)):
-        for place in range(count):
-            stride = 2 if stage and not place else 1
-            shapes += [(inputs, width, stride), (width, width, 1)]
-            inputs = width
-    layers: list[Layer] = []
-    kernel = channel = 0
-    for shape in shapes:
-        layers.append(Layer(*shape, kernel, channel))
-        kernel, channel = kernel + layers[-1].kernel_size, channel + layers[-1].outputs
-    return layers
-
-
-def _shortcut(x: Tensor, layer: Layer) -> Tensor:
+def _shortcut(x: Tensor, layer: ConvolutionLayer) -> Tensor:
     added = layer.outputs - layer.inputs
     step = layer.stride
     return functional.pad(x[:, :, ::step, ::step], (0, 0, 0, 0, 0, added)) if added else x

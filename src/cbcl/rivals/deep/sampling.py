@@ -17,7 +17,7 @@ STEPS = 1_000  # of a contrast
 VARIANTS = 12  # {as it is, brighter or darker, of other contrast} x {whole, cropped} x {, mirrored}
 
 
-class Views(Protocol):
+class PictureViews(Protocol):
     """Random views of pictures."""
 
     def draw(self, generator: torch.Generator) -> Tensor:

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from cbcl.rivals.deep.sampling import Views
+from cbcl.rivals.deep.sampling import PictureViews
 
 EAGER_STEPS = 3  # before a step is recorded: libraries choose their algorithms in the first
 # From pictures (b, 3, h, w) and their numbers (b,), the mean loss.
@@ -42,7 +42,7 @@ class Recipe(NamedTuple):
 
 
 def train(
-    network: nn.Module, views: Views, loss: Loss, recipe: Recipe, generator: torch.Generator
+    network: nn.Module, views: PictureViews, loss: Loss, recipe: Recipe, generator: torch.Generator
 ) -> None:
     """Train a network in place, and leave it in evaluation mode.
 
@@ -57,7 +57,7 @@ class _Descent:
     def __init__(
         self,
         network: nn.Module,
-        views: Views,
+        views: PictureViews,
         loss: Loss,
         recipe: Recipe,
         generator: torch.Generator,
