@@ -216,7 +216,8 @@ def run(
     for seed in seeds:
         wanted += runs(data, backbone, names, seed=seed, **protocol)
     with screen.progress("embedding") as progress:
-        features(data, backbone, folder=folder, progress=progress)
+        for seen_through in dict.fromkeys(one.backbone for one in wanted):
+            features(data, seen_through, folder=folder, progress=progress)
     records, failures = _execute(screen, wanted, results, workers)
     _show_scores(screen, records)
     screen.problems([_as_error(failure) for failure in failures])
