@@ -20,7 +20,7 @@ class Resumable(Protocol):
 
 
 class Checkpoint:
-    """What a run has got to: its learner after the last whole increment, and the scores so far.
+    """The state of a run: its learner after the last whole increment, and the scores so far.
 
     The scores are written after the learner, and name it: a kill between the two leaves the
     increment before.

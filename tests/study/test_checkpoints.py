@@ -1,0 +1,122 @@
+"""A run that is stopped goes on at its increment, and ends as if nothing had happened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pytest
+from numpy.typing import ArrayLike, NDArray
+
+from cbcl.study.checkpoints import Checkpoint
+from cbcl.study.data.vectors import Features, features
+from cbcl.study.records import Run
+from cbcl.study.runs import perform
+
+RUN = Run("digits", "identity", "mine", None, 2, None, None, 10, 0)
+TIMES = ("seconds",)  # of a record, which no two runs share
+
+
+class Killed(BaseException):
+    """A kill, which no learner catches."""
+
+
+class Means:
+    """Nearest class mean, kept in a file; it may be killed in an increment."""
+
+    def __init__(self, killed_in: int | None = None) -> None:
+        self.killed_in, self.learned = killed_in, 0
+        self.means: dict[str, NDArray[Any]] = {}
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        vectors, labels = np.asarray(X), np.asarray(y)
+        if len(self.means) // 2 == self.killed_in:
+            raise Killed
+        for label in np.unique(labels):
+            self.means[str(label)] = vectors[labels == label].mean(axis=0)
+        self.learned += 1
+        return self
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        means = np.stack([*self.means.values()])
+        distances = np.linalg.norm(np.asarray(X)[:, np.newaxis] - means, axis=2)
+        labels: NDArray[Any] = np.array([*self.means])[distances.argmin(axis=1)]
+        return labels
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return {"means": np.stack([*self.means.values()])}
+
+    def save(self, path: Path) -> None:
+        with path.open("wb") as file:
+            np.savez(file, **self.means)  # type: ignore[arg-type]
+
+    def load(self, path: Path) -> None:
+        with np.load(path) as arrays:
+            self.means = dict(arrays)
+
+
+@pytest.fixture(scope="module")
+def digits() -> Features:
+    return features("digits", "identity")
+
+
+def run(data: Features, learner: Means, folder: Path) -> dict[str, Any]:
+    record = perform(RUN, data, lambda *_: learner, Checkpoint(folder, "run"))
+    return {name: value for name, value in record.items() if name not in TIMES}
+
+
+@pytest.mark.parametrize("killed_in", [1, 2, 4])
+def test_a_killed_run_goes_on_and_gives_the_same_record(
+    digits: Features, tmp_path: Path, killed_in: int
+) -> None:
+    whole = run(digits, Means(), tmp_path / "other")
+    with pytest.raises(Killed):
+        run(digits, Means(killed_in), tmp_path)
+    again = Means()
+    assert run(digits, again, tmp_path) == whole
+    assert again.learned == 5 - killed_in
+
+
+def test_a_run_that_is_killed_twice_still_goes_on(digits: Features, tmp_path: Path) -> None:
+    for killed_in in (2, 3):
+        with pytest.raises(Killed):
+            run(digits, Means(killed_in), tmp_path)
+    again = Means()
+    run(digits, again, tmp_path)
+    assert again.learned == 2
+
+
+def test_a_kill_between_learner_and_scores_leaves_the_increment_before(
+    digits: Features, tmp_path: Path
+) -> None:
+    with pytest.raises(Killed):
+        run(digits, Means(2), tmp_path)
+    checkpoint = Checkpoint(tmp_path, "run")
+    later = Means()
+    later.means = {"nonsense": np.zeros(64)}
+    later.save(checkpoint.folder / "learner-3.pt")
+    again = Means()
+    assert run(digits, again, tmp_path) == run(digits, Means(), tmp_path / "other")
+    assert again.learned == 3
+
+
+def test_one_learner_is_kept_and_the_folder_goes_with_the_run(
+    digits: Features, tmp_path: Path
+) -> None:
+    with pytest.raises(Killed):
+        run(digits, Means(3), tmp_path)
+    checkpoint = Checkpoint(tmp_path, "run")
+    assert sorted(path.name for path in checkpoint.folder.iterdir()) == [
+        "learner-3.pt",
+        "scores.json",
+    ]
+    checkpoint.remove()
+    assert not checkpoint.folder.exists()
+    checkpoint.remove()  # twice does no harm
+
+
+def test_other_runs_have_other_checkpoints(digits: Features, tmp_path: Path) -> None:
+    with pytest.raises(Killed):
+        run(digits, Means(3), tmp_path)
+    assert Checkpoint(tmp_path, "another").resume(Means()) is None
