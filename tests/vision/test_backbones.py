@@ -224,6 +224,19 @@ def test_a_network_is_built_once_and_a_spoiled_copy_is_built_again(home: Path) -
         assert copy.with_suffix(".json").read_text() == about
 
 
+def test_a_note_of_what_was_done_to_the_weights_is_part_of_the_description(file: Path) -> None:
+    plain = load_backbone(file)
+    assert isinstance(plain, Network)
+    file.with_suffix(".json").write_text(json.dumps({**PLAIN, "note": "made again"}))
+    noted = load_backbone(file)
+    assert isinstance(noted, Network)
+    assert noted.description == {**plain.description, "note": "made again"}
+    assert noted.fingerprint != plain.fingerprint
+    file.with_suffix(".json").write_text(json.dumps({**PLAIN, "note": 3}))
+    with pytest.raises(WeightsError, match=r'net\.json has "note": 3: give a text'):
+        load_backbone(file)
+
+
 @pytest.mark.usefixtures("home")
 def test_what_was_done_to_imported_weights_is_told_with_the_preprocessing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

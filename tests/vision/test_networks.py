@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import runpy
 from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
@@ -21,11 +23,13 @@ from skimage import data as skimage_data
 from cbcl.errors import WeightsError
 from cbcl.vision.backbones import efficientnet, keras, resnet, vgg
 from cbcl.vision.onnx_graph import BatchNorm, NetworkGraph, fold, same_padding
+from cbcl.vision.weights.safe_pickle import FileFormatError
 from cbcl.vision.weights.torch_checkpoint import read_state_dict
 
 Tensors = dict[str, NDArray[Any]]
 data: Any = skimage_data  # it has no type hints
 
+RESTORE = str(Path(__file__).parents[2] / "benchmarks" / "restore_resnet34.py")
 LITE = {
     "lite0": "efficientnet-lite0-57934424.pth",
     "lite1": "efficientnet-lite1-77cc7160.pth",
@@ -254,6 +258,40 @@ def test_resnet_is_torchs(depth: int, is_zip: bool, tmp_path: Path) -> None:
     vectors = run(resnet.build(read_state_dict(tmp_path / "w.pth"), depth), pictures)
     assert vectors.shape == (5, 2048 if depth == 50 else 512)
     assert_same(vectors, seen_by(torch, network, pictures))
+
+
+@pytest.mark.torch
+def test_restored_statistics_are_those_of_training_with_all_pictures_in_one_batch() -> None:
+    torch: Any = pytest.importorskip("torch")
+    network = torch_resnet(torch, 34, strided=0)
+    pictures = torch.from_numpy(photographs(224, scale=64.0))
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    restoration = runpy.run_path(RESTORE)["Restoration"](before)
+    for module in network.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.momentum = 1.0
+    with torch.inference_mode():
+        restoration.run([pictures[:2], pictures[2:]])
+        network.train()(pictures)
+    for name, value in network.state_dict().items():
+        if not name.endswith("num_batches_tracked"):
+            # Torch divides the squares by one less than their number, 245 at least.
+            rtol, atol = (0.005, 1e-4) if "running" in name else (0.0, 0.0)
+            torch.testing.assert_close(restoration.tensors[name], value, rtol=rtol, atol=atol)
+
+
+@pytest.mark.torch
+def test_a_pickled_module_is_read_without_running_the_pickle() -> None:
+    torch: Any = pytest.importorskip("torch")
+    unpickler = runpy.run_path(RESTORE)["ModuleUnpickler"]
+    module = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 5), torch.nn.BatchNorm2d(4))
+    reader = unpickler(pickle.dumps(module))
+    read = dict(reader.tensors(reader.load()))
+    assert list(read) == list(module.state_dict())
+    for name, value in module.state_dict().items():
+        np.testing.assert_array_equal(read[name], value.numpy())
+    with pytest.raises(FileFormatError, match=r"asks for posix\.system"):
+        unpickler(b"cposix\nsystem\n(S'true'\ntR.").load()
 
 
 @pytest.mark.torch

@@ -74,7 +74,8 @@ class Preprocessing:
         given = set(description) if isinstance(description, dict) else set()
         if not isinstance(description, dict) or not set(keys[:3]) <= given <= set(keys):
             needed, optional = ", ".join(keys[:3]), ", ".join(keys[3:])
-            raise WeightsError(name, f"must describe {needed} and may describe {optional}, tokens")
+            problem = f"must describe {needed} and may describe {optional}, tokens, note"
+            raise WeightsError(name, problem)
         try:
             triples = {key: _as_triple(description[key]) for key in ("mean", "scale")}
             preprocessing = cls(**{**description, **triples})

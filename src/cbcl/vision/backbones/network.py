@@ -45,7 +45,7 @@ class Network:
     weights: str  # SHA-256 of the weights
     cores: int = 1  # for one picture; 0: all
     tokens: Tokens | None = None  # which of its tokens (b, tokens, d) are used, if it gives tokens
-    note: str = ""  # what the file of its weights says was done to them
+    note: str = ""  # what was done to the weights, in words
 
     state: ClassVar[bytes] = b""
     threads: ClassVar[bool] = True
@@ -188,8 +188,13 @@ def read_network(path: Path, name: str) -> Network:
     if tokens not in (None, *get_args(Tokens)):
         problem = f'has "tokens": {json.dumps(tokens)}'
         raise WeightsError(path.with_suffix(".json"), problem, 'give "class" or "mean"')
+    note = description.pop("note", "")
+    if not isinstance(note, str):
+        problem = f'has "note": {json.dumps(note)}'
+        raise WeightsError(path.with_suffix(".json"), problem, "give a text")
     preprocessing = Preprocessing.from_description(description, path.with_suffix(".json"))
-    return Network(name, model, preprocessing, sha256(model).hexdigest(), tokens=tokens)
+    weights = sha256(model).hexdigest()
+    return Network(name, model, preprocessing, weights, tokens=tokens, note=note)
 
 
 def _read_json(path: Path) -> dict[str, Any]:
