@@ -140,8 +140,8 @@ def download(data: str, folder: Path, quiet: bool) -> None:
 def vectors(data: str, folder: Path | None, backbone: str, anew: bool, quiet: bool) -> None:
     """Compute and store the vectors of a data set through a backbone; a stopped run is resumed.
 
-    DATA is cifar100, cifar10, caltech101, cub200, cub200-official, digits, or a folder with one folder
-    of pictures a class.
+    DATA is cifar100, cifar10, caltech101, cub200, cub200-official, digits, or a folder with one
+    folder of pictures a class.
 
     \b
     cbcl bench vectors caltech101 --data ~/data --backbone efficientnet-lite0
