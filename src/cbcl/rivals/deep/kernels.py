@@ -21,6 +21,18 @@ def _moments(sums, scales, shifts, count, c, SPAN):
 
 
 @triton.jit
+def _store_gradient(g, dy, at, inside, c, z, sums, scales, shifts, rows, sums_back, span):
+    """Store a gradient after a normalisation, and add to its sums over rows."""
+    result = g.to(dy.dtype.element_ty)
+    tl.store(dy + at, result, mask=inside)
+    mean, inverse, _, _ = _moments(sums, scales, shifts, rows, c, span)
+    standard = (tl.load(z + at, mask=inside, other=0.0) - mean[None, :]) * inverse[None, :]
+    g = result.to(tl.float32)
+    tl.atomic_add(sums_back + c, tl.sum(g, axis=0), sem="relaxed")
+    tl.atomic_add(sums_back + span + c, tl.sum(g * standard, axis=0), sem="relaxed")
+
+
+@triton.jit
 def convolve(
     x, kernel, z, sums, rows, span,
     H: tl.constexpr, INPUTS: tl.constexpr, REAL: tl.constexpr, OUTPUTS: tl.constexpr,
@@ -90,13 +102,7 @@ def begin(
     g = tl.load(gradient + at, mask=inside, other=0.0).to(tl.float32)
     if RELU:
         g = tl.where(tl.load(h + at, mask=inside, other=0.0) > 0, g, 0.0)
-    result = g.to(dy.dtype.element_ty)
-    tl.store(dy + at, result, mask=inside)
-    mean, inverse, _, _ = _moments(sums, scales, shifts, rows, c, span)
-    standard = (tl.load(z + at, mask=inside, other=0.0) - mean[None, :]) * inverse[None, :]
-    g = result.to(tl.float32)
-    tl.atomic_add(sums_back + c, tl.sum(g, axis=0), sem="relaxed")
-    tl.atomic_add(sums_back + span + c, tl.sum(g * standard, axis=0), sem="relaxed")
+    _store_gradient(g, dy, at, inside, c, z, sums, scales, shifts, rows, sums_back, span)
 
 
 @triton.jit
@@ -149,13 +155,8 @@ def transpose(
             place = ((n * HO + down // 2) * HO + right // 2)[:, None] * OUTPUTS
             total += tl.load(beside + place + i[None, :], mask=kept, other=0.0)
     passed = tl.load(x + at, mask=read, other=0.0) > 0
-    result = tl.where(passed, total, 0.0).to(dx.dtype.element_ty)
-    tl.store(dx + at, result, mask=read)
-    mean, inverse, _, _ = _moments(sums, scales, shifts, rows, i, span)
-    standard = (tl.load(z + at, mask=read, other=0.0) - mean[None, :]) * inverse[None, :]
-    g = result.to(tl.float32)
-    tl.atomic_add(sums_back + i, tl.sum(g, axis=0), sem="relaxed")
-    tl.atomic_add(sums_back + span + i, tl.sum(g * standard, axis=0), sem="relaxed")
+    g = tl.where(passed, total, 0.0)
+    _store_gradient(g, dx, at, read, i, z, sums, scales, shifts, rows, sums_back, span)
 
 
 @triton.jit
