@@ -37,16 +37,25 @@ from cbcl.rivals.mlp import (
 
 
 class FearNetSettings(NamedTuple):
-    """Hyper-parameters of the paper for CIFAR-100 (section 5 and the supplement's first table)."""
+    """Hyper-parameters for CIFAR-100.
+
+    They are the paper's as we remember it; its text was not at hand to check them. What was
+    chosen here, on held-out training vectors, says so.
+    """
 
     network: NetworkSettings = CIFAR100_NETWORK  # of cortex and chooser alike
-    reconstruction: tuple[float, ...] = (1e4, 1.0, 0.1)  # lambda_j of equation 4, the input first
-    decoder_share: float = 0.01  # of the rate, in a sleep
+    # lambda_j of equation 4, the vector's first. The paper's third, 0.1, is the code's, where the
+    # decoder begins: with a layer of its own for it, it had four points less of held-out vectors.
+    reconstruction: tuple[float, ...] = (1e4, 1.0)
+    # Of the rate, in a sleep. Chosen here: the paper's is 0.01, for a decoder taught by half of all
+    # classes, and one that has seen two must still learn. After four sleeps (42 classes), 0.01, 0.1
+    # and 1 had 69, 75 and 62 % of held-out training vectors right.
+    decoder_share: float = 0.1
     base_epochs: int = 1_000
     sleep_epochs: int = 60
     chooser_epochs: int = 20
     sleep_every: int = 10  # sessions
-    offset: float = 1e-6  # epsilon of equation 2; the paper gives no value
+    offset: float = 1e-6  # epsilon of equation 2; any small number does
 
 
 CIFAR100 = FearNetSettings()
@@ -225,9 +234,9 @@ def cortex_loss(
     """Return the loss of equations 3 and 4: cross-entropy and weighted reconstruction errors."""
     *layers, softmax = cortex.encoder
     encoded = [x, *activations(layers, x, drop)]
-    decoded = reconstructions(cortex.decoder, encoded[-1])[::-1]  # the vector first
+    decoded = reconstructions(cortex.decoder, encoded[-1])[::-1]  # the vector's first
     loss = functional.cross_entropy(softmax(drop(encoded[-1])), numbers)
-    for weight, one, other in zip(weights, encoded, decoded, strict=False):
+    for weight, one, other in zip(weights, encoded[:-1], decoded, strict=True):
         loss = loss + weight * functional.mse_loss(other, one)
     return loss
 
