@@ -281,7 +281,7 @@ def test_logistic_regression_is_solved_and_starting_elsewhere_ends_at_the_same(
         often.partial_fit(x[:n][rows], y[:n][rows])
         often.predict(queries)
         assert often.gradient <= TOLERANCE
-    order = [often.classes.tolist().index(label) for label in once.classes]
+    order = [often.kept.classes.tolist().index(label) for label in once.kept.classes]
     ours, theirs = (learner.state()["weights"] for learner in (once, often))
     np.testing.assert_allclose(theirs[:, order], ours, atol=2e-3 * np.abs(ours).max())
     directions = as_directions(x[:n]).astype(np.float64)
@@ -290,7 +290,7 @@ def test_logistic_regression_is_solved_and_starting_elsewhere_ends_at_the_same(
     with one_thread():
         judge = LogisticRegression(C=1.0 / penalty, fit_intercept=False, tol=1e-8, max_iter=5000)
         truth = judge.fit(centred, y[:n])
-    columns = [once.classes.tolist().index(label) for label in truth.classes_]
+    columns = [once.kept.classes.tolist().index(label) for label in truth.classes_]
     found = ours[:, columns] * scale
     assert np.abs(found - truth.coef_.T[:-1]).max() < 5e-3 * np.abs(truth.coef_).max()
 

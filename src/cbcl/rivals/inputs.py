@@ -52,6 +52,33 @@ def number_labels(classes: NDArray[Any], labels: NDArray[Any]) -> tuple[NDArray[
     return np.array([*numbers]), np.array(of_labels, dtype=np.int64)
 
 
+class KeptExamples:
+    """All vectors and labels so far, for learners that are trained on them anew."""
+
+    def __init__(self) -> None:
+        self.classes: NDArray[Any] = np.empty(0, dtype=str)  # in the order in which they came
+        self.blocks: list[Float32s] = []
+        self.numbers: Int64s = np.empty(0, dtype=np.int64)  # of each vector's class
+
+    def add(self, X: ArrayLike, y: ArrayLike) -> None:
+        vectors, labels = as_examples(X, y)
+        check_width(vectors, self.blocks[0].shape[1] if self.blocks else None)
+        self.classes, numbers = number_labels(self.classes, labels)
+        self.blocks.append(vectors.copy())
+        self.numbers = np.concatenate([self.numbers, numbers])
+
+    def vectors(self) -> Float32s:
+        """Return all vectors as one matrix; it is an error if there are none."""
+        if not self.blocks:
+            raise nothing_learned()
+        self.blocks = [np.concatenate(self.blocks)] if len(self.blocks) > 1 else self.blocks
+        return self.blocks[0]
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what is kept, for a learner's state."""
+        return {"classes": self.classes, "vectors": self.vectors(), "numbers": self.numbers}
+
+
 def nothing_learned() -> ValueError:
     """Return the error of a learner that is asked before `partial_fit`."""
     return ValueError("nothing was learned yet: call partial_fit first.")

@@ -16,7 +16,7 @@ from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 
 from cbcl.machine import one_thread
 from cbcl.method.arrays import Float32s, Int64s
-from cbcl.rivals.inputs import as_examples, as_vectors, check_width, nothing_learned, number_labels
+from cbcl.rivals.inputs import KeptExamples, as_vectors, check_width
 
 # L2 penalties to try, the strongest first, for vectors of mean squared length 1 and summed losses.
 PENALTIES = (0.3, 0.1, 0.03, 0.01)
@@ -84,43 +84,29 @@ class RetrainedLayer:
     """A learner that keeps all vectors and trains a layer on them anew."""
 
     def __init__(self, train: LayerTrainer) -> None:
-        self.train = train
-        self.classes: NDArray[Any] = np.empty(0, dtype=str)  # in the order in which they came
-        self.blocks: list[Float32s] = []
-        self.numbers: Int64s = np.empty(0, dtype=np.int64)
+        self.train, self.kept = train, KeptExamples()
         self.layer: LinearLayer | None = None
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Keep these vectors and labels."""
-        vectors, labels = as_examples(X, y)
-        check_width(vectors, self.blocks[0].shape[1] if self.blocks else None)
-        self.classes, numbers = number_labels(self.classes, labels)
-        self.blocks.append(vectors.copy())
-        self.numbers = np.concatenate([self.numbers, numbers])
+        self.kept.add(X, y)
         self.layer = None
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the label of each vector."""
-        return self.classes[self._trained_layer().answers(as_vectors(X))]
+        return self.kept.classes[self._trained_layer().answers(as_vectors(X))]
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return the arrays that are needed to go on."""
         layer = self._trained_layer()
-        return {
-            "classes": self.classes,
-            "vectors": self.blocks[0],
-            "numbers": self.numbers,
-            **layer._asdict(),
-        }
+        return {**self.kept.arrays(), **layer._asdict()}
 
     def _trained_layer(self) -> LinearLayer:
-        if not self.blocks:
-            raise nothing_learned()
         if self.layer is None:
-            self.blocks = [np.concatenate(self.blocks)]
+            vectors = self.kept.vectors()
             with one_thread():
-                self.layer = self.train(self.blocks[0], self.numbers, len(self.classes))
+                self.layer = self.train(vectors, self.kept.numbers, len(self.kept.classes))
         return self.layer
 
 

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from cbcl.method.arrays import Float32s, Int64s
-from cbcl.rivals.inputs import as_examples, as_vectors, check_width, nothing_learned, number_labels
+from cbcl.method.arrays import Float32s
+from cbcl.rivals.inputs import KeptExamples, as_vectors, check_width
 
 EPOCHS = 20  # of the offline perceptron; from 15 to 60, held-out training vectors differ by a point
 BLOCK = 4_096  # vectors to be answered at a time
@@ -69,18 +69,12 @@ class OfflineMLP:
         seed: int = 0,
     ) -> None:
         self.settings, self.epochs, self.seed = settings, epochs, seed
-        self.classes: NDArray[Any] = np.empty(0, dtype=str)  # in the order in which they came
-        self.blocks: list[Float32s] = []
-        self.numbers: Int64s = np.empty(0, dtype=np.int64)
+        self.kept = KeptExamples()
         self.layers: Layers | None = None
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Keep these vectors and labels."""
-        vectors, labels = as_examples(X, y)
-        check_width(vectors, self.blocks[0].shape[1] if self.blocks else None)
-        self.classes, numbers = number_labels(self.classes, labels)
-        self.blocks.append(vectors.copy())
-        self.numbers = np.concatenate([self.numbers, numbers])
+        self.kept.add(X, y)
         self.layers = None
         return self
 
@@ -91,28 +85,20 @@ class OfflineMLP:
         with torch.no_grad():
             blocks = on_device(vectors).split(BLOCK)
             numbers = [scores(layers, block).argmax(dim=1) for block in blocks]
-        answers: NDArray[Any] = self.classes[torch.cat(numbers).cpu().numpy()]
+        answers: NDArray[Any] = self.kept.classes[torch.cat(numbers).cpu().numpy()]
         return answers
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return the arrays that are needed to go on."""
         layers = self._trained_layers()
-        return {
-            "classes": self.classes,
-            "vectors": self.blocks[0],
-            "numbers": self.numbers,
-            **layer_arrays("layer", layers),
-        }
+        return {**self.kept.arrays(), **layer_arrays("layer", layers)}
 
     def _trained_layers(self) -> Layers:
-        if not self.blocks:
-            raise nothing_learned()
         if self.layers is None:
-            self.blocks = [np.concatenate(self.blocks)]
-            vectors, generator = on_device(self.blocks[0]), new_generator(self.seed)
-            numbers = torch.from_numpy(self.numbers).to(vectors.device)
+            vectors, generator = on_device(self.kept.vectors()), new_generator(self.seed)
+            numbers = torch.from_numpy(self.kept.numbers).to(vectors.device)
             hidden, drop = self.settings.hidden, dropout(self.settings.dropout, generator)
-            layers = new_layers([vectors.shape[1], *hidden, len(self.classes)], generator)
+            layers = new_layers([vectors.shape[1], *hidden, len(self.kept.classes)], generator)
 
             def loss(parts: list[Layers], rows: Tensor) -> Tensor:
                 return functional.cross_entropy(
