@@ -61,6 +61,17 @@ MARKED = {
         "tests/vision/test_extraction.py::test_threads_and_batches_change_no_bit_of_a_vector",
         "tests/vision/test_weights.py::test_a_file_with_wrong_bytes_is_read_or_refused_and_nothing_else",
     ],
+    "torch": [
+        "tests/rivals/test_deep_bic.py",
+        "tests/rivals/test_deep_eeil.py",
+        "tests/rivals/test_deep_exemplars.py",
+        "tests/rivals/test_deep_fused.py",
+        "tests/rivals/test_deep_learner.py",
+        "tests/rivals/test_deep_lwm.py",
+        "tests/rivals/test_deep_sigmoids.py",
+        "tests/rivals/test_deep_softmax.py",
+        "tests/rivals/test_fearnet.py",
+    ],
 }
 
 
