@@ -2,7 +2,7 @@
 
 A line is a file, or a test with all its parameters; the browser tests mark themselves. What is not
 here runs in `make check`, so a test that takes more than about a second belongs here:
-`pytest --durations=20` finds it.
+`pytest --durations=20` finds it. Those for torch are skipped without it.
 """
 
 from __future__ import annotations
