@@ -171,7 +171,7 @@ def rivals_table(records: Records) -> Table:
         *_sources(),
         f"The paper quotes BiC with {format_claim(bic)} ({bic.where}).",
         "No number of LwM's that could be trusted is public.",
-        "Seconds are those of learning all classes.",
+        "Seconds are those of learning all classes, by the clock; several runs may share a GPU.",
     ]
     return Table(caption, columns, parts, notes)
 
