@@ -17,17 +17,17 @@ from cbcl.method.arrays import Float32s, Float64s, Int64s
 from cbcl.rivals.inputs import as_examples, as_vectors, check_width, nothing_learned, number_labels
 from cbcl.rivals.linear import LinearLayer
 
-SCATTER_ROUNDING = float(np.finfo(np.float32).eps)  # of its trace, in float32
-
 
 class StreamingLDA:
     """Scores of Gaussians with one covariance: x' P m - m' P m / 2, P = ((1 - s) C + s v I)^-1.
 
-    C is the covariance of the vectors within their classes, as if all had been there at once, and v
-    its mean variance. The original updates C vector by vector, counts the first of each class as if
-    its mean had been 0, and has s fixed and v = 1, which suits features of one scale and number
-    only: here s is estimated (`oas_shrinkage`). `power` takes each feature to that power, and then
-    each vector to unit length.
+    C is the covariance of the vectors within their classes, as if all had been there at once, with
+    f = n - t degrees of freedom, v its mean variance, and s = d / (f + d): the ridge-type empirical
+    Bayes estimate of Kubokawa and Srivastava (2008). P is then the mean of the precision given the
+    vectors, if before it had a Wishart distribution of mean I / v and of d degrees of freedom, the
+    fewest it can have. The original updates C vector by vector, counts the first of each class as
+    if its mean had been 0, and has s fixed and v = 1, which suits features of one scale and number
+    only. `power` takes each feature to that power, and then each vector to unit length.
 
     >>> vectors, labels = [[0.0, 1.0], [0.0, 2.0], [5.0, 5.0]], ["cup", "cup", "key"]
     >>> StreamingLDA().partial_fit(vectors, labels).predict([[1.0, 1.0], [5.0, 6.0]]).tolist()
@@ -117,31 +117,14 @@ def _update(vectors: Float32s, numbers: Int64s, counts: Int64s, means: Float64s)
     )
 
 
-def oas_shrinkage(trace: float, squares: float, d: int, freedom: int) -> float:
-    """Return the share of the identity in an estimate of a covariance (Chen and others, 2010).
-
-    It is their "oracle approximating shrinkage", equation 23, the share that is best for Gaussians,
-    from the trace of the sample covariance, the trace of its square, and the degrees of freedom. It
-    depends on the ratio of the two traces, and so on no scale.
-
-    >>> round(oas_shrinkage(trace=10.0, squares=50.0, d=100, freedom=20), 3)
-    0.145
-    """
-    excess = squares - trace * trace / d  # of the eigenvalues' squares, over those of equal ones
-    if excess <= 0.0 or not freedom:
-        return 1.0
-    share = (1.0 - 2.0 / d) * squares + trace * trace
-    return min(1.0, share / ((freedom + 1.0 - 2.0 / d) * excess))
-
-
 def _discriminant(scatter: Float64s, freedom: int, means: Float64s) -> LinearLayer:
     """Return the layer of the scores, in units of the mean variance; overwrite the scatter."""
     d, trace = len(scatter), float(np.trace(scatter))
     if trace > 0.0:
         scatter *= d / trace  # of mean variance 1
-    shrinkage = oas_shrinkage(np.trace(scatter), float(np.vdot(scatter, scatter)), d, freedom)
+    shrinkage = d / (freedom + d)
     scatter *= 1.0 - shrinkage
-    scatter[np.diag_indices(d)] += max(shrinkage, SCATTER_ROUNDING * d)
+    scatter[np.diag_indices(d)] += shrinkage
     with one_thread():
         factor = cho_factor(scatter, lower=True, overwrite_a=True, check_finite=False)
         # From the middle of the classes, where large features that all of them have are small.
