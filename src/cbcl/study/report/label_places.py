@@ -57,7 +57,7 @@ def place_beside_points(
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.transforms import Bbox
 
-    figure = axes.get_figure(root=True)
+    figure = axes.get_figure()
     if figure is None or not points:
         return
     canvas = FigureCanvasAgg(figure)
