@@ -55,10 +55,11 @@ def place_beside_points(
 ) -> None:
     """Write each name (with its colour) where it covers least of other names and points."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
     from matplotlib.transforms import Bbox
 
     figure = axes.get_figure()
-    if figure is None or not points:
+    if not isinstance(figure, Figure) or not points:
         return
     canvas = FigureCanvasAgg(figure)
     canvas.draw()  # type: ignore[no-untyped-call]  # fixes the limits of the axes
