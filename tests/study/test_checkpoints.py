@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shutil import rmtree
 from typing import Any, Self
 
 import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
+from cbcl.errors import DataError
+from cbcl.study import runs
 from cbcl.study.checkpoints import Checkpoint
 from cbcl.study.data.vectors import Features, features
+from cbcl.study.learners import LearnerKind
 from cbcl.study.records import Run
 from cbcl.study.runs import perform
 
@@ -120,3 +124,37 @@ def test_other_runs_have_other_checkpoints(digits: Features, tmp_path: Path) -> 
     with pytest.raises(Killed):
         run(digits, Means(3), tmp_path)
     assert Checkpoint(tmp_path, "another").resume(Means()) is None
+
+
+@pytest.mark.parametrize("name", ["scores.json", "learner-2.pt"])
+def test_a_damaged_checkpoint_is_told_and_how_to_begin_anew(
+    digits: Features, tmp_path: Path, name: str
+) -> None:
+    with pytest.raises(Killed):
+        run(digits, Means(2), tmp_path)
+    folder = Checkpoint(tmp_path, "run").folder
+    (folder / name).write_bytes(b"nonsense")
+    with pytest.raises(DataError, match="damaged checkpoint: remove that folder"):
+        run(digits, Means(), tmp_path)
+    rmtree(folder)
+    assert run(digits, Means(), tmp_path)["right"]
+
+
+def test_a_checkpoint_stays_until_the_run_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learner = LearnerKind("", lambda *_: Means(), budgeted=False)
+    monkeypatch.setattr(runs, "learner_kind", lambda _: learner)
+    kept = tmp_path / "study" / runs.UNDERWAY
+
+    def full(*_: object) -> None:
+        assert [*kept.glob("*/learner-4.pt")]
+        raise DataError("the disk", "is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runs, "append", full)
+        with pytest.raises(DataError, match="is full"):
+            runs.execute([RUN], tmp_path, home=tmp_path, workers=1, progress=lambda *_: None)
+    assert [*kept.glob("*/learner-4.pt")]
+    runs.execute([RUN], tmp_path, home=tmp_path, workers=1, progress=lambda *_: None)
+    assert not [*kept.iterdir()]

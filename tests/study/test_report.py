@@ -815,6 +815,22 @@ def test_a_run_outside_a_repository_has_no_commit() -> None:
     assert not math.isnan(float(row["hours"]))
 
 
+def test_a_note_on_vectors_is_shown_with_the_learners_that_saw_them() -> None:
+    record = recorded(SOME[0])
+    assert not origins.inputs([record]).notes
+    record["inputs"]["preprocessing"] = {"note": "rounded to 8 bits"}
+    [note] = origins.inputs([record]).notes
+    assert "rounded to 8 bits; seen by " in note
+    assert aggregate.name_of(SOME[0].learner) in note
+
+
+def test_the_gpu_and_torch_of_a_run_are_shown() -> None:
+    device = {"name": "a GPU", "torch": "2.11"}
+    [row] = rows_of(origins.surroundings([recorded(SOME[0], device=device)]))
+    assert row["machine"].endswith(", a GPU")
+    assert "torch 2.11" in row["libraries"]
+
+
 def test_runs_on_other_data_have_a_table_of_their_own(records: list[dict[str, Any]]) -> None:
     assert "Other runs" not in report.markdown(records)
     run = {**records[0]["run"], "data": "folder my things", "seed": 7}

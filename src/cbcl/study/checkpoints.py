@@ -5,9 +5,14 @@ from __future__ import annotations
 import json
 from hashlib import sha256
 from pathlib import Path
+from pickle import UnpicklingError
+from shutil import rmtree
 from typing import Any, Protocol, runtime_checkable
 
+from cbcl.errors import DataError
 from cbcl.files import write_atomically
+
+UNREADABLE = (OSError, ValueError, LookupError, TypeError, EOFError, RuntimeError, UnpicklingError)
 
 
 @runtime_checkable
@@ -32,11 +37,14 @@ class Checkpoint:
 
     def resume(self, learner: Resumable) -> dict[str, Any] | None:
         """Bring a new learner to where the run was, and return the scores; None: at its start."""
+        if not self.scores.exists():
+            return None
         try:
             scores: dict[str, Any] = json.loads(self.scores.read_bytes())
-        except FileNotFoundError:
-            return None
-        learner.load(self._learner(scores))
+            learner.load(self._learner(scores))
+        except UNREADABLE as error:
+            advice = "remove that folder, and the run begins anew"
+            raise DataError(self.folder, "holds a damaged checkpoint", advice) from error
         return scores
 
     def keep(self, learner: Resumable, scores: dict[str, Any]) -> None:
@@ -46,14 +54,11 @@ class Checkpoint:
         write_atomically(self.scores, json.dumps(scores).encode())
         for other in self.folder.glob("learner-*.pt"):
             if other != self._learner(scores):
-                other.unlink()
+                other.unlink(missing_ok=True)  # another process may run the same
 
     def remove(self) -> None:
         """Remove it: the run is recorded."""
-        if self.folder.is_dir():
-            for path in self.folder.iterdir():
-                path.unlink()
-            self.folder.rmdir()
+        rmtree(self.folder, ignore_errors=True)
 
     def _learner(self, scores: dict[str, Any]) -> Path:
         return self.folder / f"learner-{len(scores['right'])}.pt"

@@ -27,7 +27,7 @@ PEERS = ("knn", "slda", "ranpac", "probe")
 DEFAULT_AND_PEERS = ("discriminant", "slda", "slda-roots", "ranpac", "ranpac-10000")
 NETWORKS = ("ft", "lwf-mc", "lwm", "icarl", "eeil", "bic")  # trained a few classes at a time
 JOINT = ("joint", "joint-resnet34")  # trained on all classes at once
-FEW_SHOT_LEARNERS = ("ncm", "cbcl", "slda", "discriminant")
+FEW_SHOT_LEARNERS = ("ncm", "cbcl", "slda", "slda-roots", "discriminant")
 
 
 def paper(orders: int = ORDERS) -> list[Run]:

@@ -186,8 +186,10 @@ def execute(
             failures.append(result)
         else:
             record = {**result, **surroundings()}
+            recorded = key(record["run"], record["inputs"])
             append(results, record)
-            records[key(record["run"], record["inputs"])] = record
+            _checkpoint(recorded, home).remove()
+            records[recorded] = record
         done += 1
         progress(done, len(keys))
     return [records[keys[run]] for run in runs if keys[run] in records], failures
@@ -259,13 +261,15 @@ def _end_with_parent() -> None:
 def _perform(run: Run, home: Path | None) -> dict[str, Any] | Failure:
     try:
         data = _features(run.data, run.backbone, home)
-        folder = (home or cache_folder()) / "study" / UNDERWAY
-        checkpoint = Checkpoint(folder, key(_run_fields(run, data), inputs(data)))
-        record = perform(run, data, checkpoint=checkpoint)
-        checkpoint.remove()
-        return record
-    except (ValueError, ArithmeticError, CBCLError) as error:  # LinAlgError is a ValueError
+        checkpoint = _checkpoint(key(_run_fields(run, data), inputs(data)), home)
+        return perform(run, data, checkpoint=checkpoint)
+    # LinAlgError is a ValueError; a GPU that is out of memory, a RuntimeError.
+    except (ValueError, ArithmeticError, RuntimeError, CBCLError) as error:
         return Failure(run, str(error))
+
+
+def _checkpoint(run_key: str, home: Path | None) -> Checkpoint:
+    return Checkpoint((home or cache_folder()) / "study" / UNDERWAY, run_key)
 
 
 @cache

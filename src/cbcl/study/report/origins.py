@@ -53,16 +53,36 @@ def inputs(records: Records) -> Table:
         runs[run["data"], run["backbone"], *short].append(record)
     rows = [[DATA.get(key[0], key[0]), *key[1:], *_amount(runs[key])] for key in sorted(runs)]
     columns = ["data", "backbone", "pictures", "weights", "vectors", "runs", "hours"]
-    return Table("Data and backbones", columns, [RowGroup(None, rows)], heads=2, words=columns[2:5])
+    groups = [RowGroup(None, rows)]
+    return Table(
+        "Data and backbones", columns, groups, _notes(records), heads=2, words=columns[2:5]
+    )
+
+
+def _notes(records: Records) -> list[str]:
+    """Return a sentence for each note on how vectors were made, with the learners that saw them."""
+    learners: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for record in records:
+        given = record["inputs"]
+        if note := (given.get("preprocessing") or {}).get("note"):
+            vectors = given["vectors"][:FINGERPRINT_DIGITS]
+            learners[vectors, note].add(name_of(record["run"]["learner"]))
+    return [
+        f"Vectors {vectors}: {note}; seen by {', '.join(sorted(names))}."
+        for (vectors, note), names in sorted(learners.items())
+    ]
 
 
 def surroundings(records: Records) -> Table:
     """Return machines and versions, with the commits that ran there."""
     runs: dict[tuple[str, str], list[RunRecord]] = defaultdict(list)
     for record in records:
-        versions = sorted(record["versions"].items())
+        device = record.get("device") or {}  # of learners that torch trains
+        torch = {"torch": device["torch"]} if device else {}
+        versions = sorted({**record["versions"], **torch}.items())
         libraries = ", ".join(f"{name} {number}" for name, number in versions)
-        runs[record["machine"], libraries].append(record)
+        machine = ", ".join([record["machine"], *([device["name"]] if device else [])])
+        runs[machine, libraries].append(record)
     rows = []
     for key in sorted(runs):
         commits = sorted({record["commit"] or DASH for record in runs[key]})
