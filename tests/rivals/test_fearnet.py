@@ -44,7 +44,7 @@ Labels = NDArray[Any]
 Session = tuple[Float32s, Labels]
 SMALL = NetworkSettings(hidden=(32, 24), batch=32)
 FAST = FearNetSettings(
-    SMALL, reconstruction=(100.0, 1.0), base_epochs=80, chooser_epochs=40, sleep_every=3
+    SMALL, reconstruction=(10.0, 0.1), base_epochs=80, chooser_epochs=40, sleep_every=3
 )
 UNTAUGHT = FAST._replace(base_epochs=2, sleep_epochs=2, chooser_epochs=2)  # for what is no skill
 D = 16
@@ -121,12 +121,12 @@ def test_every_weight_of_a_reconstruction_reaches_the_layers_that_it_should() ->
     assert inner["decoder 1"].abs().sum() == 0.0
 
 
-def test_the_loss_is_cross_entropy_and_mean_squared_errors() -> None:
+def test_the_loss_is_cross_entropy_and_squared_lengths_of_errors() -> None:
     eye, none = torch.eye(2), torch.zeros(2)
     cortex = Cortex([DenseLayer(eye, none), DenseLayer(eye, none)], [DenseLayer(2.0 * eye, none)])
     x = torch.tensor([[1.0, 3.0]])  # its code is itself, its reconstruction twice that
     loss = cortex_loss(cortex, x, torch.tensor([1]), (10.0,))
-    assert float(loss) == pytest.approx(np.log1p(np.exp(-2.0)) + 10.0 * 5.0)
+    assert float(loss) == pytest.approx(np.log1p(np.exp(-2.0)) + 10.0 * 10.0)
 
 
 # Pseudo-examples
