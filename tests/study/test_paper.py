@@ -16,12 +16,12 @@ import pytest
 from cbcl.rivals.linear import FewShotBaseline
 from cbcl.study.report import paper
 from cbcl.study.report.comparison import measure_run
-from cbcl.study.report.paper import CLAIMS, FLB, Claim, Measure, only
+from cbcl.study.report.paper import CLAIMS, FLB, OWN_RESNET34, Claim, Measure, only
 from cbcl.study.report.reasons import reasons
 from cbcl.vision.backbones.catalogue import CATALOGUE
 from cbcl.vision.backbones.visual_words import NAME
 
-OURS = {*CATALOGUE, NAME, "pixels"}
+OURS = {*CATALOGUE, NAME, OWN_RESNET34, "pixels"}
 Columns = dict[str, list[float]]
 
 
@@ -302,10 +302,10 @@ def test_reasons_follow_from_the_settings(claim: Claim) -> None:
         told = " ".join(reasons([claim], [backbone]))
         assert (claim.suspect is None) or claim.suspect in told
         assert ("take part" in told) == (setting.data != "cifar100")
-        alike = backbone == setting.backbone or backbone == "pixels"
+        alike = backbone in (setting.backbone, OWN_RESNET34, "pixels")
         alike |= (backbone, setting.backbone) == ("resnet50-keras", "resnet50")
         assert (" here and " in told) == (not alike)
-        assert ("were estimated anew" in told) == (backbone == "resnet34")
+        assert ("were estimated anew" in told) == (backbone == OWN_RESNET34)
 
 
 def test_reasons_name_the_networks_of_both() -> None:

@@ -38,7 +38,7 @@ from cbcl.study.report import (
 from cbcl.study.report.aggregate import DASH, MINUS, RunGroup
 from cbcl.study.report.label_places import spread_out
 from cbcl.study.report.looks import LOOKS, look_of
-from cbcl.study.report.paper import CLAIMS
+from cbcl.study.report.paper import CLAIMS, OWN_RESNET34
 from cbcl.study.report.rendering import BoldText, RowGroup, Table, markdown_table
 from cbcl.study.report.scores import Summary, encode_confusion
 from cbcl.study.report.significance import difference, format_difference, paired
@@ -402,10 +402,10 @@ def test_every_claim_that_was_run_is_compared_with_each_backbone_it_was_run_with
 
 def test_a_backbone_of_the_papers_has_a_column_where_it_was_run() -> None:
     runs = [recorded(VOTE._replace(shots=5), seed) for seed in range(2)]
-    more = [{**run, "run": {**run["run"], "backbone": "resnet34"}} for run in runs]
+    more = [{**run, "run": {**run["run"], "backbone": OWN_RESNET34}} for run in runs]
     for some, shown in ((runs, False), ([*runs, *more], True)):
         [table] = [one for one in every_table(some) if one.caption.startswith("Table 2")]
-        assert ("resnet34" in table.columns) == shown
+        assert (OWN_RESNET34 in table.columns) == shown
 
 
 def test_budgets_that_are_not_in_the_paper_are_marked_as_ours(

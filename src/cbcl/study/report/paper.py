@@ -14,9 +14,12 @@ Measure: TypeAlias = Literal[
     "average", "last", "after", "drop", "omega_base", "omega_new", "omega_all", "megabytes"
 ]
 
+# The public copy of docs/backbones.md, shown whole pictures: torchvision cuts an eighth off.
+OWN_RESNET34 = "resnet34-whole.onnx"
 NETWORKS = {
     "resnet18": "ResNet-18",
     "resnet34": "ResNet-34",
+    OWN_RESNET34: "ResNet-34",
     "resnet50": "ResNet-50",
     "vgg16": "VGG-16",
     "surf-words": "visual words of SURF descriptors",
@@ -27,7 +30,7 @@ NETWORKS = {
 }
 STAND_INS = {  # our backbones for the paper's
     "resnet18": ("resnet50-keras", "efficientnet-lite0"),
-    "resnet34": ("resnet50-keras", "resnet34"),
+    "resnet34": ("resnet50-keras", OWN_RESNET34),
     "resnet50": ("resnet50-keras",),
     "vgg16": ("vgg16",),
     "surf-words": ("visual-words",),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from cbcl.study.report.aggregate import DATA, format_claim
-from cbcl.study.report.paper import NETWORKS, RADII, STATISTICS, Claim
+from cbcl.study.report.paper import NETWORKS, OWN_RESNET34, RADII, STATISTICS, Claim
 
 # Wherever CBCL is compared:
 GENERAL = (
@@ -33,7 +33,7 @@ UNSPECIFIED_FEATURES = {
     "vgg16": "From which layer of VGG-16 the features are is not said there.",
     "surf-words": "The size of the vocabulary, and from what it was made, is not said there.",
 }
-OWN_RESNET34 = (
+ESTIMATED_ANEW = (
     "The ResNet-34 here is a public copy whose batch statistics had drifted and were estimated "
     "anew, on other pictures."
 )
@@ -59,8 +59,8 @@ def _particular(claim: Claim, backbones: Sequence[str]) -> Iterator[str]:
     others = [name for name in dict.fromkeys(here) if name != there]
     if others:
         yield f"The backbone is {' or '.join(others)} here and {there} there."
-    if "resnet34" in backbones:
-        yield OWN_RESNET34
+    if OWN_RESNET34 in backbones:
+        yield ESTIMATED_ANEW
     if claim.measure == "omega_base":
         yield f"The accuracy on {setting.base} classes depends much on which they are."
     if setting.learner in UNSPECIFIED_LEARNERS:

@@ -27,6 +27,7 @@ from cbcl.study.report.figures import Level, Line, Look
 from cbcl.study.report.looks import DOTS, look_of
 from cbcl.study.report.paper import (
     BUDGETS,
+    OWN_RESNET34,
     PUBLISHED,
     STATISTICS,
     claims_at,
@@ -39,7 +40,7 @@ from cbcl.study.report.rendering import Drawing, RowGroup, Section, Table
 from cbcl.study.report.scores import Summary, curve
 from cbcl.study.report.significance import Difference, difference, format_difference, paired
 
-CIFAR, MAIN, PAPERS = "cifar100", "resnet50-keras", "resnet34"
+CIFAR, MAIN = "cifar100", "resnet50-keras"
 SIZES = STATISTICS[CIFAR].increments
 JOINT = ("joint", "joint-resnet34")
 AT_ONCE = 100  # classes at a time
@@ -87,7 +88,7 @@ def draw(records: Records) -> list[str]:
 
 def draw_panel(records: Records, size: int, about: str) -> str:
     """Draw all curves of so many classes at a time."""
-    papers = RunGroup(CIFAR, PAPERS, VOTE, size, max_centroids=BUDGETS[CIFAR])
+    papers = RunGroup(CIFAR, OWN_RESNET34, VOTE, size, max_centroids=BUDGETS[CIFAR])
     named = [*_vector_lines(size), ("vote, ResNet-34", papers), *_network_lines(size)]
     lines = [line for name, group in named for line in _line(records, name, group)]
     title = f"{size} classes at a time"
@@ -99,7 +100,7 @@ def _line(records: Records, name: str, group: RunGroup) -> Iterator[Line]:
         seen, mean, std, _ = curve(runs)
         label = f"{name} ({_averages(records, group)})"
         look = look_of(group.learner)
-        if group.backbone == PAPERS:
+        if group.backbone == OWN_RESNET34:
             look = look._replace(dashes=DOTS, is_hollow=True)
         yield Line(label, seen.tolist(), (100 * mean).tolist(), look, (100 * std).tolist())
 
