@@ -159,6 +159,13 @@ def test_seeds_are_ranges_and_lists_and_none_is_run_twice(
     assert [record["run"]["seed"] for record in read(tmp_path)] == seeds
 
 
+def test_the_usual_order_does_not_depend_on_the_seed(tmp_path: Path) -> None:
+    said(*run_digits(tmp_path, "--usual-order", learner="ncm", orders=2))
+    first, second = read(tmp_path)
+    assert first["run"]["usual_order"] is second["run"]["usual_order"] is True
+    assert first["classes"] == second["classes"]
+
+
 def test_the_base_is_learned_whole_and_the_rest_from_the_shots(tmp_path: Path) -> None:
     said(*run_digits(tmp_path, "--base", 4, "--whole-base", learner="knn", orders=1))
     (record,) = read(tmp_path)

@@ -91,8 +91,9 @@ def test_where_nothing_is_recorded_there_is_nothing_to_read(tmp_path: Path) -> N
 
 
 def test_a_run_says_its_protocol() -> None:
-    assert RUN._replace(base=3, classes=50, whole_base=True).protocol == Protocol(
-        increment=2, base=3, shots=5, classes=50, whole_base=True
+    later = {"whole_base": True, "usual_order": True}
+    assert RUN._replace(base=3, classes=50, **later).protocol == Protocol(
+        increment=2, base=3, shots=5, classes=50, **later
     )
 
 
@@ -120,7 +121,7 @@ def test_other_vectors_or_pictures_make_another_run_and_the_order_of_words_does_
 
 def test_a_record_from_before_a_field_was_added_is_one_with_its_default(tmp_path: Path) -> None:
     old = record()
-    del old["run"]["whole_base"]
+    del old["run"]["whole_base"], old["run"]["usual_order"]
     append(tmp_path, old)
     append(tmp_path, record(note="the same run"))
     append(tmp_path, whole := {**record(), "run": {**record()["run"], "whole_base": True}})

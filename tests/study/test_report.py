@@ -255,6 +255,7 @@ def test_runs_of_other_budgets_shots_or_classes_are_not_taken() -> None:
         VOTE._replace(base=2),
         VOTE._replace(increment=5),
         VOTE._replace(base=60, shots=5, whole_base=True),
+        VOTE._replace(usual_order=True),
     ]
     few = {**recorded(VOTE), "classes": recorded(VOTE)["classes"][:20]}
     assert aggregate.runs_of([*map(recorded, near), few], VOTE) == []

@@ -177,6 +177,9 @@ def vectors(data: str, folder: Path | None, backbone: str, anew: bool, quiet: bo
     "--classes", type=COUNT, default=100, show_default=True, help="Largest number of classes."
 )
 @click.option("--whole-base", is_flag=True, help="Learn the first increment from all its pictures.")
+@click.option(
+    "--usual-order", is_flag=True, help="Learn the classes in the one order of many papers."
+)
 @click.option("--max-centroids", type=COUNT, metavar="K", help="Limit on centroids.")
 @SEEDS
 @RESULTS

@@ -39,10 +39,11 @@ class Run(NamedTuple):
     classes: int
     seed: int
     whole_base: bool = False  # fields with a default are later than the first records
+    usual_order: bool = False
 
     @property
     def protocol(self) -> Protocol:
-        return Protocol(self.increment, self.base, self.shots, self.classes, self.whole_base)
+        return Protocol(**{name: getattr(self, name) for name in Protocol._fields})
 
 
 DEFAULTS = Run._field_defaults

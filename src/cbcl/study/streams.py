@@ -15,6 +15,8 @@ from cbcl.method.arrays import Int64s
 
 TRAINING_SHARE = 0.8  # of each class, where a data set has no split of its own
 
+USUAL_SEED = 1993  # of the one order in which many papers on class-incremental learning report
+
 # Each kind of draw has its own generator: the order of the classes, say, is the same for any shots.
 SPLIT, ORDER, SHOTS = range(3)
 
@@ -27,6 +29,7 @@ class Protocol(NamedTuple):
     shots: int | None = None  # vectors of each class to learn from; None: all
     classes: int = 100  # at most so many take part, drawn at random
     whole_base: bool = False  # the first increment learns from all vectors, the others from shots
+    usual_order: bool = False  # of the classes: the one of many papers, whatever the seed
 
 
 class Stream(NamedTuple):
@@ -80,8 +83,7 @@ def stream(
         raise ValueError(
             f"there is nothing to learn {empty[0]!r} from: all its pictures are for testing."
         )
-    drawn = _generator(seed, ORDER).permutation(all_labels)[: protocol.classes]
-    order = tuple(map(str, drawn))
+    order = _order(all_labels, protocol, seed)
     if not any(len(tested[label]) for label in order):
         raise ValueError("there is nothing to test on: a class needs two pictures, at least.")
     sizes = _sizes(len(order), protocol)
@@ -95,6 +97,17 @@ def stream(
         ),
         tuple(tested[label] for label in order),
     )
+
+
+def _order(labels: NDArray[Any], protocol: Protocol, seed: int) -> tuple[str, ...]:
+    """Return the classes that take part, in their order.
+
+    The usual one is that of iCaRL's code, which others took over: numpy's old generator shuffles
+    the numbers of the classes, by name.
+    """
+    usual = np.random.RandomState(USUAL_SEED)
+    generator = usual if protocol.usual_order else _generator(seed, ORDER)
+    return tuple(map(str, generator.permutation(labels)[: protocol.classes]))
 
 
 def _sizes(classes: int, protocol: Protocol) -> tuple[int, ...]:

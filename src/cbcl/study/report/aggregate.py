@@ -65,6 +65,7 @@ class RunGroup(NamedTuple):
     shots: int | None = None
     max_centroids: int | None = None  # ignored for a learner without a budget
     whole_base: bool = False  # the first increment learns from all its pictures
+    usual_order: bool = False  # the one order of many papers
 
     @property
     def how(self) -> str:
@@ -75,6 +76,8 @@ class RunGroup(NamedTuple):
             words += f", {self.shots} shots"
         if self.max_centroids and is_budgeted(self.learner):
             words += f", K = {self.max_centroids}"
+        if self.usual_order:
+            words += ", the usual order"
         return words
 
 
