@@ -20,7 +20,7 @@ from cbcl.study.report.aggregate import (
 from cbcl.study.report.comparison import backbones_for, compare
 from cbcl.study.report.figures import Line, Look
 from cbcl.study.report.looks import DASHES
-from cbcl.study.report.paper import BUDGETS, CLAIMS, UNREDUCED, Claim, claims_at
+from cbcl.study.report.paper import BUDGETS, CLAIMS, OWN_RESNET34, UNREDUCED, Claim, claims_at
 from cbcl.study.report.reasons import suspicions
 from cbcl.study.report.rendering import Drawing, RowGroup, Section, Table
 from cbcl.study.report.significance import Difference, format_difference, paired
@@ -114,7 +114,8 @@ def sizes(records: Records) -> Table:
                 rows.append([f"{what} ({claim.method})", format_claim(claim), DASH, DASH])
                 continue
             ours = compare(records, claim, backbone).ours
-            numbers = f"{backbone}, {CATALOGUE[backbone].dimension} numbers a centroid"
+            known = "resnet34" if backbone == OWN_RESNET34 else backbone
+            numbers = f"{backbone}, {CATALOGUE[known].dimension} numbers a centroid"
             rows.append([what, format_claim(claim), numbers, format_number(ours.mean, 1)])
     columns = ("what", "paper", "our backbone", "ours")
     caption = "Section 4.2: megabytes, ours as a file with all that is needed, in float32"
