@@ -43,8 +43,9 @@ class Checkpoint:
             scores: dict[str, Any] = json.loads(self.scores.read_bytes())
             learner.load(self._learner(scores))
         except UNREADABLE as error:
+            problem = "holds a checkpoint that is damaged, or was made on another kind of device"
             advice = "remove that folder, and the run begins anew"
-            raise DataError(self.folder, "holds a damaged checkpoint", advice) from error
+            raise DataError(self.folder, problem, advice) from error
         return scores
 
     def keep(self, learner: Resumable, scores: dict[str, Any]) -> None:
