@@ -15,19 +15,23 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from cbcl.errors import PictureError, Subject, first_line, reason
+from cbcl.vision.decoding_budget import BUDGET, MAX_DECODED_BYTES
 
 Source: TypeAlias = str | os.PathLike[str] | bytes | NDArray[Any] | Image.Image
 Pixels: TypeAlias = NDArray[np.uint8]  # (height, width, 3), RGB
 Floats: TypeAlias = NDArray[np.float32]
 
 MAX_PICTURE_BYTES = 200_000_000  # of a file
-MAX_PIXELS = 100_000_000  # to be decoded; a JPEG may have more, since its decoder can scale down
 MAX_SCANS = 200  # of a progressive JPEG; cameras write about ten, each as costly as all pixels
 MAX_DECODING_SECONDS = 20.0
+BAND_PIXELS = 500_000  # converted at a time
 FRACTION_TOLERANCE = 1e-3  # by which a fraction may miss 0 or 1
 
 # Formats that Pillow reads by itself, in memory, without running another program.
-FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF", "ICO", "TGA")
+FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF")
+TURNED = range(2, 9)  # orientations of a picture that is not stored upright
+ORIENTATION, BITS_PER_SAMPLE = 0x0112, 0x0102  # tags
+STRIP_HEIGHT, TILE_WIDTH, TILE_HEIGHT = 0x0116, 0x0142, 0x0143
 HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
 
 
@@ -93,11 +97,16 @@ def _decode(data: bytes, name: Subject, at_least: int) -> Image.Image:
         advice = "save it as JPEG (on an iPhone: Settings, Camera, Formats, Most Compatible)"
         raise PictureError(name, "is a HEIC photo, which cannot be read here", advice)
     try:
-        image = Image.open(_TimedBytes(data), formats=_formats())
+        image: Image.Image = Image.open(_TimedBytes(data), formats=_formats())
+        full_size = image.size
         image.draft("RGB", (at_least, at_least))
-        _check_cost(image, data, name)
-        image.load()
-        return _as_rgb(_upright(image), name)
+        _check_scans(image, data, name)
+        with BUDGET.share():
+            expected = _take(_decoding_bytes(image, full_size), 0, image, name)
+            image.load()
+            _take(_turning_bytes(image), expected, image, name)
+            image = _upright(image)
+            return _as_rgb(image, name)
     except PictureError:
         raise
     except UnidentifiedImageError:
@@ -109,14 +118,58 @@ def _decode(data: bytes, name: Subject, at_least: int) -> Image.Image:
         raise PictureError(name, f"is broken: {first_line(error)}") from error
 
 
-def _check_cost(image: Image.Image, data: bytes, name: Subject) -> None:
+def _check_scans(image: Image.Image, data: bytes, name: Subject) -> None:
     if image.info.get("progressive") and data.count(b"\xff\xda") > MAX_SCANS:
         problem = f"is a JPEG of more than {MAX_SCANS} scans, which no camera writes"
         raise PictureError(name, problem, "save it again")
-    width, height = image.size
-    if width * height > MAX_PIXELS:
-        problem = f"has {width} x {height} pixels, more than {MAX_PIXELS // 1_000_000} million"
-        raise PictureError(name, problem, "make it smaller")
+
+
+def _take(count: int, taken: int, image: Image.Image, name: Subject) -> int:
+    """Take from the budget what a picture needs more than it has; return what it has then."""
+    if count > MAX_DECODED_BYTES:
+        width, height = image.size
+        size = f"{width} x {height} pixels"
+        problem = f"has {size}, which take more than {MAX_DECODED_BYTES // 1_000_000} MB to decode"
+        raise PictureError(name, problem, "make it smaller, or save it as JPEG")
+    if count > taken:
+        BUDGET.take(count - taken)
+    return max(count, taken)
+
+
+def _decoding_bytes(image: Image.Image, full_size: tuple[int, int]) -> int:
+    """Return the most memory that decoding and converting a picture take, from its header."""
+    from PIL.JpegImagePlugin import JpegImageFile
+
+    pixels = image.width * image.height
+    if image.format in ("WEBP", "AVIF"):  # two canvases or planes, the bytes of one, the picture
+        return 16 * pixels
+    if isinstance(image, JpegImageFile):  # all coefficients, if it has several scans
+        areas = [across * down for _, across, down, _ in image.layer]
+        coefficients = 2 * full_size[0] * full_size[1] * sum(areas) // max(areas)
+        return 8 * pixels + (coefficients if image.info.get("progressive") else 0)
+    return _stored_bytes(image) + (0 if _is_rgb(image) else 4 * pixels) + _strip_bytes(image)
+
+
+def _turning_bytes(image: Image.Image) -> int:
+    """Return the memory that a decoded picture and the same upright take."""
+    return 2 * _stored_bytes(image) if _orientation(image) in TURNED else 0
+
+
+def _stored_bytes(image: Image.Image) -> int:
+    narrow = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;16L": 2}
+    return narrow.get(image.mode, 4) * image.width * image.height
+
+
+def _strip_bytes(image: Image.Image) -> int:
+    """Return the size of the part of a TIFF that is unpacked at a time: a strip, or a tile."""
+    from PIL.TiffImagePlugin import TiffImageFile
+
+    if not isinstance(image, TiffImageFile):
+        return 0
+    tags = image.tag_v2
+    width = int(tags.get(TILE_WIDTH, image.width))
+    height = int(tags.get(TILE_HEIGHT, min(tags.get(STRIP_HEIGHT, image.height), image.height)))
+    return width * height * -(-sum(tags.get(BITS_PER_SAMPLE, (1,))) // 8)
 
 
 @cache
@@ -132,20 +185,52 @@ def _kind(data: bytes) -> str:
     return "it is text" if is_text else f"it begins with {data[:8]!r}"
 
 
+def _orientation(image: Image.Image) -> int:
+    try:
+        return int(image.getexif().get(ORIENTATION, 1))
+    except Exception:  # invalid metadata: the picture stays as it is
+        return 1
+
+
 def _upright(image: Image.Image) -> Image.Image:
+    if _orientation(image) not in TURNED:
+        return image  # itself: `exif_transpose` would return a copy
     try:
         return ImageOps.exif_transpose(image)
-    except Exception:  # invalid metadata: the picture stays as it is
+    except Exception:  # as above
         return image
+
+
+def _is_rgb(image: Image.Image) -> bool:
+    return image.mode == "RGB" and "transparency" not in image.info
 
 
 def _as_rgb(image: Image.Image, name: Subject) -> Image.Image:
+    """Convert a picture band by band, so that no step in between takes all of its pixels."""
     if 0 in image.size:
         raise PictureError(name, "has no pixels")
-    if image.mode == "RGB" and "transparency" not in image.info:
+    if _is_rgb(image):
         return image
-    if image.mode.startswith("I") or image.mode == "F":
-        return _from_array(_to_16_bits(np.asarray(image)), name)
+    rows = max(1, BAND_PIXELS // image.width)
+    boxes = [
+        (0, top, image.width, min(top + rows, image.height)) for top in range(0, image.height, rows)
+    ]
+    is_16_bits = image.mode == "F" and any(_largest(image.crop(box)) > 1.0 for box in boxes)
+    if len(boxes) == 1:
+        return _band_as_rgb(image, is_16_bits, name)
+    converted = Image.new("RGB", image.size)
+    for box in boxes:
+        converted.paste(_band_as_rgb(image.crop(box), is_16_bits, name), box)
+    return converted
+
+
+def _band_as_rgb(image: Image.Image, is_16_bits: bool, name: Subject) -> Image.Image:
+    if image.mode == "F":  # floats above 1 are of 16 bits
+        values = np.asarray(image)
+        return _from_array(values / 65535.0 if is_16_bits else values, name)
+    if image.mode.startswith("I"):
+        values = np.asarray(image)
+        return _from_array(np.asarray(values.clip(0, 65535), dtype=np.uint16), name)
     if image.has_transparency_data:
         image = image.convert("RGBA")
         white = Image.new("RGBA", image.size, "white")
@@ -153,12 +238,8 @@ def _as_rgb(image: Image.Image, name: Subject) -> Image.Image:
     return image.convert("RGB")
 
 
-def _to_16_bits(values: NDArray[Any]) -> NDArray[Any]:
-    """Clip integers to 16 bits; scale floats above 1, which are of 16 bits, to fractions."""
-    if values.dtype.kind != "f":
-        return np.asarray(values.clip(0, 65535), dtype=np.uint16)
-    largest = float(np.nanmax(values, initial=0.0))
-    return np.asarray(values / 65535.0 if largest > 1.0 else values)
+def _largest(image: Image.Image) -> float:
+    return float(np.nanmax(np.asarray(image), initial=0.0))
 
 
 def _from_array(array: NDArray[Any], name: Subject) -> Image.Image:
