@@ -169,7 +169,7 @@ def bomb(width: int, height: int) -> bytes:
 
 
 def scans(count: int) -> bytes:
-    data = encoded(FLAG, progressive=True)
+    data = encoded(FLAG.resize((1000, 1000)), progressive=True)
     return data[:-2] + b"\xff\xda\x00\x08\x01\x01\x00\x00\x00\x00" * count + data[-2:]
 
 
@@ -181,7 +181,7 @@ BAD = {
     "truncated PNG": (encoded(photo("coffee"), "PNG")[:9000], "broken"),
     "bomb": (bomb(50_000, 50_000), "pixels"),
     "small bomb": (bomb(12_000, 12_000), "12000 x 12000 pixels"),
-    "scans": (scans(1000), "scans"),
+    "scans": (scans(2001), "a JPEG of too many scans for 1000 x 1000 pixels"),
     "heic": (b"\0\0\0\x18ftypheic" + bytes(100), "HEIC.*JPEG"),
     "eps": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n" + bytes(100), "not a picture"),
 }

@@ -1,10 +1,12 @@
-"""No picture takes more memory than it may, alone or with others, and what it took is returned."""
+"""No picture takes more memory than it may, alone or with others, nor more work than a photo."""
 
 from __future__ import annotations
 
 import json
+import struct
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -171,3 +173,91 @@ def test_a_picture_larger_than_the_budget_is_decoded_alone() -> None:
     with budget.share():
         budget.take(MAX_DECODED_BYTES)
     assert budget.taken == 0
+
+
+def bmp_of_run_lengths() -> bytes:
+    runs = (b"\x01\x05" * 100 + b"\0\0") * 100
+    head = struct.pack("<IiiHHIIiiII", 40, 100, 100, 1, 8, 1, len(runs), 0, 0, 256, 0) + bytes(1024)
+    return (
+        b"BM" + struct.pack("<IHHI", 14 + len(head) + len(runs), 0, 0, 14 + len(head)) + head + runs
+    )
+
+
+def png_of_chunks(count: int) -> bytes:
+    data = encoded(Image.new("RGB", (8, 8)), "PNG")
+    chunk = struct.pack(">I", 0) + b"juNk" + struct.pack(">I", zlib.crc32(b"juNk"))
+    return data[:33] + chunk * count + data[33:]
+
+
+def tiff_of_tiles(count: int) -> bytes:
+    """An uncompressed TIFF of one row whose tiles have one pixel each."""
+    fields = [
+        (256, 4, 1, count),
+        (257, 4, 1, 1),
+        (258, 3, 1, 8),
+        (259, 3, 1, 1),
+        (262, 3, 1, 1),
+        (322, 4, 1, 1),
+        (323, 4, 1, 1),
+        (324, 4, count, 8 + 2 + 9 * 12 + 4),
+        (325, 4, count, 8 + 2 + 9 * 12 + 4 + 4 * count),
+    ]
+    entries = b"".join(struct.pack("<HHII", *field) for field in fields)
+    head = b"II*\0" + struct.pack("<IH", 8, len(fields)) + entries + bytes(4)
+    return head + struct.pack("<I", 8) * count + struct.pack("<I", 1) * count
+
+
+def jpeg_of_scans(count: int, between: bytes = b"", **options: Any) -> bytes:
+    """A grey JPEG of 2,000 x 2,000 pixels whose last scan is there so many times more."""
+    data = encoded(Image.new("L", (2000, 2000)), "JPEG", **options)
+    scan = data[data.rindex(b"\xff\xda") : -2]
+    return data[:-2] + (between + scan) * count + data[-2:]
+
+
+def in_three_colours(grey: bytes) -> bytes:
+    """A grey JPEG as the first of three colours, each to have a scan of its own."""
+    frame = grey.index(b"\xff\xc0")  # marker, length, bits, height, width, and the one colour
+    colours = b"\x03\x01\x11\x00\x02\x11\x00\x03\x11\x00"
+    length, sides = b"\x00\x11", grey[frame + 4 : frame + 9]
+    return grey[: frame + 2] + length + sides + colours + grey[frame + 13 :]
+
+
+FAKE_END = b"\xff\xfe\x00\x04\xff\xd9"  # a comment
+
+COSTLY = {
+    "plain PPM": (b"P3 9 9 255\n" + b"#\n" * 500_000 + b"1 " * 243, "a PPM of a rare kind"),
+    "PPM of 16 bits": (b"P6 9 9 65535\n" + bytes(486), "a PPM of a rare kind"),
+    "comments in a header": (b"P6 " + b"#\n" * 500_000 + b"9 9 255\n" + bytes(243), "pieces"),
+    "BMP of run lengths": (bmp_of_run_lengths(), "a BMP of a rare kind"),
+    "PNG of chunks": (png_of_chunks(100_000), "pieces"),
+    "TIFF of tiles": (tiff_of_tiles(250_000), "more than 100000 strips or tiles"),
+    "icon": (encoded(Image.new("RGB", (16, 16)), "ICO"), "not a picture, or of a format"),
+    "progressive JPEG": (jpeg_of_scans(500, progressive=True), "a JPEG of too many scans"),
+    "sequential JPEG": (in_three_colours(jpeg_of_scans(500)), "a JPEG of too many scans"),
+    "JPEG with an end inside": (jpeg_of_scans(500, FAKE_END, progressive=True), "too many scans"),
+    "JPEG of segments": (
+        jpeg_of_scans(1, FAKE_END * 10_000, progressive=True),
+        "more than 10000 segments",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", COSTLY)
+def test_what_would_take_long_to_decode_is_refused_before(kind: str) -> None:
+    data, message = COSTLY[kind]
+    with pytest.raises(PictureError, match=message):
+        load(data, "picture 1", 224)
+
+
+def test_only_the_scans_of_a_photo_itself_are_counted() -> None:
+    image = Image.new("RGB", (2000, 2000), "red")
+    thumbnails = b"\xff\xda" * 10_000
+    data = encoded(image, comment=thumbnails, progressive=True) + jpeg_of_scans(500)
+    assert load(data, "picture 1", 224).getpixel((9, 9)) == (254, 0, 0)
+
+
+def test_a_jpeg_of_one_scan_a_colour_is_expected_to_take_more_memory() -> None:
+    grey = encoded(Image.new("L", (8000, 8000)))
+    assert load(grey, "picture 1", 4000).size == (4000, 4000)
+    with pytest.raises(PictureError, match="which take more than 390 MB"):
+        load(in_three_colours(grey), "picture 1", 4000)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import stat
+import struct
 import time
 from functools import cache
 from pathlib import Path
@@ -13,6 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL.JpegImagePlugin import JpegImageFile
+from PIL.TiffImagePlugin import TiffImageFile
 
 from cbcl.errors import PictureError, Subject, first_line, reason
 from cbcl.vision.decoding_budget import BUDGET, MAX_DECODED_BYTES
@@ -22,16 +26,24 @@ Pixels: TypeAlias = NDArray[np.uint8]  # (height, width, 3), RGB
 Floats: TypeAlias = NDArray[np.float32]
 
 MAX_PICTURE_BYTES = 200_000_000  # of a file
-MAX_SCANS = 200  # of a progressive JPEG; cameras write about ten, each as costly as all pixels
+MAX_SCANNED_PIXELS = 2_000_000_000  # of a JPEG, each as often as there are scans; usual are ten
+MAX_SEGMENTS = 10_000  # of a JPEG
+MAX_TIFF_NUMBERS = 100_000  # of one tag: a strip or a tile each, with a Python object
+MAX_READS = 200_000  # of a file by its decoder; a PNG of 100 MB needs 40,000
 MAX_DECODING_SECONDS = 20.0
 BAND_PIXELS = 500_000  # converted at a time
 FRACTION_TOLERANCE = 1e-3  # by which a fraction may miss 0 or 1
 
 # Formats that Pillow reads by itself, in memory, without running another program.
 FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF")
+KEEP_DECODERS = ("WEBP", "AVIF")  # as long as the picture lives, which a copy of it does not need
+SEGMENT = re.compile(rb"\xff[^\x00\x01\xd0-\xd8\xff]")  # the marker of one that has a length
+START_OF_SCAN, END_OF_PICTURE = b"\xff\xda", b"\xff\xd9"
 TURNED = range(2, 9)  # orientations of a picture that is not stored upright
 ORIENTATION, BITS_PER_SAMPLE = 0x0112, 0x0102  # tags
 STRIP_HEIGHT, TILE_WIDTH, TILE_HEIGHT = 0x0116, 0x0142, 0x0143
+TIFF_BYTE_ORDERS = {b"II": "<", b"MM": ">"}
+TIFF_BYTES = (1, 2, 6, 7)  # types of values that stay bytes, such as a colour profile
 HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
 
 
@@ -72,7 +84,7 @@ def load(source: Source, name: Subject, at_least: int) -> Image.Image:
     if isinstance(source, Image.Image):
         try:
             source.load()
-            return _as_rgb(_upright(source), name)
+            return _as_rgb(_upright(source) if _is_turned(source) else source, name)
         except (OSError, SyntaxError, ValueError) as error:  # its file is broken, or closed
             raise PictureError(name, f"is broken: {reason(error)}") from error
     problem = f"is of type {type(source).__name__}"
@@ -80,13 +92,17 @@ def load(source: Source, name: Subject, at_least: int) -> Image.Image:
 
 
 class _TimedBytes(io.BytesIO):
-    """Bytes that can be read for a limited time; a decoder reads them in chunks."""
+    """Bytes that can be read for a limited time, so many times; a decoder reads them in chunks."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
+        self.reads = 0
         self.end = time.monotonic() + MAX_DECODING_SECONDS
 
     def read(self, size: int | None = -1, /) -> bytes:
+        self.reads += 1
+        if self.reads > MAX_READS:
+            raise TimeoutError(f"is divided into more than {MAX_READS} pieces")
         if time.monotonic() > self.end:
             raise TimeoutError(f"takes more than {MAX_DECODING_SECONDS:.0f} seconds to decode")
         return super().read(size)
@@ -97,15 +113,20 @@ def _decode(data: bytes, name: Subject, at_least: int) -> Image.Image:
         advice = "save it as JPEG (on an iPhone: Settings, Camera, Formats, Most Compatible)"
         raise PictureError(name, "is a HEIC photo, which cannot be read here", advice)
     try:
+        if data[:2] in TIFF_BYTE_ORDERS:
+            _check_directory(data, name)
         image: Image.Image = Image.open(_TimedBytes(data), formats=_formats())
         full_size = image.size
         image.draft("RGB", (at_least, at_least))
-        _check_scans(image, data, name)
+        _check_codec(image, name)
+        several = isinstance(image, JpegImageFile) and _has_scans(image, data, full_size, name)
         with BUDGET.share():
-            expected = _take(_decoding_bytes(image, full_size), 0, image, name)
+            expected = _take(_decoding_bytes(image, full_size, several), 0, image, name)
             image.load()
-            _take(_turning_bytes(image), expected, image, name)
-            image = _upright(image)
+            is_turned = _is_turned(image)
+            _take(2 * _stored_bytes(image) if is_turned else 0, expected, image, name)
+            image = image.copy() if image.format in KEEP_DECODERS else image
+            image = _upright(image) if is_turned else image
             return _as_rgb(image, name)
     except PictureError:
         raise
@@ -118,10 +139,53 @@ def _decode(data: bytes, name: Subject, at_least: int) -> Image.Image:
         raise PictureError(name, f"is broken: {first_line(error)}") from error
 
 
-def _check_scans(image: Image.Image, data: bytes, name: Subject) -> None:
-    if image.info.get("progressive") and data.count(b"\xff\xda") > MAX_SCANS:
-        problem = f"is a JPEG of more than {MAX_SCANS} scans, which no camera writes"
-        raise PictureError(name, problem, "save it again")
+def _check_directory(data: bytes, name: Subject) -> None:
+    """Refuse a TIFF, before it is opened, that has too many numbers in its first directory."""
+    order, is_big = TIFF_BYTE_ORDERS[data[:2]], 43 in data[2:4]
+    (place,) = struct.unpack_from(f"{order}Q" if is_big else f"{order}I", data, 8 if is_big else 4)
+    head, entry = (f"{order}Q", f"{order}HHQ8x") if is_big else (f"{order}H", f"{order}HHI4x")
+    (count,) = struct.unpack_from(head, data, place)
+    place += struct.calcsize(head)
+    end = place + count * struct.calcsize(entry)
+    if count > MAX_TIFF_NUMBERS or end > len(data):
+        raise PictureError(name, "is broken: its directory is longer than the file")
+    for _, kind, numbers in struct.iter_unpack(entry, data[place:end]):
+        if numbers > MAX_TIFF_NUMBERS and kind not in TIFF_BYTES:
+            problem = f"is a TIFF of more than {MAX_TIFF_NUMBERS} strips or tiles"
+            raise PictureError(name, problem, "save it as PNG or JPEG")
+
+
+def _check_codec(image: Image.Image, name: Subject) -> None:
+    """Refuse what Pillow decodes in Python, byte by byte: plain PPM, BMP with run lengths."""
+    for codec, *_ in getattr(image, "tile", ()):
+        if codec in Image.DECODERS:
+            problem = f"is a {image.format} of a rare kind, which takes too long to decode"
+            raise PictureError(name, problem, "save it as PNG or JPEG")
+
+
+def _has_scans(image: JpegImageFile, data: bytes, size: tuple[int, int], name: Subject) -> bool:
+    """Return true for a JPEG of several scans, each a pass over all pixels, if it is not too many.
+
+    A sequential one whose first scan has all colours has no other: the decoder reads no more.
+    """
+    scans = 0
+    place = 0
+    for _ in range(MAX_SEGMENTS):
+        marker = SEGMENT.search(data, place)
+        if marker is None or marker[0] == END_OF_PICTURE:  # another picture may follow
+            return True
+        place = marker.end()
+        if marker[0] == START_OF_SCAN:
+            scans += 1
+            has_all_colours = data[place + 2 : place + 3] == bytes([len(image.layer)])
+            if scans == 1 and has_all_colours and not image.info.get("progressive"):
+                return False
+            if scans * size[0] * size[1] > MAX_SCANNED_PIXELS:
+                problem = f"is a JPEG of too many scans for {size[0]} x {size[1]} pixels"
+                raise PictureError(name, problem, "save it again")
+        place += int.from_bytes(data[place : place + 2], "big")
+    problem = f"is a JPEG of more than {MAX_SEGMENTS} segments, which no camera writes"
+    raise PictureError(name, problem, "save it again")
 
 
 def _take(count: int, taken: int, image: Image.Image, name: Subject) -> int:
@@ -136,23 +200,16 @@ def _take(count: int, taken: int, image: Image.Image, name: Subject) -> int:
     return max(count, taken)
 
 
-def _decoding_bytes(image: Image.Image, full_size: tuple[int, int]) -> int:
+def _decoding_bytes(image: Image.Image, full_size: tuple[int, int], several: bool) -> int:
     """Return the most memory that decoding and converting a picture take, from its header."""
-    from PIL.JpegImagePlugin import JpegImageFile
-
     pixels = image.width * image.height
-    if image.format in ("WEBP", "AVIF"):  # two canvases or planes, the bytes of one, the picture
+    if image.format in KEEP_DECODERS:  # two canvases or planes, the bytes of one, the picture
         return 16 * pixels
-    if isinstance(image, JpegImageFile):  # all coefficients, if it has several scans
+    if isinstance(image, JpegImageFile):  # with several scans, all coefficients
         areas = [across * down for _, across, down, _ in image.layer]
         coefficients = 2 * full_size[0] * full_size[1] * sum(areas) // max(areas)
-        return 8 * pixels + (coefficients if image.info.get("progressive") else 0)
+        return 8 * pixels + (coefficients if several else 0)
     return _stored_bytes(image) + (0 if _is_rgb(image) else 4 * pixels) + _strip_bytes(image)
-
-
-def _turning_bytes(image: Image.Image) -> int:
-    """Return the memory that a decoded picture and the same upright take."""
-    return 2 * _stored_bytes(image) if _orientation(image) in TURNED else 0
 
 
 def _stored_bytes(image: Image.Image) -> int:
@@ -162,8 +219,6 @@ def _stored_bytes(image: Image.Image) -> int:
 
 def _strip_bytes(image: Image.Image) -> int:
     """Return the size of the part of a TIFF that is unpacked at a time: a strip, or a tile."""
-    from PIL.TiffImagePlugin import TiffImageFile
-
     if not isinstance(image, TiffImageFile):
         return 0
     tags = image.tag_v2
@@ -185,16 +240,14 @@ def _kind(data: bytes) -> str:
     return "it is text" if is_text else f"it begins with {data[:8]!r}"
 
 
-def _orientation(image: Image.Image) -> int:
+def _is_turned(image: Image.Image) -> bool:
     try:
-        return int(image.getexif().get(ORIENTATION, 1))
+        return image.getexif().get(ORIENTATION) in TURNED
     except Exception:  # invalid metadata: the picture stays as it is
-        return 1
+        return False
 
 
 def _upright(image: Image.Image) -> Image.Image:
-    if _orientation(image) not in TURNED:
-        return image  # itself: `exif_transpose` would return a copy
     try:
         return ImageOps.exif_transpose(image)
     except Exception:  # as above
