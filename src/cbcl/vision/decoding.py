@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 from PIL.JpegImagePlugin import JpegImageFile
-from PIL.TiffImagePlugin import TiffImageFile
+from PIL.TiffImagePlugin import PREFIXES, TiffImageFile
 
 from cbcl.errors import PictureError, Subject, first_line, reason
 from cbcl.vision.decoding_budget import BUDGET, MAX_DECODED_BYTES
@@ -42,7 +42,7 @@ START_OF_SCAN, END_OF_PICTURE = b"\xff\xda", b"\xff\xd9"
 TURNED = range(2, 9)  # orientations of a picture that is not stored upright
 ORIENTATION, BITS_PER_SAMPLE = 0x0112, 0x0102  # tags
 STRIP_HEIGHT, TILE_WIDTH, TILE_HEIGHT = 0x0116, 0x0142, 0x0143
-TIFF_BYTE_ORDERS = {b"II": "<", b"MM": ">"}
+TIFF_BYTE_ORDERS = {prefix: "<" if prefix[:2] == b"II" else ">" for prefix in PREFIXES}
 TIFF_BYTES = (1, 2, 6, 7)  # types of values that stay bytes, such as a colour profile
 HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
 
@@ -113,7 +113,7 @@ def _decode(data: bytes, name: Subject, at_least: int) -> Image.Image:
         advice = "save it as JPEG (on an iPhone: Settings, Camera, Formats, Most Compatible)"
         raise PictureError(name, "is a HEIC photo, which cannot be read here", advice)
     try:
-        if data[:2] in TIFF_BYTE_ORDERS:
+        if data[:4] in TIFF_BYTE_ORDERS:
             _check_directory(data, name)
         image: Image.Image = Image.open(_TimedBytes(data), formats=_formats())
         full_size = image.size
@@ -141,7 +141,7 @@ def _decode(data: bytes, name: Subject, at_least: int) -> Image.Image:
 
 def _check_directory(data: bytes, name: Subject) -> None:
     """Refuse a TIFF, before it is opened, that has too many numbers in its first directory."""
-    order, is_big = TIFF_BYTE_ORDERS[data[:2]], 43 in data[2:4]
+    order, is_big = TIFF_BYTE_ORDERS[data[:4]], data[2] == 43  # which Pillow takes for a BigTIFF
     (place,) = struct.unpack_from(f"{order}Q" if is_big else f"{order}I", data, 8 if is_big else 4)
     head, entry = (f"{order}Q", f"{order}HHQ8x") if is_big else (f"{order}H", f"{order}HHI4x")
     (count,) = struct.unpack_from(head, data, place)
