@@ -176,8 +176,8 @@ def test_a_picture_larger_than_the_budget_is_decoded_alone() -> None:
 
 
 def bmp_of_run_lengths() -> bytes:
-    runs = (b"\x01\x05" * 100 + b"\0\0") * 100
-    head = struct.pack("<IiiHHIIiiII", 40, 100, 100, 1, 8, 1, len(runs), 0, 0, 256, 0) + bytes(1024)
+    runs = (b"\xff\x05\x91\x05" + b"\0\0") * 400
+    head = struct.pack("<IiiHHIIiiII", 40, 400, 400, 1, 8, 1, len(runs), 0, 0, 256, 0) + bytes(1024)
     return (
         b"BM" + struct.pack("<IHHI", 14 + len(head) + len(runs), 0, 0, 14 + len(head)) + head + runs
     )
@@ -226,7 +226,7 @@ FAKE_END = b"\xff\xfe\x00\x04\xff\xd9"  # a comment
 
 COSTLY = {
     "plain PPM": (b"P3 9 9 255\n" + b"#\n" * 500_000 + b"1 " * 243, "a PPM of a rare kind"),
-    "PPM of 16 bits": (b"P6 9 9 65535\n" + bytes(486), "a PPM of a rare kind"),
+    "PPM of 16 bits": (b"P6 400 400 65535\n" + bytes(960_000), "a PPM of a rare kind"),
     "comments in a header": (b"P6 " + b"#\n" * 500_000 + b"9 9 255\n" + bytes(243), "pieces"),
     "BMP of run lengths": (bmp_of_run_lengths(), "a BMP of a rare kind"),
     "PNG of chunks": (png_of_chunks(100_000), "pieces"),

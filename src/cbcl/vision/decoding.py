@@ -29,6 +29,7 @@ MAX_PICTURE_BYTES = 200_000_000  # of a file
 MAX_SCANNED_PIXELS = 2_000_000_000  # of a JPEG, each as often as there are scans; usual are ten
 MAX_SEGMENTS = 10_000  # of a JPEG
 MAX_TIFF_NUMBERS = 100_000  # of one tag: a strip or a tile each, with a Python object
+MAX_SLOW_PIXELS = 100_000  # and bytes, where the decoder is of Python
 MAX_READS = 200_000  # of a file by its decoder; a PNG of 100 MB needs 40,000
 MAX_DECODING_SECONDS = 20.0
 BAND_PIXELS = 500_000  # converted at a time
@@ -118,7 +119,7 @@ def _decode(data: bytes, name: Subject, at_least: int) -> Image.Image:
         image: Image.Image = Image.open(_TimedBytes(data), formats=_formats())
         full_size = image.size
         image.draft("RGB", (at_least, at_least))
-        _check_codec(image, name)
+        _check_codec(image, data, name)
         several = isinstance(image, JpegImageFile) and _has_scans(image, data, full_size, name)
         with BUDGET.share():
             expected = _take(_decoding_bytes(image, full_size, several), 0, image, name)
@@ -155,12 +156,12 @@ def _check_directory(data: bytes, name: Subject) -> None:
             raise PictureError(name, problem, "save it as PNG or JPEG")
 
 
-def _check_codec(image: Image.Image, name: Subject) -> None:
-    """Refuse what Pillow decodes in Python, byte by byte: plain PPM, BMP with run lengths."""
-    for codec, *_ in getattr(image, "tile", ()):
-        if codec in Image.DECODERS:
-            problem = f"is a {image.format} of a rare kind, which takes too long to decode"
-            raise PictureError(name, problem, "save it as PNG or JPEG")
+def _check_codec(image: Image.Image, data: bytes, name: Subject) -> None:
+    """Refuse what Pillow decodes in Python unless it is small: plain PPM, BMP with run lengths."""
+    is_small = max(len(data), image.width * image.height) <= MAX_SLOW_PIXELS
+    if not is_small and any(codec in Image.DECODERS for codec, *_ in getattr(image, "tile", ())):
+        problem = f"is a {image.format} of a rare kind, which takes too long to decode"
+        raise PictureError(name, problem, "save it as PNG or JPEG")
 
 
 def _has_scans(image: JpegImageFile, data: bytes, size: tuple[int, int], name: Subject) -> bool:
