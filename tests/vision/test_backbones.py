@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -181,9 +181,25 @@ def test_an_error_about_a_network_in_a_file_shows_no_folder_in_public(file: Path
         assert str(file.parent) not in error.public
 
 
-def test_weights_in_another_file_are_refused(file: Path) -> None:
+EXTERNAL_PLACES: dict[str, Callable[[onnx.ModelProto], onnx.TensorProto]] = {
+    "weights": lambda model: model.graph.initializer[0],
+    "a branch": lambda model: (
+        model.graph.node.add(op_type="If").attribute.add().g.initializer.add()
+    ),
+    "a branch of a branch": lambda model: (
+        model.graph.node.add().attribute.add().graphs.add().node.add().attribute.add().g
+    ).initializer.add(),
+    "a constant": lambda model: model.graph.node.add(op_type="Constant").attribute.add().t,
+    "constants": lambda model: model.graph.node.add().attribute.add().tensors.add(),
+    "sparse weights": lambda model: model.graph.sparse_initializer.add().values,
+    "a function": lambda model: model.functions.add().node.add().attribute.add().t,
+}
+
+
+@pytest.mark.parametrize("place", EXTERNAL_PLACES)
+def test_weights_in_another_file_are_refused(place: str, file: Path) -> None:
     model = onnx.load_from_string(small_model())
-    tensor = model.graph.initializer[0]
+    tensor = EXTERNAL_PLACES[place](model)
     tensor.data_location = onnx.TensorProto.EXTERNAL
     tensor.external_data.add(key="location", value="net.bin")
     tensor.ClearField("raw_data")

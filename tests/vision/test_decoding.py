@@ -59,7 +59,7 @@ def test_a_photo_is_upright_however_the_camera_was_held(orientation: int) -> Non
     assert corners(load(encoded(stored, quality=95, exif=exif), "flag", 32)) == UPRIGHT
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM"])
+@pytest.mark.parametrize("kind", ["JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM"])
 def test_formats_that_are_read(kind: str) -> None:
     image = load(encoded(FLAG, kind), "flag", 32)
     assert image.mode == "RGB"
@@ -100,9 +100,15 @@ def test_what_is_transparent_is_white() -> None:
     assert np.asarray(load(encoded(clear, "PNG"), "clear", 10)).min() == 255
 
 
-def test_an_animation_is_its_first_picture() -> None:
-    data = encoded(FLAG, "GIF", save_all=True, append_images=[Image.new("RGB", FLAG.size)])
+@pytest.mark.parametrize("kind", ["GIF", "MPO", "PNG", "TIFF", "WEBP"])
+def test_an_animation_is_its_first_picture(kind: str) -> None:
+    data = encoded(FLAG, kind, save_all=True, append_images=[Image.new("RGB", FLAG.size)])
     assert corners(load(data, "flag", 32)) == UPRIGHT
+
+
+@pytest.mark.parametrize("big", [False, True])
+def test_both_kinds_of_tiff_are_read(big: bool) -> None:
+    assert corners(load(encoded(FLAG, "TIFF", big_tiff=big), "flag", 32)) == UPRIGHT
 
 
 def test_a_large_jpeg_is_scaled_down_by_its_decoder_but_never_below_what_is_needed() -> None:
@@ -169,19 +175,21 @@ def bomb(width: int, height: int) -> bytes:
 
 
 def scans(count: int) -> bytes:
-    data = encoded(FLAG, progressive=True)
+    data = encoded(FLAG.resize((1000, 1000)), progressive=True)
     return data[:-2] + b"\xff\xda\x00\x08\x01\x01\x00\x00\x00\x00" * count + data[-2:]
 
 
 BAD = {
     "empty": (b"", "empty"),
     "text": (b"hello, this is not a picture at all", "it is text"),
+    "text like a TIFF": (b"MMmm, II guess", "it is text"),
+    "cut TIFF": (encoded(FLAG, "TIFF")[:100], "broken"),
     "binary": (bytes(range(256)) * 4, "not a picture"),
     "truncated": (encoded(photo("coffee"))[:9000], "broken: .*truncated"),
     "truncated PNG": (encoded(photo("coffee"), "PNG")[:9000], "broken"),
     "bomb": (bomb(50_000, 50_000), "pixels"),
     "small bomb": (bomb(12_000, 12_000), "12000 x 12000 pixels"),
-    "scans": (scans(1000), "scans"),
+    "scans": (scans(2001), "a JPEG of too many scans for 1000 x 1000 pixels"),
     "heic": (b"\0\0\0\x18ftypheic" + bytes(100), "HEIC.*JPEG"),
     "eps": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n" + bytes(100), "not a picture"),
 }

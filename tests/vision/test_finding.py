@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -58,5 +60,38 @@ def test_links_to_folders_are_followed_but_not_in_circles(tmp_path: Path) -> Non
     assert [(label, path.name) for label, path in find_labelled([tmp_path / "photos"])] == [
         ("ant", "2.jpg"),
         ("cup", "1.jpg"),
-        ("zoo", "2.jpg"),
     ]
+
+
+def test_folders_that_link_to_one_another_are_walked_once_each(tmp_path: Path) -> None:
+    names = [f"{number:02}" for number in range(12)]
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "photo.jpg").touch()
+        for other in names:
+            (tmp_path / name / f"to {other}").symlink_to(tmp_path / other)
+    assert find([tmp_path]) == [tmp_path / name / "photo.jpg" for name in names]
+    assert [label for label, _ in find_labelled([tmp_path])] == names
+
+
+def test_a_folder_is_walked_by_its_own_name_before_a_link_to_it(tmp_path: Path) -> None:
+    (tmp_path / "cup" / "inner").mkdir(parents=True)
+    (tmp_path / "cup" / "inner" / "1.jpg").touch()
+    (tmp_path / "a link").symlink_to(tmp_path / "cup")
+    assert find_labelled([tmp_path]) == [("cup", tmp_path / "cup" / "inner" / "1.jpg")]
+
+
+def test_folders_nested_deeply_are_walked_or_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # so that the whole path is not too long for the system
+    deep = Path("deep", *["d"] * 1200)
+    for depth in range(1, 1202):
+        Path(*deep.parts[:depth]).mkdir()
+    (deep / "1.jpg").touch()
+    assert find(["deep"]) == [deep / "1.jpg"]
+    assert find_labelled(["deep"]) == [("d", deep / "1.jpg")]
+    with suppress(PictureError):  # as far as Python's own search goes
+        assert find(["deep/**/1.jpg"]) == [deep / "1.jpg"]
+    (deep / "1.jpg").unlink()
+    os.removedirs(deep)  # which does not recurse, as removing a tree does

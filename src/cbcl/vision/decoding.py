@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import stat
+import struct
 import time
 from functools import cache
 from pathlib import Path
@@ -13,21 +15,36 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL.JpegImagePlugin import JpegImageFile
+from PIL.TiffImagePlugin import PREFIXES, TiffImageFile
 
 from cbcl.errors import PictureError, Subject, first_line, reason
+from cbcl.vision.decoding_budget import BUDGET, MAX_DECODED_BYTES
 
 Source: TypeAlias = str | os.PathLike[str] | bytes | NDArray[Any] | Image.Image
 Pixels: TypeAlias = NDArray[np.uint8]  # (height, width, 3), RGB
 Floats: TypeAlias = NDArray[np.float32]
 
 MAX_PICTURE_BYTES = 200_000_000  # of a file
-MAX_PIXELS = 100_000_000  # to be decoded; a JPEG may have more, since its decoder can scale down
-MAX_SCANS = 200  # of a progressive JPEG; cameras write about ten, each as costly as all pixels
+MAX_SCANNED_PIXELS = 2_000_000_000  # of a JPEG, each as often as there are scans; usual are ten
+MAX_SEGMENTS = 10_000  # of a JPEG
+MAX_TIFF_NUMBERS = 100_000  # of one tag: a strip or a tile each, with a Python object
+MAX_SLOW_PIXELS = 100_000  # and bytes, where the decoder is of Python
+MAX_READS = 200_000  # of a file by its decoder; a PNG of 100 MB needs 40,000
 MAX_DECODING_SECONDS = 20.0
+BAND_PIXELS = 500_000  # converted at a time
 FRACTION_TOLERANCE = 1e-3  # by which a fraction may miss 0 or 1
 
 # Formats that Pillow reads by itself, in memory, without running another program.
-FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF", "ICO", "TGA")
+FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF")
+KEEP_DECODERS = ("WEBP", "AVIF")  # as long as the picture lives, which a copy of it does not need
+SEGMENT = re.compile(rb"\xff[^\x00\x01\xd0-\xd8\xff]")  # the marker of one that has a length
+START_OF_SCAN, END_OF_PICTURE = b"\xff\xda", b"\xff\xd9"
+TURNED = range(2, 9)  # orientations of a picture that is not stored upright
+ORIENTATION, BITS_PER_SAMPLE = 0x0112, 0x0102  # tags
+STRIP_HEIGHT, TILE_WIDTH, TILE_HEIGHT = 0x0116, 0x0142, 0x0143
+TIFF_BYTE_ORDERS = {prefix: "<" if prefix[:2] == b"II" else ">" for prefix in PREFIXES}
+TIFF_BYTES = (1, 2, 6, 7)  # types of values that stay bytes, such as a colour profile
 HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
 
 
@@ -68,7 +85,7 @@ def load(source: Source, name: Subject, at_least: int) -> Image.Image:
     if isinstance(source, Image.Image):
         try:
             source.load()
-            return _as_rgb(_upright(source), name)
+            return _as_rgb(_upright(source) if _is_turned(source) else source, name)
         except (OSError, SyntaxError, ValueError) as error:  # its file is broken, or closed
             raise PictureError(name, f"is broken: {reason(error)}") from error
     problem = f"is of type {type(source).__name__}"
@@ -76,13 +93,17 @@ def load(source: Source, name: Subject, at_least: int) -> Image.Image:
 
 
 class _TimedBytes(io.BytesIO):
-    """Bytes that can be read for a limited time; a decoder reads them in chunks."""
+    """Bytes that can be read for a limited time, so many times; a decoder reads them in chunks."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
+        self.reads = 0
         self.end = time.monotonic() + MAX_DECODING_SECONDS
 
     def read(self, size: int | None = -1, /) -> bytes:
+        self.reads += 1
+        if self.reads > MAX_READS:
+            raise TimeoutError(f"is divided into more than {MAX_READS} pieces")
         if time.monotonic() > self.end:
             raise TimeoutError(f"takes more than {MAX_DECODING_SECONDS:.0f} seconds to decode")
         return super().read(size)
@@ -93,11 +114,21 @@ def _decode(data: bytes, name: Subject, at_least: int) -> Image.Image:
         advice = "save it as JPEG (on an iPhone: Settings, Camera, Formats, Most Compatible)"
         raise PictureError(name, "is a HEIC photo, which cannot be read here", advice)
     try:
-        image = Image.open(_TimedBytes(data), formats=_formats())
+        if data[:4] in TIFF_BYTE_ORDERS:
+            _check_directory(data, name)
+        image: Image.Image = Image.open(_TimedBytes(data), formats=_formats())
+        full_size = image.size
         image.draft("RGB", (at_least, at_least))
-        _check_cost(image, data, name)
-        image.load()
-        return _as_rgb(_upright(image), name)
+        _check_codec(image, data, name)
+        several = isinstance(image, JpegImageFile) and _has_scans(image, data, full_size, name)
+        with BUDGET.share():
+            expected = _take(_decoding_bytes(image, full_size, several), 0, image, name)
+            image.load()
+            is_turned = _is_turned(image)
+            _take(2 * _stored_bytes(image) if is_turned else 0, expected, image, name)
+            image = image.copy() if image.format in KEEP_DECODERS else image
+            image = _upright(image) if is_turned else image
+            return _as_rgb(image, name)
     except PictureError:
         raise
     except UnidentifiedImageError:
@@ -109,14 +140,92 @@ def _decode(data: bytes, name: Subject, at_least: int) -> Image.Image:
         raise PictureError(name, f"is broken: {first_line(error)}") from error
 
 
-def _check_cost(image: Image.Image, data: bytes, name: Subject) -> None:
-    if image.info.get("progressive") and data.count(b"\xff\xda") > MAX_SCANS:
-        problem = f"is a JPEG of more than {MAX_SCANS} scans, which no camera writes"
-        raise PictureError(name, problem, "save it again")
-    width, height = image.size
-    if width * height > MAX_PIXELS:
-        problem = f"has {width} x {height} pixels, more than {MAX_PIXELS // 1_000_000} million"
-        raise PictureError(name, problem, "make it smaller")
+def _check_directory(data: bytes, name: Subject) -> None:
+    """Refuse a TIFF, before it is opened, that has too many numbers in its first directory."""
+    order, is_big = TIFF_BYTE_ORDERS[data[:4]], data[2] == 43  # which Pillow takes for a BigTIFF
+    (place,) = struct.unpack_from(f"{order}Q" if is_big else f"{order}I", data, 8 if is_big else 4)
+    head, entry = (f"{order}Q", f"{order}HHQ8x") if is_big else (f"{order}H", f"{order}HHI4x")
+    (count,) = struct.unpack_from(head, data, place)
+    place += struct.calcsize(head)
+    end = place + count * struct.calcsize(entry)
+    if count > MAX_TIFF_NUMBERS or end > len(data):
+        raise PictureError(name, "is broken: its directory is longer than the file")
+    for _, kind, numbers in struct.iter_unpack(entry, data[place:end]):
+        if numbers > MAX_TIFF_NUMBERS and kind not in TIFF_BYTES:
+            problem = f"is a TIFF of more than {MAX_TIFF_NUMBERS} strips or tiles"
+            raise PictureError(name, problem, "save it as PNG or JPEG")
+
+
+def _check_codec(image: Image.Image, data: bytes, name: Subject) -> None:
+    """Refuse what Pillow decodes in Python unless it is small: plain PPM, BMP with run lengths."""
+    is_small = max(len(data), image.width * image.height) <= MAX_SLOW_PIXELS
+    if not is_small and any(codec in Image.DECODERS for codec, *_ in getattr(image, "tile", ())):
+        problem = f"is a {image.format} of a rare kind, which takes too long to decode"
+        raise PictureError(name, problem, "save it as PNG or JPEG")
+
+
+def _has_scans(image: JpegImageFile, data: bytes, size: tuple[int, int], name: Subject) -> bool:
+    """Return true for a JPEG of several scans, each a pass over all pixels, if it is not too many.
+
+    A sequential one whose first scan has all colours has no other: the decoder reads no more.
+    """
+    scans = 0
+    place = 0
+    for _ in range(MAX_SEGMENTS):
+        marker = SEGMENT.search(data, place)
+        if marker is None or marker[0] == END_OF_PICTURE:  # another picture may follow
+            return True
+        place = marker.end()
+        if marker[0] == START_OF_SCAN:
+            scans += 1
+            has_all_colours = data[place + 2 : place + 3] == bytes([len(image.layer)])
+            if scans == 1 and has_all_colours and not image.info.get("progressive"):
+                return False
+            if scans * size[0] * size[1] > MAX_SCANNED_PIXELS:
+                problem = f"is a JPEG of too many scans for {size[0]} x {size[1]} pixels"
+                raise PictureError(name, problem, "save it again")
+        place += int.from_bytes(data[place : place + 2], "big")
+    problem = f"is a JPEG of more than {MAX_SEGMENTS} segments, which no camera writes"
+    raise PictureError(name, problem, "save it again")
+
+
+def _take(count: int, taken: int, image: Image.Image, name: Subject) -> int:
+    """Take from the budget what a picture needs more than it has; return what it has then."""
+    if count > MAX_DECODED_BYTES:
+        width, height = image.size
+        size = f"{width} x {height} pixels"
+        problem = f"has {size}, which take more than {MAX_DECODED_BYTES // 1_000_000} MB to decode"
+        raise PictureError(name, problem, "make it smaller, or save it as JPEG")
+    if count > taken:
+        BUDGET.take(count - taken)
+    return max(count, taken)
+
+
+def _decoding_bytes(image: Image.Image, full_size: tuple[int, int], several: bool) -> int:
+    """Return the most memory that decoding and converting a picture take, from its header."""
+    pixels = image.width * image.height
+    if image.format in KEEP_DECODERS:  # two canvases or planes, the bytes of one, the picture
+        return 16 * pixels
+    if isinstance(image, JpegImageFile):  # with several scans, all coefficients
+        areas = [across * down for _, across, down, _ in image.layer]
+        coefficients = 2 * full_size[0] * full_size[1] * sum(areas) // max(areas)
+        return 8 * pixels + (coefficients if several else 0)
+    return _stored_bytes(image) + (0 if _is_rgb(image) else 4 * pixels) + _strip_bytes(image)
+
+
+def _stored_bytes(image: Image.Image) -> int:
+    narrow = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;16L": 2}
+    return narrow.get(image.mode, 4) * image.width * image.height
+
+
+def _strip_bytes(image: Image.Image) -> int:
+    """Return the size of the part of a TIFF that is unpacked at a time: a strip, or a tile."""
+    if not isinstance(image, TiffImageFile):
+        return 0
+    tags = image.tag_v2
+    width = int(tags.get(TILE_WIDTH, image.width))
+    height = int(tags.get(TILE_HEIGHT, min(tags.get(STRIP_HEIGHT, image.height), image.height)))
+    return width * height * -(-sum(tags.get(BITS_PER_SAMPLE, (1,))) // 8)
 
 
 @cache
@@ -132,20 +241,50 @@ def _kind(data: bytes) -> str:
     return "it is text" if is_text else f"it begins with {data[:8]!r}"
 
 
+def _is_turned(image: Image.Image) -> bool:
+    try:
+        return image.getexif().get(ORIENTATION) in TURNED
+    except Exception:  # invalid metadata: the picture stays as it is
+        return False
+
+
 def _upright(image: Image.Image) -> Image.Image:
     try:
         return ImageOps.exif_transpose(image)
-    except Exception:  # invalid metadata: the picture stays as it is
+    except Exception:  # as above
         return image
+
+
+def _is_rgb(image: Image.Image) -> bool:
+    return image.mode == "RGB" and "transparency" not in image.info
 
 
 def _as_rgb(image: Image.Image, name: Subject) -> Image.Image:
+    """Convert a picture band by band, so that no step in between takes all of its pixels."""
     if 0 in image.size:
         raise PictureError(name, "has no pixels")
-    if image.mode == "RGB" and "transparency" not in image.info:
+    if _is_rgb(image):
         return image
-    if image.mode.startswith("I") or image.mode == "F":
-        return _from_array(_to_16_bits(np.asarray(image)), name)
+    rows = max(1, BAND_PIXELS // image.width)
+    boxes = [
+        (0, top, image.width, min(top + rows, image.height)) for top in range(0, image.height, rows)
+    ]
+    is_16_bits = image.mode == "F" and any(_largest(image.crop(box)) > 1.0 for box in boxes)
+    if len(boxes) == 1:
+        return _band_as_rgb(image, is_16_bits, name)
+    converted = Image.new("RGB", image.size)
+    for box in boxes:
+        converted.paste(_band_as_rgb(image.crop(box), is_16_bits, name), box)
+    return converted
+
+
+def _band_as_rgb(image: Image.Image, is_16_bits: bool, name: Subject) -> Image.Image:
+    if image.mode == "F":  # floats above 1 are of 16 bits
+        values = np.asarray(image)
+        return _from_array(values / 65535.0 if is_16_bits else values, name)
+    if image.mode.startswith("I"):
+        values = np.asarray(image)
+        return _from_array(np.asarray(values.clip(0, 65535), dtype=np.uint16), name)
     if image.has_transparency_data:
         image = image.convert("RGBA")
         white = Image.new("RGBA", image.size, "white")
@@ -153,12 +292,8 @@ def _as_rgb(image: Image.Image, name: Subject) -> Image.Image:
     return image.convert("RGB")
 
 
-def _to_16_bits(values: NDArray[Any]) -> NDArray[Any]:
-    """Clip integers to 16 bits; scale floats above 1, which are of 16 bits, to fractions."""
-    if values.dtype.kind != "f":
-        return np.asarray(values.clip(0, 65535), dtype=np.uint16)
-    largest = float(np.nanmax(values, initial=0.0))
-    return np.asarray(values / 65535.0 if largest > 1.0 else values)
+def _largest(image: Image.Image) -> float:
+    return float(np.nanmax(np.asarray(image), initial=0.0))
 
 
 def _from_array(array: NDArray[Any], name: Subject) -> Image.Image:

@@ -21,6 +21,7 @@ from cbcl.machine import cores, one_thread
 from cbcl.vision.backbones.base import Backbone
 from cbcl.vision.backbones.combined import on_all_cores
 from cbcl.vision.decoding import Floats, load, name_of, read
+from cbcl.vision.decoding_budget import BUDGET
 from cbcl.vision.vector_cache import VectorCache
 
 THUMBNAIL_SIDE = 128  # pixels
@@ -165,9 +166,18 @@ class _Pipeline:
         # function of other things decodes nothing; it may take long, or ask another recognizer.
         takes_pictures = self.backbone.at_least is not None
         slot = _DECODING.free if takes_pictures else nullcontext()
-        with slot, one_thread() if self.backbone.threads else nullcontext():
-            results: dict[int, EmbeddingResult] = {}
-            waiting: list[DecodedPicture] = []
+        results: dict[int, EmbeddingResult] = {}
+        waiting: list[DecodedPicture] = []
+
+        def embed_waiting() -> None:
+            if decoded := waiting[:]:
+                waiting.clear()
+                results.update(self._embed(decoded))
+                del decoded  # before its bytes are given back
+                BUDGET.give_back()
+
+        share = BUDGET.share(embed_waiting) if takes_pictures else nullcontext()
+        with slot, share, one_thread() if self.backbone.threads else nullcontext():
             for number in batch:
                 try:
                     prepared = self._prepare(number)
@@ -175,12 +185,14 @@ class _Pipeline:
                     prepared = EmbeddingResult(error)
                 if isinstance(prepared, EmbeddingResult):
                     results[number] = prepared
-                    continue
-                waiting.append(prepared)
+                else:
+                    waiting.append(prepared)
+                del prepared  # so that its picture is freed when it is embedded
+                if not waiting:
+                    BUDGET.give_back()
                 if sum(one.pixels for one in waiting) > MAX_DECODED_PIXELS:
-                    results |= self._embed(waiting)
-                    waiting = []
-            results |= self._embed(waiting)
+                    embed_waiting()
+            embed_waiting()
             return [results[number] for number in batch]
 
     def _prepare(self, number: int) -> DecodedPicture | EmbeddingResult:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from glob import has_magic
 from pathlib import Path
@@ -24,9 +25,9 @@ def find(
 ) -> list[Path]:
     """Return the files meant by paths, folders and patterns, in order.
 
-    A folder stands for all files in it at any depth, except hidden ones. A path that leads nowhere
-    is returned, too: reading it will raise the error. The files in `leave_out` are skipped; naming
-    one of them is an error.
+    A folder stands for all files in it at any depth, except hidden ones; each folder in it counts
+    once, however many links lead to it. A path that leads nowhere is returned, too: reading it
+    will raise the error. The files in `leave_out` are skipped; naming one of them is an error.
     """
     files: list[Path] = []
     for source in sources:
@@ -85,13 +86,15 @@ def _matches(pattern: Path) -> list[Path]:
         matches = sorted(start.glob(str(pattern.relative_to(start))))
     except (OSError, ValueError) as error:
         raise PictureError(pattern, f"is not a pattern: {reason(error)}") from error
+    except RecursionError:
+        raise PictureError(pattern, "leads into folders that are nested too deeply") from None
     if not matches:
         raise PictureError(pattern, "matches no files")
     return matches
 
 
 def _files_in(folder: Path, leave_out: Collection[Identity]) -> list[Path]:
-    files = [*_walk(folder, ())]
+    files = [*_walk(folder)]
     if leave_out:
         files = [path for path in files if identity(path) not in leave_out]
     if not files:
@@ -99,16 +102,24 @@ def _files_in(folder: Path, leave_out: Collection[Identity]) -> list[Path]:
     return files
 
 
-def _walk(folder: Path, above: tuple[Identity | None, ...]) -> Iterator[Path]:
-    """Yield the files of a folder, then those of its folders; links may lead in a circle."""
-    here = identity(folder)
-    if here in above:
-        return
-    try:
-        entries = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
-    except OSError as error:
-        raise PictureError(folder, f"cannot be read: {reason(error)}") from error
-    folders = {path for path in entries if _is_folder(path)}
-    yield from (path for path in entries if path not in folders)
-    for path in sorted(folders):
-        yield from _walk(path, (*above, here))
+def _walk(top: Path) -> Iterator[Path]:
+    """Yield the files of a folder, then those of its folders, links last.
+
+    Each folder is met once, by its own name if it has one here: links may lead in circles.
+    """
+    walked: set[Identity | None] = set()
+    folders, links = [top], deque[Path]()
+    while folders or links:
+        folder = folders.pop() if folders else links.popleft()
+        here = identity(folder)
+        if here in walked:
+            continue
+        walked.add(here)
+        try:
+            entries = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+        except OSError as error:
+            raise PictureError(folder, f"cannot be read: {reason(error)}") from error
+        inner = [path for path in entries if _is_folder(path)]
+        yield from sorted({*entries} - {*inner})
+        links += [path for path in inner if path.is_symlink()]
+        folders += [path for path in reversed(inner) if not path.is_symlink()]

@@ -24,6 +24,7 @@ from cbcl.vision.decoding import Floats
 from cbcl.vision.preprocessing import Preprocessing
 
 if TYPE_CHECKING:
+    from onnx import ModelProto
     from onnxruntime import InferenceSession
 
 Tokens = Literal["class", "mean"]  # the first, or the mean of all others
@@ -178,10 +179,10 @@ def read_network(path: Path, name: str) -> Network:
 
     model, description = _read(path), _read_json(path.with_suffix(".json"))
     try:
-        tensors = onnx.load_from_string(model).graph.initializer
+        is_whole = not _has_external_data(onnx.load_from_string(model))
     except Exception as error:  # of protobuf, which has no common class but this
         raise WeightsError(path, f"is no ONNX model: {first_line(error)}") from error
-    if any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in tensors):
+    if not is_whole:
         advice = "save it as one file, with the weights inside"
         raise WeightsError(path, "keeps its weights in another file", advice)
     tokens = description.pop("tokens", None)
@@ -195,6 +196,23 @@ def read_network(path: Path, name: str) -> Network:
     preprocessing = Preprocessing.from_description(description, path.with_suffix(".json"))
     weights = sha256(model).hexdigest()
     return Network(name, model, preprocessing, weights, tokens=tokens, note=note)
+
+
+def _has_external_data(model: ModelProto) -> bool:
+    """Look for tensors outside the file anywhere in a model: in branches, functions, constants."""
+    from onnx import TensorProto
+
+    messages: list[Any] = [model]
+    while messages:
+        message = messages.pop()
+        if isinstance(message, TensorProto):
+            if message.data_location == TensorProto.EXTERNAL:
+                return True
+            continue  # its numbers are not looked at: reading the field would copy them
+        for field, value in message.ListFields():
+            if field.message_type is not None:
+                messages += value if hasattr(value, "__len__") else [value]
+    return False
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -6,13 +6,19 @@ The readers resolve a dozen globals to stand-ins of their own, and refuse every 
 from __future__ import annotations
 
 import pickletools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 from cbcl.errors import Subject, WeightsError, first_line, reason
 
 MAX_OPCODES = 1_000_000  # of a pickle: each makes an object of a few dozen bytes
+MAX_NESTING = 100  # objects within objects; a module of torch, which nests deepest, has about 20
+MAX_UNFOLDED = 10_000_000  # objects put into others, one that is shared as often as it is met
+
+PUTS = ("PUT", "BINPUT", "LONG_BINPUT")
+GETS = ("GET", "BINGET", "LONG_BINGET")
+CHANGES = ("APPEND", "APPENDS", "SETITEM", "SETITEMS", "ADDITEMS", "BUILD")
 
 
 class FileFormatError(Exception):
@@ -58,15 +64,101 @@ class PickleStream(Protocol):
 
 
 def read_pickle_bytes(stream: PickleStream) -> bytes:
-    """Return the pickle that begins here, none of whose opcodes needs much more memory than it."""
+    """Return the pickle that begins here, if loading it needs little more memory than it has bytes.
+
+    Nothing that it makes is too deep, or unfolds too far, to be hashed, compared or printed.
+    """
     start = stream.tell()
+    simulation = _Simulation()
     for step, (opcode, argument, _) in enumerate(pickletools.genops(stream)):  # type: ignore[arg-type]
         # The unpickler allocates its memo up to the highest index; writers count objects by one.
-        index = int(argument or 0) if opcode.name in ("PUT", "BINPUT", "LONG_BINPUT") else 0
+        index = int(argument or 0) if opcode.name in PUTS else 0
         if index > step or step > MAX_OPCODES or opcode.name.startswith("EXT"):
-            raise FileFormatError(
-                f"is not a plain collection of tensors: its pickle has {opcode.name} as step {step}"
-            )
+            raise _not_plain(f"its pickle has {opcode.name} as step {step}")
+        simulation.run(opcode, argument)
     end = stream.tell()
     stream.seek(start)
     return stream.read(end - start)
+
+
+class _Measure:
+    """An object that a pickle makes: how deep it is, and how large if nothing in it is shared."""
+
+    __slots__ = ("depth", "is_part", "size")
+
+    def __init__(self) -> None:
+        self.depth, self.size, self.is_part = 1, 1, False
+
+    def add(self, parts: Sequence[_Measure]) -> None:
+        for part in parts:
+            part.is_part = True
+            self.depth = max(self.depth, part.depth + 1)
+            self.size += part.size
+
+
+class _Simulation:
+    """An unpickler that makes no objects, only measures them.
+
+    The unpickler itself is safe at any depth. But a tuple is hashed by recursion in C without end,
+    each object in it as often as it is met: a few bytes crash Python, or keep it busy for years.
+    """
+
+    def __init__(self) -> None:
+        self.stack: list[_Measure | None] = []  # None: a mark
+        self.memo: dict[int, _Measure] = {}
+        self.unfolded = 0
+
+    def run(self, opcode: pickletools.OpcodeInfo, argument: Any) -> None:
+        name = opcode.name
+        if name in PUTS or name == "MEMOIZE":
+            index = len(self.memo) if name == "MEMOIZE" else int(argument)
+            (self.memo[index],) = self._top(1)
+        elif name in GETS:
+            self.stack.append(self.memo[int(argument)])
+        elif name == "DUP":
+            self.stack += self._top(1)
+        elif name == "MARK":
+            self.stack.append(None)
+        elif name == "POP":
+            self.stack.pop()
+        else:
+            operands = self._pop(opcode.stack_before)
+            if opcode.stack_after:
+                self.stack.append(self._put_together(name, operands))
+
+    def _top(self, count: int) -> list[_Measure]:
+        values = self.stack[len(self.stack) - count :]
+        measures = [value for value in values if value is not None]
+        if len(measures) != count:
+            raise FileFormatError("is damaged: its pickle takes an object that is not there")
+        return measures
+
+    def _pop(self, kinds: Sequence[pickletools.StackObject]) -> list[_Measure]:
+        """Take the operands of an opcode; the last of them may be all objects since the mark."""
+        count, since_mark = len(kinds), list[_Measure]()
+        if pickletools.markobject in kinds:
+            count = kinds.index(pickletools.markobject)
+            while (value := self.stack.pop()) is not None:
+                since_mark.append(value)
+        operands = self._top(count)
+        del self.stack[len(self.stack) - count :]
+        return operands + since_mark
+
+    def _put_together(self, name: str, operands: Sequence[_Measure]) -> _Measure:
+        whole, parts = _Measure(), operands
+        if name in CHANGES:
+            whole, *parts = operands
+        before = whole.size
+        whole.add(parts)
+        self.unfolded += whole.size - before
+        if whole.depth > MAX_NESTING:
+            raise _not_plain(f"it nests objects more than {MAX_NESTING} deep")
+        if self.unfolded > MAX_UNFOLDED:
+            raise _not_plain(f"it unfolds to more than {MAX_UNFOLDED} objects")
+        if name in CHANGES and whole.is_part:
+            raise _not_plain("it changes an object that is part of another, or of itself")
+        return whole
+
+
+def _not_plain(problem: str) -> FileFormatError:
+    return FileFormatError(f"is not a plain collection of tensors: {problem}")

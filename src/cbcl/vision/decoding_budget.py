@@ -1,0 +1,80 @@
+"""Bytes of decoded pictures that all threads of the process together may have at a time."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Condition, local
+
+MAX_DECODED_BYTES = 390_000_000  # of one picture, at the worst moment of its decoding
+MAX_TOTAL_BYTES = 600_000_000  # of all pictures that are decoded at the same time
+TRIMMED_BYTES = 100_000_000  # after which free memory is returned to the system
+
+
+class _Share(local):
+    """The bytes that a thread has taken, inside `DecodingBudget.share`."""
+
+    is_open = False
+    taken = 0
+    make_room: Callable[[], None] | None = None
+
+
+class DecodingBudget:
+    """A budget of bytes. No thread waits for more while it has some, so none waits for ever."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._reset()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._reset)  # what is taken is the parent's
+
+    def _reset(self) -> None:
+        self.taken, self._changed, self._share = 0, Condition(), _Share()
+
+    @contextmanager
+    def share(self, make_room: Callable[[], None] | None = None) -> Iterator[None]:
+        """Give back at the end what this thread takes meanwhile; inside another share: at its end.
+
+        `make_room` is called before waiting for bytes: it gives back those taken before.
+        """
+        if self._share.is_open:
+            yield
+            return
+        self._share.is_open, self._share.make_room = True, make_room
+        try:
+            yield
+        finally:
+            self.give_back()
+            self._share.is_open, self._share.make_room = False, None
+
+    def take(self, count: int) -> None:
+        """Take bytes for the share of this thread; wait until they are there."""
+        share = self._share
+        if share.taken and share.make_room is not None and self.taken + count > self.limit:
+            share.make_room()
+        with self._changed:
+            if not share.taken:
+                self._changed.wait_for(lambda: not self.taken or self.taken + count <= self.limit)
+            self.taken += count
+            share.taken += count
+
+    def give_back(self) -> None:
+        """Give back all bytes that this thread has taken."""
+        count, self._share.taken = self._share.taken, 0
+        with self._changed:
+            self.taken -= count
+            self._changed.notify_all()
+        if count >= TRIMMED_BYTES:
+            _trim()
+
+
+def _trim() -> None:
+    """Return free memory to the system, which the C library may keep for later (on Linux)."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    if trim is not None:
+        trim(0)
+
+
+BUDGET = DecodingBudget(MAX_TOTAL_BYTES)
