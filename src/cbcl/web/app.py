@@ -17,6 +17,7 @@ from cbcl.vision.backbones import DEFAULT
 from cbcl.web import routes, static_files
 from cbcl.web.errors import as_api_error
 from cbcl.web.metrics import Metrics
+from cbcl.web.rate_limit import Capacity
 from cbcl.web.request_body import BodyRegistry
 from cbcl.web.request_log import RequestLog, RequestLogMiddleware
 from cbcl.web.security import AccessPolicy, SecurityMiddleware
@@ -55,7 +56,10 @@ def create_app(
         generate_unique_id_function=lambda route: route.name.strip("_"),
     )
     app.state.service, app.state.metrics = service, metrics
-    app.state.bodies, app.state.transfers = BodyRegistry(), 0
+    app.state.bodies = BodyRegistry()
+    app.state.exports = Capacity(
+        routes.MAX_EXPORTS, "several memories are being exported", retry_after=5
+    )
     app.state.on_start = lambda: None
     for error_type in (CBCLError, RequestValidationError, HTTPException):
         app.add_exception_handler(error_type, _handle_error)

@@ -19,7 +19,9 @@ from starlette.types import Receive, Scope, Send
 from cbcl import __version__
 from cbcl.errors import CBCLError
 from cbcl.web import schemas
+from cbcl.web.connections import client_address
 from cbcl.web.errors import STATUSES, ApiError
+from cbcl.web.rate_limit import Capacity
 from cbcl.web.service import TeachingService
 from cbcl.web.static_files import cached_response
 from cbcl.web.uploads import read_form, report_disk_errors, save_file
@@ -28,7 +30,7 @@ JSON_TYPE = "application/json"
 MEMORY_TYPE = "application/vnd.sqlite3"
 API_VERSION = 1  # changes when a program written for it would break
 DOWNLOAD_CHUNK_BYTES = 1 << 18
-MAX_TRANSFERS = 4  # memories exported or imported at a time
+MAX_EXPORTS = 4  # at a time
 
 router = APIRouter(prefix="/api")
 
@@ -73,20 +75,12 @@ def _binary(media_type: str, *kinds: str) -> dict[str, Any]:
 
 
 @contextmanager
-def _temporary_memory(request: Request) -> Iterator[Path]:
+def _temporary_memory() -> Iterator[Path]:
     """Provide a path for a memory that is exported or imported."""
-    state = request.app.state
-    if state.transfers >= MAX_TRANSFERS:
-        message = "several memories are being transferred: try again in 5 s."
-        raise ApiError("busy", message, retry_after=5)
-    state.transfers += 1
-    try:
-        with report_disk_errors():
-            folder = TemporaryDirectory(prefix="cbcl-", ignore_cleanup_errors=True)
-        with folder as name:
-            yield Path(name, "memory.cbcl")
-    finally:
-        state.transfers -= 1
+    with report_disk_errors():
+        folder = TemporaryDirectory(prefix="cbcl-", ignore_cleanup_errors=True)
+    with folder as name:
+        yield Path(name, "memory.cbcl")
 
 
 async def _read_chunks(file: BinaryIO) -> AsyncIterator[bytes]:
@@ -288,7 +282,9 @@ async def scores(service: Service) -> Response:
 async def export(service: Service, request: Request) -> Response:
     """Return a consistent copy of the memory file, for cbcl on any machine."""
     with ExitStack() as resources:
-        path = resources.enter_context(_temporary_memory(request))
+        exports: Capacity = request.app.state.exports
+        resources.enter_context(exports.reserve(client_address(request.scope)))
+        path = resources.enter_context(_temporary_memory())
         await service.save_copy(path)
         file = resources.enter_context(await run_in_threadpool(path.open, "rb"))
         headers = {
@@ -306,7 +302,7 @@ async def export(service: Service, request: Request) -> Response:
 )
 async def import_(service: Service, request: Request) -> schemas.ImportResponse:
     """Learn everything that another memory knows, in one change that can be undone."""
-    with _temporary_memory(request) as path:
+    with _temporary_memory() as path:
         name = await save_file(request, field="memory", path=path)
         try:
             return await service.adopt(path)
