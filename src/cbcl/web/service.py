@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from cbcl.errors import CBCLError, LabelError, MemoryFileError, PictureError
+from cbcl.errors import CBCLError, LabelError, MemoryFileError, PictureError, encodable
 from cbcl.memory.connection import file_identity
 from cbcl.memory.rows import as_label
 from cbcl.recognition.answer import Answer
@@ -61,7 +61,7 @@ class TeachingService:
     @property
     def name(self) -> str:
         """The name of the memory file, without its folder."""
-        return self._recognizer.path.name
+        return encodable(self._recognizer.path.name)
 
     def close(self) -> None:
         """Finish what was begun."""
@@ -72,7 +72,7 @@ class TeachingService:
 
     def health(self) -> schemas.HealthResponse:
         info = self._recognizer.about()
-        name = Path(info.backbone if info else self._backbone).name
+        name = encodable(Path(info.backbone if info else self._backbone).name)
         backbone = schemas.BackboneStatus(
             name=name, ready=self.embedding.ready, problem=self.embedding.problem
         )
