@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
 
 from cbcl import __version__
 from cbcl.errors import CBCLError
@@ -16,6 +17,7 @@ from cbcl.recognition.recognizer import Recognizer
 from cbcl.vision.backbones import DEFAULT
 from cbcl.web import routes, static_files
 from cbcl.web.errors import as_api_error
+from cbcl.web.events import EVENTS_PATH
 from cbcl.web.metrics import Metrics
 from cbcl.web.rate_limit import Capacity
 from cbcl.web.request_body import BodyRegistry
@@ -93,5 +95,19 @@ def begin_stop(app: FastAPI) -> None:
 
 async def _handle_error(request: Request, error: Exception) -> Response:
     api_error = as_api_error(error)
+    if api_error.kind == "method":
+        api_error.headers = {"Allow": _allowed_methods(request)}
     request.app.state.metrics.count_error(api_error.kind)
     return api_error.response()
+
+
+def _allowed_methods(request: Request) -> str:
+    """Return all methods of an address; the framework names those of its first route only."""
+    routers = (request.app, static_files.router, routes.router)
+    methods: set[str] = set()
+    for route in (route for router in routers for route in router.routes):
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
+            methods |= route.methods or set()
+    if "GET" in methods and request.url.path != EVENTS_PATH:
+        methods.add("HEAD")  # see SecurityMiddleware
+    return ", ".join(sorted(methods))

@@ -22,6 +22,7 @@ from cbcl.web import schemas
 from cbcl.web.connections import client_address
 from cbcl.web.errors import STATUSES, ApiError
 from cbcl.web.rate_limit import Capacity
+from cbcl.web.request_body import MAX_PICTURES
 from cbcl.web.service import TeachingService
 from cbcl.web.static_files import cached_response
 from cbcl.web.uploads import read_form, report_disk_errors, save_file
@@ -31,8 +32,6 @@ MEMORY_TYPE = "application/vnd.sqlite3"
 API_VERSION = 1  # changes when a program written for it would break
 DOWNLOAD_CHUNK_BYTES = 1 << 18
 MAX_EXPORTS = 4  # at a time
-
-router = APIRouter(prefix="/api")
 
 
 def _service(request: Request) -> TeachingService:
@@ -53,17 +52,24 @@ def _errors(*kinds: str) -> dict[int | str, dict[str, Any]]:
     return described
 
 
-def _form(required: list[str], **fields: str) -> dict[str, Any]:
-    """Describe a multipart form, whose fields are text, texts, file or files."""
+router = APIRouter(prefix="/api", responses=_errors("token", "origin", "slow", "size", "busy"))
+
+
+def _form(least: dict[str, Any], **fields: str) -> dict[str, Any]:
+    """Describe a multipart form, whose fields are label, text, texts, file or files."""
     types: dict[str, dict[str, Any]] = {
+        "label": {"type": "string", **schemas.LABEL_RULES},
         "text": {"type": "string"},
         "file": {"type": "string", "format": "binary"},
     }
-    types |= {f"{name}s": {"type": "array", "items": item} for name, item in types.items()}
-    properties = {name: types[kind] for name, kind in fields.items()}
-    schema: dict[str, Any] = {"type": "object", "properties": properties}
-    if required:
-        schema["required"] = required
+    for name in ("text", "file"):
+        types[f"{name}s"] = {"type": "array", "items": types[name], "maxItems": MAX_PICTURES}
+    schema = {
+        "type": "object",
+        "properties": {name: types[kind] for name, kind in fields.items()},
+        "additionalProperties": False,
+        **least,
+    }
     content = {"multipart/form-data": {"schema": schema}}
     return {"requestBody": {"required": True, "content": content}}
 
@@ -100,11 +106,11 @@ class _Download(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-PICTURE_ERRORS = _errors(
-    "picture", "argument", "memory", "backbone", "size", "slow", "busy", "rate", "seen"
-)
+PICTURES = {"anyOf": [{"required": ["pictures"]}, {"required": ["seen"]}]}
+ONE_PICTURE = {"oneOf": [{"required": ["picture"]}, {"required": ["seen"]}]}
+PICTURE_ERRORS = _errors("picture", "argument", "memory", "backbone", "busy", "rate", "seen")
 LEARN_ERRORS = {**PICTURE_ERRORS, **_errors("picture", "label", "argument")}
-CHANGE_ERRORS = _errors("label", "argument", "memory", "busy")
+CHANGE_ERRORS = _errors("label", "argument", "memory")
 
 
 @router.get("/version", tags=["server"])
@@ -132,7 +138,7 @@ def labels(service: Service) -> Response:
 
 @router.get("/examples", tags=["things"], responses=_errors("label", "argument", "memory"))
 def examples(
-    service: Service, label: Annotated[str, Query(examples=["mug"])]
+    service: Service, label: Annotated[schemas.Label, Query()]
 ) -> schemas.ExamplesResponse:
     """List the examples of a label that have a thumbnail, in the order learned."""
     return service.examples(label)
@@ -142,7 +148,9 @@ def examples(
     "/examples",
     tags=["teaching"],
     responses=LEARN_ERRORS,
-    openapi_extra=_form(["label"], label="text", pictures="files", seen="texts"),
+    openapi_extra=_form(
+        {"required": ["label"], **PICTURES}, label="label", pictures="files", seen="texts"
+    ),
 )
 async def learn(service: Service, request: Request) -> schemas.LearnResponse:
     """Learn a label from files, or from the digests of pictures that were sent before.
@@ -163,7 +171,7 @@ def negatives(service: Service) -> schemas.ExamplesResponse:
     "/negatives",
     tags=["teaching"],
     responses=LEARN_ERRORS,
-    openapi_extra=_form([], pictures="files", seen="texts"),
+    openapi_extra=_form(PICTURES, pictures="files", seen="texts"),
 )
 async def learn_negatives(service: Service, request: Request) -> schemas.LearnResponse:
     """Learn pictures of none of the labels: what looks like them is unknown.
@@ -174,7 +182,7 @@ async def learn_negatives(service: Service, request: Request) -> schemas.LearnRe
     return await service.learn(None, form.files, form.texts("seen"))
 
 
-@router.delete("/negatives", tags=["teaching"], responses=_errors("label", "memory", "busy"))
+@router.delete("/negatives", tags=["teaching"], responses=_errors("label", "memory"))
 async def forget_negatives(service: Service) -> schemas.ChangeResponse:
     """Forget all pictures that were taught as none of these."""
     return await service.forget_negatives()
@@ -195,7 +203,7 @@ def thumbnail(service: Service, number: Number, request: Request) -> Response:
 @router.delete(
     "/examples/{number}",
     tags=["teaching"],
-    responses=_errors("missing", "argument", "memory", "busy"),
+    responses=_errors("missing", "argument", "memory"),
 )
 async def unlearn(service: Service, number: Number) -> schemas.UnlearnResponse:
     """Remove an example from its label; the last one takes the label along."""
@@ -206,7 +214,7 @@ async def unlearn(service: Service, number: Number) -> schemas.UnlearnResponse:
     "/recognize",
     tags=["asking"],
     responses=PICTURE_ERRORS,
-    openapi_extra=_form([], picture="file", seen="text"),
+    openapi_extra=_form(ONE_PICTURE, picture="file", seen="text"),
 )
 async def recognize(service: Service, request: Request) -> schemas.RecognizeResponse:
     """Recognize a picture: label or unknown, confidence, ranking and evidence."""
@@ -218,7 +226,7 @@ async def recognize(service: Service, request: Request) -> schemas.RecognizeResp
     "/recognize-many",
     tags=["asking"],
     responses=PICTURE_ERRORS,
-    openapi_extra=_form([], pictures="files", seen="texts"),
+    openapi_extra=_form(PICTURES, pictures="files", seen="texts"),
 )
 async def recognize_many(service: Service, request: Request) -> schemas.RecognizeManyResponse:
     """Recognize up to 100 pictures, and order them by how much a person's answer would help."""
@@ -244,7 +252,7 @@ async def merge(service: Service, body: schemas.MergeRequest) -> schemas.ChangeR
     return await service.merge(body.label, body.into)
 
 
-@router.post("/undo", tags=["teaching"], responses=_errors("memory", "busy"))
+@router.post("/undo", tags=["teaching"], responses=_errors("memory"))
 async def undo(service: Service) -> schemas.ChangeResponse:
     """Revert the latest change that is not reverted yet, up to twenty."""
     return await service.undo()
@@ -260,7 +268,7 @@ def history(service: Service) -> schemas.HistoryResponse:
     "/advice",
     tags=["asking"],
     response_model=schemas.AdviceResponse,
-    responses=_errors("memory", "busy"),
+    responses=_errors("memory"),
 )
 async def advice(service: Service) -> Response:
     """List labels that look alike, and labels for which more examples would help."""
@@ -271,7 +279,7 @@ async def advice(service: Service) -> Response:
     "/scores",
     tags=["asking"],
     response_model=schemas.ScoresResponse,
-    responses=_errors("memory", "busy"),
+    responses=_errors("memory"),
 )
 async def scores(service: Service) -> Response:
     """Return the confusion matrix of a leave-one-out test on the examples."""
@@ -297,8 +305,8 @@ async def export(service: Service, request: Request) -> Response:
 @router.post(
     "/import",
     tags=["memory"],
-    responses=_errors("argument", "memory", "backbone", "size", "slow", "busy"),
-    openapi_extra=_form(["memory"], memory="file"),
+    responses=_errors("argument", "memory", "backbone"),
+    openapi_extra=_form({"required": ["memory"]}, memory="file"),
 )
 async def import_(service: Service, request: Request) -> schemas.ImportResponse:
     """Learn everything that another memory knows, in one change that can be undone."""
@@ -312,7 +320,7 @@ async def import_(service: Service, request: Request) -> schemas.ImportResponse:
             raise ApiError(error.kind, error.about(name)) from error
 
 
-@router.get("/events", tags=["server"], **_binary("text/event-stream", "memory", "busy"))
+@router.get("/events", tags=["server"], **_binary("text/event-stream", "memory"))
 async def events(service: Service) -> Response:
     """Stream the memory's revision, at once and after every change: event `changed`."""
     return StreamingResponse(await service.notifier.subscribe(), media_type="text/event-stream")
