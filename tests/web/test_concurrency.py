@@ -5,13 +5,14 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from support.api import Page, files, refused
-from support.server import until
+from support.server import TIMEOUT_SECONDS, until
 
 from cbcl import Recognizer
 from cbcl.vision.backbones.base import Backbone
@@ -106,6 +107,40 @@ def test_reading_and_asking_do_not_wait_for_learning(
         other.execute("COMMIT")
     learning.join()
     assert taught.labels() == {"chelsea": 3, "coffee": 3, "rocket": 1}
+
+
+class SlowToExamine(Recognizer):
+    """One whose scores take until they may."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.may, self.begun = threading.Event(), threading.Event()
+
+    def examine(self) -> Any:
+        self.begun.set()
+        assert self.may.wait(TIMEOUT_SECONDS)
+        return super().examine()
+
+
+def test_an_export_does_not_wait_for_scores(
+    open_page: Callable[..., Page], backbone: Backbone, lessons: bytes, tmp_path: Path
+) -> None:
+    memory = tmp_path / "x.cbcl"
+    memory.write_bytes(lessons)
+    slow = SlowToExamine(memory, backbone)
+    page = open_page(recognizer=slow)
+    with ThreadPoolExecutor() as executor:
+        try:
+            scores = executor.submit(page.get, "/api/scores")
+            assert slow.begun.wait(TIMEOUT_SECONDS)
+            exports = [executor.submit(page.get, "/api/export") for _ in range(2)]
+            assert [export.result(TIMEOUT_SECONDS / 4).status_code for export in exports] == [
+                200
+            ] * 2
+            assert not scores.done()
+        finally:
+            slow.may.set()
+        assert scores.result().status_code == 200
 
 
 def test_many_teach_and_ask_at_once_and_nothing_is_lost(

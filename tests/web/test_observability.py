@@ -168,7 +168,7 @@ def test_metrics_are_counted(taught: Page, photos: dict[str, list[bytes]]) -> No
     assert samples["cbcl_labels",] == 3
     assert samples["cbcl_event_streams",] == 0
     desks = {sample[1] for sample in samples if sample[0] == "cbcl_jobs_waiting"}
-    assert desks == {"changes", "embedding", "reports"}
+    assert desks == {"changes", "embedding", "exports", "reports"}
 
 
 def test_the_log_has_one_line_a_request_and_no_secret(

@@ -23,7 +23,7 @@ from cbcl.web.rate_limit import Capacity
 from cbcl.web.request_body import BodyRegistry
 from cbcl.web.request_log import RequestLog, RequestLogMiddleware
 from cbcl.web.security import AccessPolicy, SecurityMiddleware
-from cbcl.web.service import TeachingService
+from cbcl.web.service import MAX_EXPORTS, TeachingService
 
 DESCRIPTION = """Teach labels from a few pictures each, and recognize what other pictures show.
 
@@ -59,9 +59,7 @@ def create_app(
     )
     app.state.service, app.state.metrics = service, metrics
     app.state.bodies = BodyRegistry()
-    app.state.exports = Capacity(
-        routes.MAX_EXPORTS, "several memories are being exported", retry_after=5
-    )
+    app.state.exports = Capacity(MAX_EXPORTS, "several memories are being exported", retry_after=5)
     app.state.on_start = lambda: None
     for error_type in (CBCLError, RequestValidationError, HTTPException):
         app.add_exception_handler(error_type, _handle_error)

@@ -31,7 +31,6 @@ JSON_TYPE = "application/json"
 MEMORY_TYPE = "application/vnd.sqlite3"
 API_VERSION = 1  # changes when a program written for it would break
 DOWNLOAD_CHUNK_BYTES = 1 << 18
-MAX_EXPORTS = 4  # at a time
 
 
 def _service(request: Request) -> TeachingService:
