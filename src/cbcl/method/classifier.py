@@ -17,7 +17,15 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix, as_count, as_radius
+from cbcl.method.arrays import (
+    Float32s,
+    Float64s,
+    Int64s,
+    Matrix,
+    as_count,
+    as_radius,
+    check_unmasked,
+)
 from cbcl.method.concepts import Concepts, check_concepts
 from cbcl.method.knowledge import Evidence, Knowledge, Options, learn
 from cbcl.method.statistical import Standing, StatisticalKnowledge, learn_statistics
@@ -262,6 +270,8 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
 
     def _learn(self, X: ArrayLike, y: ArrayLike, *, from_scratch: bool) -> Self:
         learn_more = self._learner()
+        check_unmasked(X, "X")
+        check_unmasked(y, "y")
         matrix, targets = validate_data(
             self, X, y, reset=from_scratch, dtype=(np.float64, np.float32)
         )
@@ -300,6 +310,7 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
             fits = X.ndim == 2 and len(X) > 0 and X.shape[1] == knowledge.dimension
             if fits and X.dtype in (np.float32, np.float64):
                 return X, knowledge  # both heads find NaN and infinity without another pass
+        check_unmasked(X, "X")
         return validate_data(self, X, reset=False, dtype=(np.float64, np.float32)), knowledge
 
 
