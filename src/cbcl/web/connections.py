@@ -8,6 +8,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import ip_address
 from time import monotonic
 from typing import Any
@@ -21,6 +22,7 @@ MAX_PER_ADDRESS = 64  # of this machine, all but a quarter
 IDLE_TIMEOUT_SECONDS = 10.0  # until the head of a request is complete
 
 
+@lru_cache(1024)
 def is_loopback(address: str) -> bool:
     """Tell whether an address or a host name means this machine."""
     name = address.strip("[]").rstrip(".").lower()

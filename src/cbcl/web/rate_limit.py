@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import ceil
@@ -52,28 +52,27 @@ class Capacity:
 
     def __init__(self, limit: int, problem: str, *, retry_after: int) -> None:
         self._limit, self._problem, self._retry_after = limit, problem, retry_after
-        self._taken: Counter[str] = Counter()  # by address
-
-    @property
-    def taken(self) -> int:
-        return self._taken.total()
+        self._by_address: dict[str, int] = {}
+        self.taken = 0
 
     def share(self, address: str) -> float:
         """Return the part of all there is that an address has taken."""
-        return self._taken[address] / self._limit
+        return self._by_address.get(address, 0) / self._limit
 
     def take(self, address: str, amount: int = 1) -> None:
         """Take some until it is given back, or raise an error with the time to wait."""
-        own = self._taken[address] + amount
+        own = self._by_address.get(address, 0) + amount
         if own > self._limit * MAX_SHARE or self.taken + amount > self._limit:
             message = f"{self._problem}: try again in {self._retry_after} s."
             raise ApiError("busy", message, retry_after=self._retry_after)
-        self._taken[address] = own
+        self._by_address[address] = own
+        self.taken += amount
 
     def give_back(self, address: str, amount: int = 1) -> None:
-        self._taken[address] -= amount
-        if not self._taken[address]:
-            del self._taken[address]
+        left = self._by_address.pop(address, 0) - amount
+        if left:
+            self._by_address[address] = left
+        self.taken -= amount
 
     @contextmanager
     def reserve(self, address: str) -> Iterator[None]:
