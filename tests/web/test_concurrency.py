@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -76,6 +77,26 @@ def test_another_file_in_the_memorys_place_is_what_is_shown(
     assert taught.get("/api/labels").json()["revision"] == before
     assert taught.labels() == {"moon rocket": 2}
     assert taught.get("/api/scores").json()["labels"] == ["moon rocket"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it takes locks that only Linux has")
+def test_replacing_the_memory_again_and_again_leaks_no_files(
+    taught: Page, photos: dict[str, list[bytes]], lessons: bytes, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.cbcl"
+    descriptors: list[int] = []
+    for turn in range(8):
+        label = f"rocket {turn}"  # at first it may be told that the file was replaced
+        until(lambda label=label: taught.learn(label, photos["rocket"][0]).status_code == 200)
+        assert label in taught.labels()
+        with closing(sqlite3.connect(taught.memory)) as emptying:  # its log must not outlive it
+            emptying.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        other.write_bytes(lessons)
+        other.replace(taught.memory)
+        until(lambda: taught.get("/api/labels").status_code == 200)
+        assert taught.labels() == {"chelsea": 3, "coffee": 3}
+        descriptors.append(len([*Path("/proc/self/fd").iterdir()]))
+    assert descriptors[-1] <= descriptors[1]
 
 
 def test_what_is_forgotten_for_good_is_not_remembered_by_the_server(
