@@ -19,6 +19,7 @@ made of them. `public` is that sentence without folders: a server does not show 
 
 from __future__ import annotations
 
+import re
 from os import PathLike
 from pathlib import Path
 from typing import ClassVar, TypeAlias
@@ -54,7 +55,7 @@ class CBCLError(Exception):
     def about(self, subject: str) -> str:
         """Return the sentence with another name for the subject."""
         sentence = f"{subject} {self.problem}".strip().removesuffix(".")
-        return f"{sentence}: {self.advice}." if self.advice else f"{sentence}."
+        return encodable(f"{sentence}: {self.advice}." if self.advice else f"{sentence}.")
 
 
 class PictureError(CBCLError):
@@ -116,6 +117,15 @@ class BudgetError(CBCLError, ValueError):
     """There are more classes than centroids to keep."""
 
     kind = "argument"
+
+
+def encodable(text: str) -> str:
+    r"""Return text that UTF-8 can encode: a file's name may have bytes that are no text.
+
+    >>> encodable("caf\udce9.cbcl")
+    'caf�.cbcl'
+    """
+    return re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", text)
 
 
 def first_line(error: BaseException) -> str:

@@ -550,6 +550,28 @@ os.waitpid(child, 0)
     assert check(path) == []
 
 
+def test_a_memory_that_was_read_only_for_a_while_can_be_taught_again(
+    path: Path, shared: Path
+) -> None:
+    code = """
+import pathlib
+memory = pathlib.Path(sys.argv[1]).with_name("own.cbcl")
+with Recognizer(memory, "identity") as recognizer:
+    recognizer.learn("cup", np.ones((2, 8), np.float32))
+memory.chmod(0o444)
+with Recognizer(memory, "identity") as recognizer:  # which leaves a log that is read-only, too
+    print(list(recognizer.labels()))
+memory.chmod(0o644)
+with Recognizer(memory, "identity") as recognizer:
+    recognizer.learn("pen", np.zeros((2, 8), np.float32))
+    print(list(recognizer.labels()))
+"""
+    shared.parent.chmod(0o777)
+    command = [sys.executable, "-c", AS_A_USER + code, str(shared), str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["['cup']", "['cup', 'pen']"], done.stderr
+
+
 def test_what_another_user_learns_is_seen_from_a_read_only_place(path: Path, shared: Path) -> None:
     """Where not even locks can be written, the file is read again when it has changed."""
     code = """

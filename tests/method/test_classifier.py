@@ -407,6 +407,29 @@ def test_a_failed_fit_leaves_even_the_shape_of_the_input_alone(parameters: dict[
 
 
 @both_heads
+def test_threads_that_teach_one_learner_lose_nothing(parameters: dict[str, Any]) -> None:
+    interval = sys.getswitchinterval()
+    learner = CBCLClassifier(**parameters)
+
+    def teach(first: int) -> None:
+        for number in range(first, first + 10):
+            learner.partial_fit(X + number, [f"{label} {number}" for label in Y])
+            learner.forget(f"pen {number}")
+
+    threads = [Thread(target=teach, args=[10 * number]) for number in range(4)]
+    try:
+        sys.setswitchinterval(1e-6)
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    expected = {f"{label} {number}" for label in ("cup", "key") for number in range(40)}
+    assert {*learner.classes_} == expected
+
+
+@both_heads
 def test_an_unknown_label_cannot_be_forgotten(parameters: dict[str, Any]) -> None:
     learner = CBCLClassifier(**parameters).fit(X, Y)
     with pytest.raises(

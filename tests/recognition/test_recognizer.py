@@ -623,6 +623,25 @@ def test_vectors_of_another_length_change_nothing(things: Recognizer, head: str)
     assert contents(things) == before
 
 
+def test_what_is_masked_is_never_looked_at(things: Recognizer, tmp_path: Path) -> None:
+    before = contents(things)
+    vector: Any = np.ma.masked_array(np.ones((1, 16)), mask=np.ones((1, 16), dtype=bool))
+    for action, *about in (
+        ("learn", "cup", vector),
+        ("recognize", vector[0]),
+        ("embed", [*vector]),
+    ):
+        with pytest.raises(ValueError, match=r"masked .*fill"):
+            getattr(things, action)(*about)
+    assert contents(things) == before
+    frame: Any = np.ma.masked_array(np.zeros((64, 64, 3), np.uint8), mask=True)
+    with (
+        Recognizer(tmp_path / "photos.cbcl", "visual-words") as recognizer,
+        pytest.raises(ValueError, match=r"masked .*fill"),
+    ):
+        recognizer.learn("cup", [frame])
+
+
 def test_the_memory_itself_is_never_read_as_a_photo(tmp_path: Path) -> None:
     folders(tmp_path / "photos", NAMES[:2])
     with Recognizer(tmp_path / "photos" / "own.cbcl") as recognizer:

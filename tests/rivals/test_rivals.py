@@ -175,6 +175,18 @@ def test_what_cannot_be_learned_is_refused_and_changes_nothing(
 
 
 @every
+def test_what_is_masked_is_refused(make: Callable[[int], Learner]) -> None:
+    x, y = next(iter(stream(0)))
+    masked: Any = np.ma.masked_array(x, mask=np.ones(x.shape, dtype=bool))
+    labels: Any = np.ma.masked_array(y, mask=np.ones(y.shape, dtype=bool))
+    for given in ((masked, y), (x, labels)):
+        with pytest.raises(ValueError, match=r"masked .*fill"):
+            make(0).partial_fit(*given)
+    with pytest.raises(ValueError, match=r"masked .*fill"):
+        make(0).partial_fit(x, y).predict(masked)
+
+
+@every
 def test_vectors_of_another_width_are_not_answered(make: Callable[[int], Learner]) -> None:
     learner = make(0).partial_fit(*stream(0)[0])
     with pytest.raises(ValueError, match="features"):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from support.api import Page, files, refused
-from support.server import until
+from support.server import TIMEOUT_SECONDS, until
 
 from cbcl import Recognizer
 from cbcl.vision.backbones.base import Backbone
@@ -77,6 +79,26 @@ def test_another_file_in_the_memorys_place_is_what_is_shown(
     assert taught.get("/api/scores").json()["labels"] == ["moon rocket"]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="it takes locks that only Linux has")
+def test_replacing_the_memory_again_and_again_leaks_no_files(
+    taught: Page, photos: dict[str, list[bytes]], lessons: bytes, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.cbcl"
+    descriptors: list[int] = []
+    for turn in range(8):
+        label = f"rocket {turn}"  # at first it may be told that the file was replaced
+        until(lambda label=label: taught.learn(label, photos["rocket"][0]).status_code == 200)
+        assert label in taught.labels()
+        with closing(sqlite3.connect(taught.memory)) as emptying:  # its log must not outlive it
+            emptying.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        other.write_bytes(lessons)
+        other.replace(taught.memory)
+        until(lambda: taught.get("/api/labels").status_code == 200)
+        assert taught.labels() == {"chelsea": 3, "coffee": 3}
+        descriptors.append(len([*Path("/proc/self/fd").iterdir()]))
+    assert descriptors[-1] <= descriptors[1]
+
+
 def test_what_is_forgotten_for_good_is_not_remembered_by_the_server(
     taught: Page, photos: dict[str, list[bytes]]
 ) -> None:
@@ -106,6 +128,40 @@ def test_reading_and_asking_do_not_wait_for_learning(
         other.execute("COMMIT")
     learning.join()
     assert taught.labels() == {"chelsea": 3, "coffee": 3, "rocket": 1}
+
+
+class SlowToExamine(Recognizer):
+    """One whose scores take until they may."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.may, self.begun = threading.Event(), threading.Event()
+
+    def examine(self) -> Any:
+        self.begun.set()
+        assert self.may.wait(TIMEOUT_SECONDS)
+        return super().examine()
+
+
+def test_an_export_does_not_wait_for_scores(
+    open_page: Callable[..., Page], backbone: Backbone, lessons: bytes, tmp_path: Path
+) -> None:
+    memory = tmp_path / "x.cbcl"
+    memory.write_bytes(lessons)
+    slow = SlowToExamine(memory, backbone)
+    page = open_page(recognizer=slow)
+    with ThreadPoolExecutor() as executor:
+        try:
+            scores = executor.submit(page.get, "/api/scores")
+            assert slow.begun.wait(TIMEOUT_SECONDS)
+            exports = [executor.submit(page.get, "/api/export") for _ in range(2)]
+            assert [export.result(TIMEOUT_SECONDS / 4).status_code for export in exports] == [
+                200
+            ] * 2
+            assert not scores.done()
+        finally:
+            slow.may.set()
+        assert scores.result().status_code == 200
 
 
 def test_many_teach_and_ask_at_once_and_nothing_is_lost(

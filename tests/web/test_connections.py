@@ -61,7 +61,7 @@ def test_there_is_room_for_so_many_connections_and_again_when_one_ends() -> None
             second.close()
 
 
-def test_of_one_address_there_are_fewer_connections_but_not_of_this_machine(
+def test_of_one_address_there_are_fewer_connections_and_of_this_machine_three_quarters(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(connections, "MAX_PER_ADDRESS", 2)
@@ -72,7 +72,9 @@ def test_of_one_address_there_are_fewer_connections_but_not_of_this_machine(
 
         assert admitted("192.168.1.9", 3) == [True, True, False]
         assert admitted("192.168.1.8", 1) == [True]
+        limiter.limit = 16
         assert admitted("127.0.0.1", 3) == [True] * 3
+        assert admitted("127.0.0.2", 10) == [True] * 9 + [False]
 
 
 def test_connections_leave_files_for_other_things() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -231,6 +233,20 @@ def test_a_memory_that_went_away_is_told_without_its_path(taught: Page) -> None:
         taught.memory.with_name(taught.memory.name + ending).unlink(missing_ok=True)
     message = refused(taught.get("/api/labels"), "memory")["message"]
     assert message.startswith("things.cbcl was moved or deleted")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are Unicode here")
+def test_a_memory_whose_name_is_not_utf8_is_served_like_any_other(
+    open_page: Callable[..., Page], lessons: bytes, tmp_path: Path
+) -> None:
+    memory = tmp_path / os.fsdecode(b"caf\xe9.cbcl")
+    memory.write_bytes(lessons)
+    page = open_page(memory)
+    assert page.get("/api/health").json()["memory"] == "caf\N{REPLACEMENT CHARACTER}.cbcl"
+    assert page.get("/api/export").headers["content-disposition"].endswith("caf%EF%BF%BD.cbcl")
+    memory.write_bytes(b"no memory any more")
+    for address in ("/api/health", "/api/labels", "/api/export"):
+        refused(page.get(address), "memory")
 
 
 def test_undo_of_nothing_is_refused(taught: Page) -> None:

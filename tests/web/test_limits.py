@@ -97,7 +97,7 @@ def test_more_labels_than_there_may_be_centroids_are_refused(
     )
 
 
-def test_a_memory_has_its_place_among_those_that_are_sent_until_its_end(taught: Page) -> None:
+def test_an_export_has_its_place_until_its_end(taught: Page) -> None:
     app: Any = taught.http.app
     sending: list[int] = []
 
@@ -106,7 +106,7 @@ def test_a_memory_has_its_place_among_those_that_are_sent_until_its_end(taught: 
 
     async def send(message: Any) -> None:
         if message["type"] == "http.response.body":
-            sending.append(app.state.transfers)
+            sending.append(app.state.exports.taken)
             if len(sending) > 2:
                 raise OSError("who asked is gone")
 
@@ -124,7 +124,7 @@ def test_a_memory_has_its_place_among_those_that_are_sent_until_its_end(taught: 
     }
     run_async(app(scope, receive, send))
     assert set(sending) == {1}
-    assert app.state.transfers == 0
+    assert app.state.exports.taken == 0
 
 
 def test_the_limit_on_pictures_is_the_same_wherever_it_is_written() -> None:

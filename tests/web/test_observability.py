@@ -6,11 +6,16 @@ import io
 import json
 import re
 from collections.abc import Callable
+from typing import Any
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from support.api import NOISE, TOKEN, Page, refused
 
+from cbcl import LabelError
+from cbcl.memory.rows import as_label
 from cbcl.web.errors import STATUSES
+from cbcl.web.request_body import MAX_PICTURES
 from cbcl.web.request_log import RequestLog
 from cbcl.web.security import AccessPolicy
 
@@ -62,6 +67,70 @@ def test_the_description_names_every_address_and_all_that_it_names_is_there(page
         refused(page.get(address), "missing")
 
 
+def test_the_description_allows_no_form_or_label_that_is_refused(page: Page) -> None:
+    told = page.get("/api/openapi.json").json()
+    forms: dict[str, Any] = {}
+    for path, methods in told["paths"].items():
+        for method, operation in methods.items():
+            assert {"401", "403", "408", "413", "429"} <= {*operation["responses"]}, (path, method)
+            content = operation.get("requestBody", {}).get("content", {})
+            if "multipart/form-data" in content:
+                forms[path] = content["multipart/form-data"]["schema"]
+    assert len(forms) == 5
+    for path, form in forms.items():
+        assert form["additionalProperties"] is False
+        for field in form["properties"].values():
+            assert field["type"] != "array" or field["maxItems"] == MAX_PICTURES
+        if path != "/api/import":
+            least = form["anyOf"] if path != "/api/recognize" else form["oneOf"]
+            assert [option["required"] for option in least] == [
+                [name] for name in form["properties"] if name != "label"
+            ]
+    (parameter,) = told["paths"]["/api/examples"]["get"]["parameters"]
+    schemas = told["components"]["schemas"]
+    for label in (
+        parameter["schema"],
+        forms["/api/examples"]["properties"]["label"],
+        schemas["ForgetRequest"]["properties"]["label"],
+        schemas["RenameRequest"]["properties"]["new"],
+        schemas["MergeRequest"]["properties"]["into"],
+    ):
+        for text in ("mug", "café / 7", "unknown cup", "a" * 200):
+            assert fits(text, label)
+            assert as_label(text) == text
+        for text in ("", " ", "a\nb", "\x1b[31m", "a\u202eb", "a\u2028b", "Unknown", "a" * 201):
+            assert not fits(text, label)
+            with pytest.raises(LabelError):
+                as_label(text)
+
+
+def fits(text: str, schema: dict[str, Any]) -> bool:
+    """Tell whether a text is as the description of it says."""
+    return schema["minLength"] <= len(text) <= schema["maxLength"] and bool(
+        re.search(schema["pattern"], text)
+    )
+
+
+@pytest.mark.parametrize(
+    ("address", "allowed"),
+    [
+        ("/api/examples", "GET, HEAD, POST"),
+        ("/api/negatives", "DELETE, GET, HEAD, POST"),
+        ("/api/examples/17", "DELETE"),
+        ("/api/undo", "POST"),
+        ("/api/events", "GET"),
+        ("/api/openapi.json", "GET, HEAD"),
+        ("/", "GET, HEAD"),
+    ],
+)
+def test_a_method_that_is_refused_is_answered_with_all_there_are(
+    page: Page, address: str, allowed: str
+) -> None:
+    answer = page.http.request("PUT", address)
+    refused(answer, "method")
+    assert answer.headers["allow"] == allowed
+
+
 def test_the_kinds_in_the_description_are_all_there_are(page: Page) -> None:
     schema = page.get("/api/openapi.json").json()["components"]["schemas"]["ErrorDetail"]
     assert schema["properties"]["kind"]["enum"] == [*STATUSES]
@@ -99,7 +168,7 @@ def test_metrics_are_counted(taught: Page, photos: dict[str, list[bytes]]) -> No
     assert samples["cbcl_labels",] == 3
     assert samples["cbcl_event_streams",] == 0
     desks = {sample[1] for sample in samples if sample[0] == "cbcl_jobs_waiting"}
-    assert desks == {"changes", "embedding", "reports"}
+    assert desks == {"changes", "embedding", "exports", "reports"}
 
 
 def test_the_log_has_one_line_a_request_and_no_secret(

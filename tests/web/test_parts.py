@@ -19,7 +19,7 @@ from cbcl.web import events, rate_limit, request_body
 from cbcl.web.errors import ApiError
 from cbcl.web.metrics import Metrics
 from cbcl.web.picture_cache import PictureCache
-from cbcl.web.rate_limit import RateLimiter
+from cbcl.web.rate_limit import Capacity, RateLimiter
 from cbcl.web.request_body import MB
 from cbcl.web.response_cache import MemoryRevision
 from cbcl.web.security import AccessPolicy, SecurityMiddleware
@@ -35,9 +35,32 @@ def test_who_sends_nothing_for_long_is_not_waited_for(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(request_body, "READ_TIMEOUT_SECONDS", 0.01)
     scope = {"path": "/api/recognize", "method": "POST", "headers": [(b"content-length", b"10")]}
-    with pytest.raises(ApiError, match="no bytes arrived") as refusal:
+    with pytest.raises(ApiError, match="arrived too slowly") as refusal:
         run_async(request_body.RequestBody(scope, silence, request_body.BodyRegistry()).receive())
     assert (refusal.value.kind, refusal.value.status_code) == ("slow", 408)
+
+
+@pytest.mark.parametrize(("least", "most"), [(1e6, 100.0), (1e-9, 0.05)])
+def test_who_sends_a_byte_now_and_then_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, least: float, most: float
+) -> None:
+    """There is a least rate, and for who keeps to it a time for all of a body."""
+
+    async def trickle() -> Any:
+        await asyncio.sleep(0.005)
+        return {"type": "http.request", "body": b"x", "more_body": True}
+
+    async def day() -> None:
+        scope = {"path": "/api/examples", "method": "POST", "headers": [(b"content-length", b"9")]}
+        body = request_body.RequestBody(scope, trickle, request_body.BodyRegistry())
+        while True:
+            await body.receive()
+
+    monkeypatch.setattr(request_body, "READ_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(request_body, "MIN_BYTES_PER_SECOND", least)
+    monkeypatch.setattr(request_body, "MAX_BODY_SECONDS", most)
+    with pytest.raises(ApiError, match="arrived too slowly"):
+        run_async(asyncio.wait_for(day(), TIMEOUT_SECONDS))
 
 
 def test_once_the_server_stops_who_is_silent_is_not_waited_for(
@@ -138,18 +161,16 @@ def test_another_file_in_the_memorys_place_is_told_whatever_its_revision(
     run_async(asyncio.wait_for(day(), TIMEOUT_SECONDS))
 
 
-def test_a_stream_says_at_times_that_it_is_still_there_and_there_are_only_so_many(
+def test_a_stream_says_at_times_that_it_is_still_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(events, "KEEPALIVE_SECONDS", 0.01)
 
     async def day() -> None:
-        told = events.ChangeNotifier(lambda: MemoryRevision(FILE, 7), max_streams=1)
+        told = events.ChangeNotifier(lambda: MemoryRevision(FILE, 7))
         stream = await told.subscribe()
         assert await anext(stream) == 'event: changed\ndata: {"revision": 7}\n\n'
         assert await anext(stream) == ": keep-alive\n\n"
-        with pytest.raises(ApiError, match="too many pages"):
-            await told.subscribe()
         told.publish(MemoryRevision(FILE, 6))  # which was slow to arrive, and is old by now
         assert await anext(stream) == ": keep-alive\n\n"
         told.publish(MemoryRevision((0, 0), 0))  # the memory is gone
@@ -160,6 +181,19 @@ def test_a_stream_says_at_times_that_it_is_still_there_and_there_are_only_so_man
         assert told.subscribers == 0
 
     run_async(day())
+
+
+def test_one_address_cannot_take_all_and_what_is_given_back_can_be_taken() -> None:
+    capacity = Capacity(4, "too many", retry_after=3)
+    for _ in range(3):
+        capacity.take("a")
+    with pytest.raises(ApiError, match=r"too many: try again in 3 s\."):
+        capacity.take("a")
+    with capacity.reserve("b"), pytest.raises(ApiError):
+        capacity.take("c")
+    capacity.give_back("a", 2)
+    capacity.take("c", 3)
+    assert (capacity.taken, capacity.share("c")) == (4, 0.75)
 
 
 def test_an_allowance_fills_up_again_and_forgets_old_addresses() -> None:

@@ -197,6 +197,42 @@ def test_too_many_connections_are_hung_up_on_and_nothing_is_said(tmp_path: Path)
         assert wrong == ""
 
 
+def open_sockets(server: ServerProcess, number: int, request: bytes, held: ExitStack) -> list[Any]:
+    """Open connections, send the same on each, and return their sockets."""
+    sockets = []
+    for _ in range(number):
+        connection = held.enter_context(closing(server.connect()))
+        connection.connect()
+        sockets.append(connection.sock)
+    for opened in sockets:
+        opened.sendall(request)
+    return sockets
+
+
+def test_streams_opened_at_once_are_as_few_as_documented_and_keep_nobody_else_away(
+    tmp_path: Path,
+) -> None:
+    request = b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with teach(tmp_path / "x.cbcl") as server, ExitStack() as held:
+        sockets = open_sockets(server, 300, request, held)
+        statuses = [opened.recv(12).split()[1] for opened in sockets]
+        assert statuses.count(b"200") == 48  # three quarters of 64: one address cannot have all
+        assert statuses.count(b"429") == 300 - 48
+        assert answers(server)
+
+
+@pytest.mark.parametrize("path", [b"recognize", b"import"])
+def test_bodies_that_trickle_keep_nobody_else_away(tmp_path: Path, path: bytes) -> None:
+    with teach(tmp_path / "x.cbcl") as server, ExitStack() as held:
+        server.client.learn("rocket", encoded(views("rocket", 1)[0]))
+        open_sockets(server, 40, HALF.replace(b"recognize", path), held)
+        server.client.export(tmp_path / "copy.cbcl")
+        assert server.client.adopt(tmp_path / "copy.cbcl")["added"] == []
+        open_sockets(server, 260, HALF.replace(b"recognize", path), held)
+        assert answers(server)
+        until(lambda: server.ask("POST", "/api/undo", body=b" ")[0].status == 200)
+
+
 def test_when_too_much_waits_some_are_sent_away_and_the_rest_is_done(
     server: ServerProcess,
 ) -> None:

@@ -27,7 +27,7 @@ from cbcl.cli.options import (
     STRICT,
     PathArgument,
 )
-from cbcl.cli.output import Output, as_csv_lines, as_json_lines, as_table, count, name_of
+from cbcl.cli.output import Output, as_csv_lines, as_json_lines, as_table, count, name_of, printable
 from cbcl.errors import CBCLError
 
 if TYPE_CHECKING:
@@ -46,7 +46,10 @@ class CommandGroup(click.Group):
         except BrokenPipeError:  # as of `| head`: click handles it
             raise
         except (CBCLError, ValueError, OSError) as error:
-            raise click.ClickException(str(error)) from error
+            raise click.ClickException(printable(str(error), keep="\n")) from error
+        except click.ClickException as error:
+            error.message = printable(error.message, keep="\n")  # type: ignore[misc] # it may be
+            raise
         except KeyboardInterrupt:
             raise click.ClickException(
                 "stopped. The memory is as it was after the last finished step."

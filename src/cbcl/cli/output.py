@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,24 @@ if TYPE_CHECKING:
 
 AnswerWriter: TypeAlias = Callable[[Sequence["Answer"]], None]
 
+# Control letters, of which terminals make commands; marks that turn text around; half letters.
+UNPRINTABLE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+def printable(text: str, keep: str = "") -> str:
+    r"""Return text that no terminal obeys: control letters as JSON writes them, but those to keep.
+
+    All that is printed goes through here: labels and names of files may be anybody's.
+
+    >>> printable("cup\x1b[31m")
+    'cup\\u001b[31m'
+    """
+    return UNPRINTABLE.sub(
+        lambda match: match[0] if match[0] in keep else f"\\u{ord(match[0]):04x}", text
+    )
+
 
 class Output:
     """Standard output, unless the command is to be quiet."""
@@ -29,11 +48,11 @@ class Output:
 
     def say(self, text: str) -> None:
         if not self.quiet:
-            click.echo(text)
+            click.echo(printable(text, keep="\n"))
 
     def table(self, titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         """Print a table on a terminal, lines with tabs in a pipe."""
-        cells = [[str(cell) for cell in row] for row in rows]
+        cells = [[printable(str(cell)) for cell in row] for row in rows]
         if self.quiet or not cells:
             return
         if not sys.stdout.isatty():
@@ -51,7 +70,7 @@ class Output:
     def problems(self, problems: Sequence[CBCLError]) -> None:
         """Report what was skipped on standard error; then the exit code is 1."""
         for problem in problems:
-            click.echo(f"skipped: {problem}", err=True)
+            click.echo(printable(f"skipped: {problem}"), err=True)
         if problems:
             raise click.exceptions.Exit(1)
 
@@ -154,7 +173,7 @@ def as_json_lines(*, why: bool) -> Iterator[AnswerWriter]:
                     }
                     for reason in answer.evidence
                 ]
-            click.echo(json.dumps(fields, ensure_ascii=False))
+            click.echo(printable(json.dumps(fields, ensure_ascii=False)))  # JSON's own escapes
 
     yield write
 
@@ -170,8 +189,10 @@ def as_csv_lines() -> Iterator[AnswerWriter]:
             fields = answer.as_dict()
             guesses = fields.pop("ranking")
             ranking = "; ".join(f"{guess['label']} {guess['confidence']}" for guess in guesses)
-            cells = ["" if value is None else value for value in fields.values()]
-            writer.writerow([*cells, ranking])
+            cells = ["" if value is None else value for value in (*fields.values(), ranking)]
+            writer.writerow(
+                printable(cell, keep="\n\t") if isinstance(cell, str) else cell for cell in cells
+            )
         sys.stdout.flush()
 
     yield write

@@ -7,7 +7,7 @@ import os
 import sqlite3
 import stat
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -137,7 +137,19 @@ def compact(path: Path) -> None:
         connection.execute("PRAGMA journal_mode = WAL")
 
 
+def _restore_modes(file: Path) -> None:
+    """Let who may write a memory write its log, too: while it was read-only, so was the log."""
+    for ending in ("-wal", "-shm"):
+        with suppress(OSError):  # there is none, or it is another user's
+            beside = file.with_name(file.name + ending)
+            log, memory = beside.lstat(), file.stat()
+            ours = stat.S_ISREG(log.st_mode) and log.st_uid == memory.st_uid
+            if ours and memory.st_mode & ~log.st_mode & 0o222:
+                beside.chmod(stat.S_IMODE(memory.st_mode))
+
+
 def _open(file: Path, mode: str) -> sqlite3.Connection:
+    _restore_modes(file)
     connection = sqlite3.connect(
         f"{file.as_uri()}?{mode}",
         uri=True,

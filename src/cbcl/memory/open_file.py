@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import struct
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
 from weakref import WeakSet
+
+try:
+    import fcntl
+except ImportError:  # Windows, where an open file cannot be replaced
+    fcntl = None  # type: ignore[assignment]
 
 from cbcl.errors import GoneError, MemoryFileError
 from cbcl.memory.connection import (
@@ -22,7 +29,8 @@ from cbcl.memory.connection import (
     own_files,
 )
 
-_ABANDONED: list[FileHandle] = []  # never closed, since their file's name is another's by now
+_ABANDONED: list[FileHandle] = []  # never closed, where it would delete another file's log
+SHARED_BYTES = (1 << 30) + 2, 510  # of a database, which every connection locks: begin and length
 _OPEN_FILES: WeakSet[OpenFile] = WeakSet()  # all of this process
 
 
@@ -92,10 +100,35 @@ class OpenFile:
             self._disconnect(lock)
             problem = "was moved or deleted while it was open"
             raise GoneError(self.path, problem, "what was learned is in the file")
-        _ABANDONED.append(handle)
-        self._drop_handle(lock)
+        self._abandon(handle.file)
         problem = "was replaced while it was open"
         raise GoneError(self.path, problem, "what was learned last may be lost")
+
+    def _abandon(self, file: FileIdentity) -> None:
+        """Give up the connections to a file that has lost its name to another.
+
+        Both at once, before either is made anew: with the last one, all locks of this process on
+        the shared -shm are gone, and the new file's connections rely on theirs.
+        """
+        handles = []
+        for lock in (self._writing, self._reading):
+            if not lock.acquire(blocking=False):
+                continue  # a thread is at work with it, and will be told
+            handle = self._writer if lock is self._writing else self._reader
+            if handle is not None and handle.file == file and not handle.connection.in_transaction:
+                self._drop_handle(lock)
+                handles.append(handle)
+            lock.release()
+        newer = any(
+            other.path.resolve() == self.path.resolve()
+            and handle is not None
+            and handle.file != file
+            for other in _OPEN_FILES
+            for handle in (other._reader, other._writer)
+        )
+        for handle in handles:
+            if newer or not close_nameless(handle):
+                _ABANDONED.append(handle)
 
     def _connect(self) -> sqlite3.Connection | None:
         frozen = self._reader and self._reader.frozen
@@ -113,6 +146,40 @@ class OpenFile:
 
     def _missing(self) -> MemoryFileError:
         return MemoryFileError(self.path, "does not exist", "learn something first")
+
+
+def close_nameless(handle: FileHandle) -> bool:
+    """Close a connection whose file's name is another's; return False where that is not safe.
+
+    SQLite deletes -wal and -shm by their names with the last connection, unless it cannot lock the
+    file by itself: a lock of an open file description (of Linux) keeps it from that.
+    """
+    if handle.frozen is not None:  # there is no log
+        handle.connection.close()
+        return True
+    has_locks = hasattr(fcntl, "F_OFD_SETLK") and sys.maxsize > 1 << 32
+    guard = _reopen(handle.file) if has_locks else None
+    if guard is None:
+        return False
+    try:
+        lock = struct.pack("hhqqi", fcntl.F_RDLCK, os.SEEK_SET, *SHARED_BYTES, 0)
+        fcntl.fcntl(guard, fcntl.F_OFD_SETLK, lock)
+        handle.connection.close()
+    except OSError:  # another process has locked it for itself
+        return False
+    finally:
+        os.close(guard)
+    return True
+
+
+def _reopen(file: FileIdentity) -> int | None:
+    """Return a new descriptor of a file that this process has open, whatever its name."""
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            status = descriptor.stat()
+            if (status.st_dev, status.st_ino) == file:
+                return os.open(descriptor, os.O_RDWR | os.O_CLOEXEC)
+    return None
 
 
 _HELD: list[OpenFile] = []  # during a fork

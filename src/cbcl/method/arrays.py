@@ -16,9 +16,23 @@ Matrix: TypeAlias = NDArray[np.floating[Any]]  # checked, two-dimensional, float
 Number = TypeVar("Number", bound=np.generic)
 
 
+def as_array(values: ArrayLike, name: str) -> NDArray[Any]:
+    """Return an array as it is, or of what is none; a mask is an error, not left out of account."""
+    check_unmasked(values, name)
+    return np.asarray(values)
+
+
+def check_unmasked(values: object, name: str) -> None:
+    """Raise a ValueError where some of the values are masked."""
+    parts = values if isinstance(values, list | tuple) else (values,)
+    for part in parts:
+        if isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part):
+            raise ValueError(f"{name} hold masked values, which are unknown: fill or remove them.")
+
+
 def as_matrix(vectors: ArrayLike, name: str = "vectors") -> Matrix:
     """Return vectors as a float32 or float64 matrix; one that is such already is not copied."""
-    array = np.asarray(vectors)
+    array = as_array(vectors, name)
     if array.dtype not in (np.float32, np.float64):
         array = array.astype(np.float64)
     if array.ndim != 2 or 0 in array.shape:

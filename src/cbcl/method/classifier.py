@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from threading import Lock, RLock
 from typing import Any, Literal, Self, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,13 +17,25 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix, as_count, as_radius
+from cbcl.method.arrays import (
+    Float32s,
+    Float64s,
+    Int64s,
+    Matrix,
+    as_count,
+    as_radius,
+    check_unmasked,
+)
 from cbcl.method.concepts import Concepts, check_concepts
 from cbcl.method.knowledge import Evidence, Knowledge, Options, learn
 from cbcl.method.statistical import Standing, StatisticalKnowledge, learn_statistics
 from cbcl.method.statistics import ClassStatistics
 
 Kind = TypeVar("Kind", Knowledge, StatisticalKnowledge)
+
+# Beside the classifiers: an attribute would be copied, cloned and pickled, which a lock cannot be.
+_LOCKS: WeakKeyDictionary[CBCLClassifier, RLock] = WeakKeyDictionary()
+_LOCKS_LOCK = Lock()
 
 
 class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
@@ -32,6 +47,9 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
     the statistics of all classes, in closed form. With `head="vote"` it is the paper's learner:
     each class is clustered on its own into centroids, and a vector is labelled by the
     inverse-distance vote of its nearest centroids.
+
+    Threads may share a classifier: what they teach is learned one call after another, and a
+    prediction sees all of a call or nothing of it.
 
     Vectors of 64 features or more are taken for embeddings, of which the direction counts; those of
     fewer for measurements, which are compared as they are. All are compared in float32.
@@ -144,7 +162,7 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn these vectors and labels alone, forgetting all others."""
-        with self._unchanged_on_error():
+        with self._change():
             return self._learn(X, y, from_scratch=True)
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: object = None) -> Self:  # noqa: ARG002
@@ -152,7 +170,7 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
 
         `classes` is ignored: it is there since scikit-learn's incremental learners take it.
         """
-        with self._unchanged_on_error():
+        with self._change():
             return self._learn(X, y, from_scratch=not self.__sklearn_is_fitted__())
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -197,11 +215,12 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
         With `max_centroids`, that holds as long as it was not reached: centroids that were merged
         to make room for it stay merged.
         """
-        rest = self._fitted().without(label)
-        if rest is None:
-            self.__dict__ = self.get_params(deep=False)
-        else:
-            self._knowledge = rest
+        with self._change():
+            rest = self._fitted().without(label)
+            if rest is None:
+                self.__dict__ = self.get_params(deep=False)
+            else:
+                self._knowledge = rest
         return self
 
     @property
@@ -251,6 +270,8 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
 
     def _learn(self, X: ArrayLike, y: ArrayLike, *, from_scratch: bool) -> Self:
         learn_more = self._learner()
+        check_unmasked(X, "X")
+        check_unmasked(y, "y")
         matrix, targets = validate_data(
             self, X, y, reset=from_scratch, dtype=(np.float64, np.float32)
         )
@@ -272,14 +293,16 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
         return learn_statistics
 
     @contextmanager
-    def _unchanged_on_error(self) -> Iterator[None]:
-        # Attributes are replaced, never changed in place, so the old values are the old state.
-        before = self.__dict__.copy()
-        try:
-            yield
-        except BaseException:
-            self.__dict__ = before
-            raise
+    def _change(self) -> Iterator[None]:
+        """Change what is known, one thread after another; an error leaves all as it was."""
+        with _lock_of(self):
+            # Attributes are replaced, never changed in place: the old values are the old state.
+            before = self.__dict__.copy()
+            try:
+                yield
+            except BaseException:
+                self.__dict__ = before
+                raise
 
     def _validate(self, X: ArrayLike) -> tuple[Matrix, Knowledge | StatisticalKnowledge]:
         knowledge = self._fitted()
@@ -287,4 +310,21 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
             fits = X.ndim == 2 and len(X) > 0 and X.shape[1] == knowledge.dimension
             if fits and X.dtype in (np.float32, np.float64):
                 return X, knowledge  # both heads find NaN and infinity without another pass
+        check_unmasked(X, "X")
         return validate_data(self, X, reset=False, dtype=(np.float64, np.float32)), knowledge
+
+
+def _lock_of(classifier: CBCLClassifier) -> RLock:
+    with _LOCKS_LOCK:
+        return _LOCKS.setdefault(classifier, RLock())
+
+
+def _forget_locks() -> None:
+    """Forget all locks: in a forked process, those that other threads held are nobody's."""
+    global _LOCKS_LOCK
+    _LOCKS_LOCK = Lock()
+    _LOCKS.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_locks)

@@ -18,6 +18,7 @@ from cbcl.method.arrays import (
     Int64s,
     Matrix,
     Number,
+    as_array,
     as_float32,
     as_matrix,
     as_radius,
@@ -106,7 +107,7 @@ def join(these: Concepts, those: Concepts, radius: float) -> Concepts:
 def check_concepts(concepts: Concepts) -> Concepts:
     """Validate concepts from outside, and return them as float32 and int64."""
     centroids = as_float32(as_matrix(concepts.centroids, "centroids"))
-    counts = np.asarray(concepts.counts, dtype=np.int64)
+    counts = as_array(concepts.counts, "counts").astype(np.int64, copy=False)
     if counts.shape != centroids.shape[:1] or counts.min() < 1:
         raise ValueError(
             f"there must be a count of at least 1 for each of {len(centroids)} centroids: "

@@ -18,6 +18,7 @@ from cbcl.errors import BackboneError, PictureError, WeightsError
 from cbcl.files import Identity
 from cbcl.memory.rows import MemoryInfo
 from cbcl.memory.store import Memory
+from cbcl.method.arrays import check_unmasked
 from cbcl.method.statistics import EXACT
 from cbcl.vision.backbones import DEFAULT, load_backbone, restore
 from cbcl.vision.backbones.base import Backbone, Fittable
@@ -58,8 +59,12 @@ class Embedder:
         """Return the single pictures meant by files, folders, patterns, bytes, arrays and lists."""
         takes_pictures = (self._given or self.backbone()).at_least is not None
         if takes_pictures:
-            return _expand_pictures(pictures, self._memory.own_files())
-        return _expand_things(pictures)
+            sources = _expand_pictures(pictures, self._memory.own_files())
+        else:
+            sources = _expand_things(pictures)
+        for source in sources:
+            check_unmasked(source, "pictures")
+        return sources
 
     def find_labelled(self, folders: Iterable[str | os.PathLike[str]]) -> dict[str, list[Path]]:
         """Return the files of each label, without those of memories."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cbcl.method.arrays import Float32s, Int64s, Matrix, as_float32, as_matrix, not_finite
+from cbcl.method.arrays import Float32s, Int64s, Matrix, as_array, as_float32, as_matrix, not_finite
 
 
 def as_vectors(X: ArrayLike) -> Float32s:
@@ -20,7 +20,7 @@ def as_vectors(X: ArrayLike) -> Float32s:
 
 def as_examples(X: ArrayLike, y: ArrayLike) -> tuple[Float32s, NDArray[Any]]:
     """Return vectors and as many labels; they may still be the caller's own arrays."""
-    vectors, labels = as_vectors(X), np.asarray(y)
+    vectors, labels = as_vectors(X), as_array(y, "labels")
     check_labels(vectors, labels)
     return vectors, labels
 

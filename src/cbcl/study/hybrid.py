@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from cbcl.method import concepts, tuning
-from cbcl.method.arrays import as_count, as_matrix
+from cbcl.method.arrays import as_array, as_count, as_matrix
 from cbcl.method.budget import ShrinkFunction, merge
 from cbcl.method.knowledge import (
     ChooseFunction,
@@ -68,7 +68,7 @@ class Hybrid:
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn more: new labels, more vectors of known ones, or both."""
-        matrix, labels = as_matrix(X), np.asarray(y)
+        matrix, labels = as_matrix(X), as_array(y, "labels")
         check_labels(matrix, labels)
         if self.knowledge is not None:
             check_width(matrix, self.knowledge.index.centroids.shape[1])

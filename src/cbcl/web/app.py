@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
 
 from cbcl import __version__
 from cbcl.errors import CBCLError
@@ -16,11 +17,13 @@ from cbcl.recognition.recognizer import Recognizer
 from cbcl.vision.backbones import DEFAULT
 from cbcl.web import routes, static_files
 from cbcl.web.errors import as_api_error
+from cbcl.web.events import EVENTS_PATH
 from cbcl.web.metrics import Metrics
+from cbcl.web.rate_limit import Capacity
 from cbcl.web.request_body import BodyRegistry
 from cbcl.web.request_log import RequestLog, RequestLogMiddleware
 from cbcl.web.security import AccessPolicy, SecurityMiddleware
-from cbcl.web.service import TeachingService
+from cbcl.web.service import MAX_EXPORTS, TeachingService
 
 DESCRIPTION = """Teach labels from a few pictures each, and recognize what other pictures show.
 
@@ -55,7 +58,8 @@ def create_app(
         generate_unique_id_function=lambda route: route.name.strip("_"),
     )
     app.state.service, app.state.metrics = service, metrics
-    app.state.bodies, app.state.transfers = BodyRegistry(), 0
+    app.state.bodies = BodyRegistry()
+    app.state.exports = Capacity(MAX_EXPORTS, "several memories are being exported", retry_after=5)
     app.state.on_start = lambda: None
     for error_type in (CBCLError, RequestValidationError, HTTPException):
         app.add_exception_handler(error_type, _handle_error)
@@ -89,5 +93,19 @@ def begin_stop(app: FastAPI) -> None:
 
 async def _handle_error(request: Request, error: Exception) -> Response:
     api_error = as_api_error(error)
+    if api_error.kind == "method":
+        api_error.headers = {"Allow": _allowed_methods(request)}
     request.app.state.metrics.count_error(api_error.kind)
     return api_error.response()
+
+
+def _allowed_methods(request: Request) -> str:
+    """Return all methods of an address; the framework names those of its first route only."""
+    routers = (request.app, static_files.router, routes.router)
+    methods: set[str] = set()
+    for route in (route for router in routers for route in router.routes):
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
+            methods |= route.methods or set()
+    if "GET" in methods and request.url.path != EVENTS_PATH:
+        methods.add("HEAD")  # see SecurityMiddleware
+    return ", ".join(sorted(methods))

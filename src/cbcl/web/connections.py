@@ -8,17 +8,21 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import ip_address
 from time import monotonic
 from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from cbcl.web.rate_limit import MAX_SHARE
+
 MAX_CONNECTIONS = 512
-MAX_PER_ADDRESS = 64  # loopback addresses have no limit of their own
+MAX_PER_ADDRESS = 64  # of this machine, all but a quarter
 IDLE_TIMEOUT_SECONDS = 10.0  # until the head of a request is complete
 
 
+@lru_cache(1024)
 def is_loopback(address: str) -> bool:
     """Tell whether an address or a host name means this machine."""
     name = address.strip("[]").rstrip(".").lower()
@@ -29,6 +33,12 @@ def is_loopback(address: str) -> bool:
     except ValueError:
         return False
     return bool((getattr(ip, "ipv4_mapped", None) or ip).is_loopback)
+
+
+def client_address(scope: Scope) -> str:
+    """Return the address that a request is counted under: one for all of this machine's."""
+    address = scope["client"][0] if scope.get("client") else ""
+    return "localhost" if is_loopback(address) else address
 
 
 def connection_limit() -> int:
@@ -66,11 +76,18 @@ class ConnectionLimiter(socket.socket):
         self._open = tuple(other for other in self._open if other.socket.fileno() >= 0)
         if len(self._open) >= self.limit:
             return False
-        of_this_address = sum(other.peer[0] == peer[0] for other in self._open)
-        if of_this_address >= MAX_PER_ADDRESS and not is_loopback(peer[0]):
+        if self._count(peer[0]) >= self._limit_of(peer[0]):
             return False
         self._open = (*self._open, OpenConnection(connection, peer, monotonic()))
         return True
+
+    def _count(self, address: str) -> int:
+        if is_loopback(address):
+            return sum(is_loopback(other.peer[0]) for other in self._open)
+        return sum(other.peer[0] == address for other in self._open)
+
+    def _limit_of(self, address: str) -> float:
+        return self.limit * MAX_SHARE if is_loopback(address) else MAX_PER_ADDRESS
 
     @contextmanager
     def request(self, peer: tuple[str, int]) -> Iterator[None]:

@@ -69,9 +69,7 @@ def as_api_error(error: Exception) -> ApiError:
     if isinstance(error, HTTPException) and error.status_code == 404:
         return ApiError("missing", NOT_FOUND)
     if isinstance(error, HTTPException) and error.status_code == 405:
-        refusal = ApiError("method", "this address has no such method: see /api/docs.")
-        refusal.headers = error.headers
-        return refusal
+        return ApiError("method", "this address has no such method: see /api/docs.")
     return ApiError("argument", "the request cannot be read.")
 
 

@@ -9,22 +9,18 @@ from contextlib import suppress
 from starlette.concurrency import run_in_threadpool
 
 from cbcl.errors import CBCLError
-from cbcl.web.errors import ApiError
 from cbcl.web.response_cache import MemoryRevision
 
 EVENTS_PATH = "/api/events"
 POLL_SECONDS = 0.5  # between two looks at the memory, while there are subscribers
 KEEPALIVE_SECONDS = 15.0
-MAX_STREAMS = 64
 
 
 class ChangeNotifier:
     """Sends all subscribers the memory's revision, at once and after every change."""
 
-    def __init__(
-        self, current: Callable[[], MemoryRevision], max_streams: int = MAX_STREAMS
-    ) -> None:
-        self._current, self._max_streams = current, max_streams
+    def __init__(self, current: Callable[[], MemoryRevision]) -> None:
+        self._current = current
         self._latest = MemoryRevision((0, 0), 0)
         self._changed = asyncio.Event()
         self._closed = False
@@ -32,9 +28,7 @@ class ChangeNotifier:
         self.subscribers = 0
 
     async def subscribe(self) -> AsyncIterator[str]:
-        """Return the text of a new stream, unless there are too many."""
-        if self.subscribers >= self._max_streams:
-            raise ApiError("busy", "too many pages are open: close some.", retry_after=5)
+        """Return the text of a new stream."""
         await self._poll()
         return self._stream()
 

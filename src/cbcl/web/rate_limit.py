@@ -1,9 +1,10 @@
-"""Rate limits: requests of one address in a second, and of all at a time."""
+"""Rate limits: requests of one address in a second; and capacities: so much at a time."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import ceil
 from time import monotonic
 
@@ -18,7 +19,9 @@ LIMITED_PATHS = {  # which take pictures
 PICTURE_RATE, PICTURE_BURST = 30.0, 60.0  # their requests of one address, a second and at once
 WRONG_TOKEN_RATE, WRONG_TOKEN_BURST = 1 / 3, 20.0
 MAX_ADDRESSES = 4096
-MAX_CONCURRENT_REQUESTS = 256
+MAX_CONCURRENT_REQUESTS = 256  # event streams are counted by themselves
+MAX_STREAMS = 64
+MAX_SHARE = 0.75  # of a capacity, for one address: something is left for others
 
 
 class RateLimiter:
@@ -39,3 +42,43 @@ class RateLimiter:
         if left < 1.0:
             wait = ceil((1.0 - left) / self._rate)
             raise ApiError("rate", f"{message}: try again in {wait} s.", retry_after=wait)
+
+
+class Capacity:
+    """So much at a time, of which one address has at most three quarters.
+
+    It is taken before anything is awaited, so that those who come at once are counted, too.
+    """
+
+    def __init__(self, limit: int, problem: str, *, retry_after: int) -> None:
+        self._limit, self._problem, self._retry_after = limit, problem, retry_after
+        self._by_address: dict[str, int] = {}
+        self.taken = 0
+
+    def share(self, address: str) -> float:
+        """Return the part of all there is that an address has taken."""
+        return self._by_address.get(address, 0) / self._limit
+
+    def take(self, address: str, amount: int = 1) -> None:
+        """Take some until it is given back, or raise an error with the time to wait."""
+        own = self._by_address.get(address, 0) + amount
+        if own > self._limit * MAX_SHARE or self.taken + amount > self._limit:
+            message = f"{self._problem}: try again in {self._retry_after} s."
+            raise ApiError("busy", message, retry_after=self._retry_after)
+        self._by_address[address] = own
+        self.taken += amount
+
+    def give_back(self, address: str, amount: int = 1) -> None:
+        left = self._by_address.pop(address, 0) - amount
+        if left:
+            self._by_address[address] = left
+        self.taken -= amount
+
+    @contextmanager
+    def reserve(self, address: str) -> Iterator[None]:
+        """Take a place until the end of the block."""
+        self.take(address)
+        try:
+            yield
+        finally:
+            self.give_back(address)

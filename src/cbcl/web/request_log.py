@@ -31,7 +31,8 @@ class RequestLog:
             entry = {**entry, "error": repr(error), "trace": trace}
         elif not self._everything:
             return
-        (self._file or sys.stderr).write(f"{json.dumps(entry, ensure_ascii=False)}\n")
+        line = json.dumps(entry)  # in ASCII: a terminal obeys none of it
+        (self._file or sys.stderr).write(f"{line}\n")
 
 
 class RequestLogMiddleware:

@@ -19,7 +19,10 @@ from starlette.types import Receive, Scope, Send
 from cbcl import __version__
 from cbcl.errors import CBCLError
 from cbcl.web import schemas
+from cbcl.web.connections import client_address
 from cbcl.web.errors import STATUSES, ApiError
+from cbcl.web.rate_limit import Capacity
+from cbcl.web.request_body import MAX_PICTURES
 from cbcl.web.service import TeachingService
 from cbcl.web.static_files import cached_response
 from cbcl.web.uploads import read_form, report_disk_errors, save_file
@@ -28,9 +31,6 @@ JSON_TYPE = "application/json"
 MEMORY_TYPE = "application/vnd.sqlite3"
 API_VERSION = 1  # changes when a program written for it would break
 DOWNLOAD_CHUNK_BYTES = 1 << 18
-MAX_TRANSFERS = 4  # memories exported or imported at a time
-
-router = APIRouter(prefix="/api")
 
 
 def _service(request: Request) -> TeachingService:
@@ -51,17 +51,24 @@ def _errors(*kinds: str) -> dict[int | str, dict[str, Any]]:
     return described
 
 
-def _form(required: list[str], **fields: str) -> dict[str, Any]:
-    """Describe a multipart form, whose fields are text, texts, file or files."""
+router = APIRouter(prefix="/api", responses=_errors("token", "origin", "slow", "size", "busy"))
+
+
+def _form(least: dict[str, Any], **fields: str) -> dict[str, Any]:
+    """Describe a multipart form, whose fields are label, text, texts, file or files."""
     types: dict[str, dict[str, Any]] = {
+        "label": {"type": "string", **schemas.LABEL_RULES},
         "text": {"type": "string"},
         "file": {"type": "string", "format": "binary"},
     }
-    types |= {f"{name}s": {"type": "array", "items": item} for name, item in types.items()}
-    properties = {name: types[kind] for name, kind in fields.items()}
-    schema: dict[str, Any] = {"type": "object", "properties": properties}
-    if required:
-        schema["required"] = required
+    for name in ("text", "file"):
+        types[f"{name}s"] = {"type": "array", "items": types[name], "maxItems": MAX_PICTURES}
+    schema = {
+        "type": "object",
+        "properties": {name: types[kind] for name, kind in fields.items()},
+        "additionalProperties": False,
+        **least,
+    }
     content = {"multipart/form-data": {"schema": schema}}
     return {"requestBody": {"required": True, "content": content}}
 
@@ -73,20 +80,12 @@ def _binary(media_type: str, *kinds: str) -> dict[str, Any]:
 
 
 @contextmanager
-def _temporary_memory(request: Request) -> Iterator[Path]:
+def _temporary_memory() -> Iterator[Path]:
     """Provide a path for a memory that is exported or imported."""
-    state = request.app.state
-    if state.transfers >= MAX_TRANSFERS:
-        message = "several memories are being transferred: try again in 5 s."
-        raise ApiError("busy", message, retry_after=5)
-    state.transfers += 1
-    try:
-        with report_disk_errors():
-            folder = TemporaryDirectory(prefix="cbcl-", ignore_cleanup_errors=True)
-        with folder as name:
-            yield Path(name, "memory.cbcl")
-    finally:
-        state.transfers -= 1
+    with report_disk_errors():
+        folder = TemporaryDirectory(prefix="cbcl-", ignore_cleanup_errors=True)
+    with folder as name:
+        yield Path(name, "memory.cbcl")
 
 
 async def _read_chunks(file: BinaryIO) -> AsyncIterator[bytes]:
@@ -106,11 +105,11 @@ class _Download(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-PICTURE_ERRORS = _errors(
-    "picture", "argument", "memory", "backbone", "size", "slow", "busy", "rate", "seen"
-)
+PICTURES = {"anyOf": [{"required": ["pictures"]}, {"required": ["seen"]}]}
+ONE_PICTURE = {"oneOf": [{"required": ["picture"]}, {"required": ["seen"]}]}
+PICTURE_ERRORS = _errors("picture", "argument", "memory", "backbone", "busy", "rate", "seen")
 LEARN_ERRORS = {**PICTURE_ERRORS, **_errors("picture", "label", "argument")}
-CHANGE_ERRORS = _errors("label", "argument", "memory", "busy")
+CHANGE_ERRORS = _errors("label", "argument", "memory")
 
 
 @router.get("/version", tags=["server"])
@@ -138,7 +137,7 @@ def labels(service: Service) -> Response:
 
 @router.get("/examples", tags=["things"], responses=_errors("label", "argument", "memory"))
 def examples(
-    service: Service, label: Annotated[str, Query(examples=["mug"])]
+    service: Service, label: Annotated[schemas.Label, Query()]
 ) -> schemas.ExamplesResponse:
     """List the examples of a label that have a thumbnail, in the order learned."""
     return service.examples(label)
@@ -148,7 +147,9 @@ def examples(
     "/examples",
     tags=["teaching"],
     responses=LEARN_ERRORS,
-    openapi_extra=_form(["label"], label="text", pictures="files", seen="texts"),
+    openapi_extra=_form(
+        {"required": ["label"], **PICTURES}, label="label", pictures="files", seen="texts"
+    ),
 )
 async def learn(service: Service, request: Request) -> schemas.LearnResponse:
     """Learn a label from files, or from the digests of pictures that were sent before.
@@ -169,7 +170,7 @@ def negatives(service: Service) -> schemas.ExamplesResponse:
     "/negatives",
     tags=["teaching"],
     responses=LEARN_ERRORS,
-    openapi_extra=_form([], pictures="files", seen="texts"),
+    openapi_extra=_form(PICTURES, pictures="files", seen="texts"),
 )
 async def learn_negatives(service: Service, request: Request) -> schemas.LearnResponse:
     """Learn pictures of none of the labels: what looks like them is unknown.
@@ -180,7 +181,7 @@ async def learn_negatives(service: Service, request: Request) -> schemas.LearnRe
     return await service.learn(None, form.files, form.texts("seen"))
 
 
-@router.delete("/negatives", tags=["teaching"], responses=_errors("label", "memory", "busy"))
+@router.delete("/negatives", tags=["teaching"], responses=_errors("label", "memory"))
 async def forget_negatives(service: Service) -> schemas.ChangeResponse:
     """Forget all pictures that were taught as none of these."""
     return await service.forget_negatives()
@@ -201,7 +202,7 @@ def thumbnail(service: Service, number: Number, request: Request) -> Response:
 @router.delete(
     "/examples/{number}",
     tags=["teaching"],
-    responses=_errors("missing", "argument", "memory", "busy"),
+    responses=_errors("missing", "argument", "memory"),
 )
 async def unlearn(service: Service, number: Number) -> schemas.UnlearnResponse:
     """Remove an example from its label; the last one takes the label along."""
@@ -212,7 +213,7 @@ async def unlearn(service: Service, number: Number) -> schemas.UnlearnResponse:
     "/recognize",
     tags=["asking"],
     responses=PICTURE_ERRORS,
-    openapi_extra=_form([], picture="file", seen="text"),
+    openapi_extra=_form(ONE_PICTURE, picture="file", seen="text"),
 )
 async def recognize(service: Service, request: Request) -> schemas.RecognizeResponse:
     """Recognize a picture: label or unknown, confidence, ranking and evidence."""
@@ -224,7 +225,7 @@ async def recognize(service: Service, request: Request) -> schemas.RecognizeResp
     "/recognize-many",
     tags=["asking"],
     responses=PICTURE_ERRORS,
-    openapi_extra=_form([], pictures="files", seen="texts"),
+    openapi_extra=_form(PICTURES, pictures="files", seen="texts"),
 )
 async def recognize_many(service: Service, request: Request) -> schemas.RecognizeManyResponse:
     """Recognize up to 100 pictures, and order them by how much a person's answer would help."""
@@ -250,7 +251,7 @@ async def merge(service: Service, body: schemas.MergeRequest) -> schemas.ChangeR
     return await service.merge(body.label, body.into)
 
 
-@router.post("/undo", tags=["teaching"], responses=_errors("memory", "busy"))
+@router.post("/undo", tags=["teaching"], responses=_errors("memory"))
 async def undo(service: Service) -> schemas.ChangeResponse:
     """Revert the latest change that is not reverted yet, up to twenty."""
     return await service.undo()
@@ -266,7 +267,7 @@ def history(service: Service) -> schemas.HistoryResponse:
     "/advice",
     tags=["asking"],
     response_model=schemas.AdviceResponse,
-    responses=_errors("memory", "busy"),
+    responses=_errors("memory"),
 )
 async def advice(service: Service) -> Response:
     """List labels that look alike, and labels for which more examples would help."""
@@ -277,7 +278,7 @@ async def advice(service: Service) -> Response:
     "/scores",
     tags=["asking"],
     response_model=schemas.ScoresResponse,
-    responses=_errors("memory", "busy"),
+    responses=_errors("memory"),
 )
 async def scores(service: Service) -> Response:
     """Return the confusion matrix of a leave-one-out test on the examples."""
@@ -288,7 +289,9 @@ async def scores(service: Service) -> Response:
 async def export(service: Service, request: Request) -> Response:
     """Return a consistent copy of the memory file, for cbcl on any machine."""
     with ExitStack() as resources:
-        path = resources.enter_context(_temporary_memory(request))
+        exports: Capacity = request.app.state.exports
+        resources.enter_context(exports.reserve(client_address(request.scope)))
+        path = resources.enter_context(_temporary_memory())
         await service.save_copy(path)
         file = resources.enter_context(await run_in_threadpool(path.open, "rb"))
         headers = {
@@ -301,12 +304,12 @@ async def export(service: Service, request: Request) -> Response:
 @router.post(
     "/import",
     tags=["memory"],
-    responses=_errors("argument", "memory", "backbone", "size", "slow", "busy"),
-    openapi_extra=_form(["memory"], memory="file"),
+    responses=_errors("argument", "memory", "backbone"),
+    openapi_extra=_form({"required": ["memory"]}, memory="file"),
 )
 async def import_(service: Service, request: Request) -> schemas.ImportResponse:
     """Learn everything that another memory knows, in one change that can be undone."""
-    with _temporary_memory(request) as path:
+    with _temporary_memory() as path:
         name = await save_file(request, field="memory", path=path)
         try:
             return await service.adopt(path)
@@ -316,7 +319,7 @@ async def import_(service: Service, request: Request) -> schemas.ImportResponse:
             raise ApiError(error.kind, error.about(name)) from error
 
 
-@router.get("/events", tags=["server"], **_binary("text/event-stream", "memory", "busy"))
+@router.get("/events", tags=["server"], **_binary("text/event-stream", "memory"))
 async def events(service: Service) -> Response:
     """Stream the memory's revision, at once and after every change: event `changed`."""
     return StreamingResponse(await service.notifier.subscribe(), media_type="text/event-stream")

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from cbcl.memory.rows import MAX_LETTERS
 from cbcl.web.errors import STATUSES
 
 Kind = Annotated[str, Field(json_schema_extra={"enum": [*STATUSES]})]
@@ -13,7 +14,13 @@ Revision = Annotated[
     int,
     Field(description="Number of the memory's latest step; 0: there is no memory", examples=[12]),
 ]
-Label = Annotated[str, Field(examples=["mug"])]
+LABEL_RULES = {  # as `as_label` checks them, whose sentence is a better answer than pydantic's
+    "minLength": 1,
+    "maxLength": MAX_LETTERS,
+    "pattern": r"^(?!\s*[uU][nN][kK][nN][oO][wW][nN]\s*$)(?=.*\S)"
+    r"[^\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+$",
+}
+Label = Annotated[str, Field(examples=["mug"], json_schema_extra={**LABEL_RULES})]
 Message = Annotated[str, Field(examples=["IMG_1.jpg is broken: image file is truncated."])]
 Digest = Annotated[
     str,
@@ -255,12 +262,12 @@ class ForgetRequest(_RequestModel):
 
 class RenameRequest(_RequestModel):
     label: Label
-    new: Annotated[str, Field(examples=["blue mug"])]
+    new: Annotated[Label, Field(examples=["blue mug"])]
 
 
 class MergeRequest(_RequestModel):
     label: Label
-    into: Annotated[str, Field(examples=["cup"])]
+    into: Annotated[Label, Field(examples=["cup"])]
 
 
 class ChangeResponse(BaseModel):

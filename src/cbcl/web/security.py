@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import re
+from contextlib import ExitStack
 from dataclasses import dataclass
 from urllib.parse import parse_qs
 
@@ -13,17 +14,19 @@ from starlette.requests import ClientDisconnect, cookie_parser
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cbcl.web.connections import is_loopback
+from cbcl.web.connections import client_address, is_loopback
 from cbcl.web.errors import ApiError, internal_error
 from cbcl.web.events import EVENTS_PATH
 from cbcl.web.metrics import Metrics
 from cbcl.web.rate_limit import (
     LIMITED_PATHS,
     MAX_CONCURRENT_REQUESTS,
+    MAX_STREAMS,
     PICTURE_BURST,
     PICTURE_RATE,
     WRONG_TOKEN_BURST,
     WRONG_TOKEN_RATE,
+    Capacity,
     RateLimiter,
 )
 from cbcl.web.request_body import BodyRegistry, RequestBody
@@ -93,7 +96,10 @@ class SecurityMiddleware:
         self._app, self._policy, self._metrics, self._bodies = app, policy, metrics, bodies
         self._pictures = RateLimiter(PICTURE_RATE, PICTURE_BURST)
         self._wrong_tokens = RateLimiter(WRONG_TOKEN_RATE, WRONG_TOKEN_BURST)
-        self._under_way = 0
+        self._requests = Capacity(
+            MAX_CONCURRENT_REQUESTS, "too many requests at once", retry_after=1
+        )
+        self._streams = Capacity(MAX_STREAMS, "too many pages are open", retry_after=5)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -101,17 +107,17 @@ class SecurityMiddleware:
             return
         body = RequestBody(scope, receive, self._bodies)
         responder = _Responder(scope, body, send)
-        answer = self._check(scope, body)
-        if answer is not None:
-            await answer(scope, body.receive, responder.send)
-        else:
-            await self._pass_on(scope, body, responder)
+        with ExitStack() as places:
+            answer = self._check(scope, body, places)
+            if answer is not None:
+                await answer(scope, body.receive, responder.send)
+            else:
+                await self._pass_on(scope, body, responder)
 
     async def _pass_on(self, scope: Scope, body: RequestBody, responder: _Responder) -> None:
         inner = scope
         if scope["method"] == "HEAD" and scope["path"] != EVENTS_PATH:
             inner = {**scope, "method": "GET"}
-        self._under_way += 1
         try:
             await self._app(inner, body.receive, responder.send)
         except ClientDisconnect:  # there is nobody to answer
@@ -122,13 +128,14 @@ class SecurityMiddleware:
             await responder.refuse(internal_error())
             raise  # for the log
         finally:
-            self._under_way -= 1
-            body.release()
             if "route" in inner:
                 scope["route"] = inner["route"]  # for the log
 
-    def _check(self, scope: Scope, body: RequestBody) -> Response | None:
-        """Return an answer in place of the application's; None: the request is passed on."""
+    def _check(self, scope: Scope, body: RequestBody, places: ExitStack) -> Response | None:
+        """Return an answer in place of the application's, or take the places of a request.
+
+        Nothing is awaited in between: None means that the request has its places.
+        """
         headers = Headers(scope=scope)
         try:
             _check_host(headers, self._policy)
@@ -136,7 +143,10 @@ class SecurityMiddleware:
             _check_origin(scope, headers)
             body.check_length()
             self._check_rate(scope)
+            places.enter_context(self._capacity(scope).reserve(client_address(scope)))
+            places.enter_context(body.reserve())
         except ApiError as error:
+            places.close()  # to read on what is refused takes no place
             self._metrics.count_error(error.kind)
             wants_page = scope["path"] == "/" and "text/html" in headers.get("accept", "")
             return (
@@ -156,7 +166,7 @@ class SecurityMiddleware:
         offered = [*in_address, *_offered_tokens(headers, cookie)]
         if not any(hmac.compare_digest(offer.encode(), token.encode()) for offer in offered):
             if offered:
-                self._wrong_tokens.take(_client_address(scope), "too many wrong tokens")
+                self._wrong_tokens.take(client_address(scope), "too many wrong tokens")
             message = "this server needs its token: open the whole address of `cbcl teach`."
             raise ApiError("token", message)
         if not in_address:
@@ -168,13 +178,16 @@ class SecurityMiddleware:
         return answer
 
     def _check_rate(self, scope: Scope) -> None:
-        if self._under_way >= MAX_CONCURRENT_REQUESTS:
-            raise ApiError("busy", "too many requests at once: try again in 1 s.", retry_after=1)
-        address = _client_address(scope)
+        address = client_address(scope)
         limited = scope["method"] == "POST" and scope["path"] in LIMITED_PATHS
         if limited and not is_loopback(address):
             message = f"more than {PICTURE_RATE:.0f} requests with pictures a second"
             self._pictures.take(address, message)
+
+    def _capacity(self, scope: Scope) -> Capacity:
+        """Return where a request is counted: a stream, which lasts, takes no request's place."""
+        streams = scope["method"] == "GET" and scope["path"] == EVENTS_PATH
+        return self._streams if streams else self._requests
 
 
 def _offered_tokens(headers: Headers, cookie_name: str) -> list[str]:
@@ -182,10 +195,6 @@ def _offered_tokens(headers: Headers, cookie_name: str) -> list[str]:
     bearer = credentials.strip() if scheme.lower() == "bearer" else None
     cookie = cookie_parser(headers.get("cookie", "")).get(cookie_name) or None
     return [token for token in (bearer, cookie) if token is not None]
-
-
-def _client_address(scope: Scope) -> str:
-    return scope["client"][0] if scope.get("client") else ""
 
 
 def _stopped() -> ApiError:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from cbcl.errors import CBCLError, LabelError, MemoryFileError, PictureError
+from cbcl.errors import CBCLError, LabelError, MemoryFileError, PictureError, encodable
 from cbcl.memory.connection import file_identity
 from cbcl.memory.rows import as_label
 from cbcl.recognition.answer import Answer
@@ -26,15 +26,16 @@ from cbcl.web.work_queue import WorkQueue
 
 MAX_WAITING_CHANGES = 64
 MAX_WAITING_REPORTS = 16  # which take long
+MAX_EXPORTS = 4  # at a time, sending included
 
 T = TypeVar("T")
 
 
 class TeachingService:
-    """A recognizer behind three queues: for embedding, for changes, and for slow reports.
+    """A recognizer behind four queues: for embedding, for changes, for slow reports, for exports.
 
-    Changes and reports are made one after another, each in a queue of their own. Reading waits for
-    none of them.
+    All but embeddings are made one after another, each kind in a queue of its own. Reading waits
+    for none of them.
     """
 
     def __init__(
@@ -45,7 +46,8 @@ class TeachingService:
         self.embedding = EmbeddingService(recognizer, metrics)
         self.changes = WorkQueue("changes", 1, MAX_WAITING_CHANGES)
         self.reports = WorkQueue("reports", 1, MAX_WAITING_REPORTS)
-        self._queues = self.embedding.queue, self.changes, self.reports
+        self.exports = WorkQueue("exports", 1, MAX_EXPORTS)
+        self._queues = self.embedding.queue, self.changes, self.reports, self.exports
         self.notifier = ChangeNotifier(self._current_revision)
         self.labels = ResponseCache(self._current_revision, self._list_labels)
         self._advice = ResponseCache(
@@ -61,7 +63,7 @@ class TeachingService:
     @property
     def name(self) -> str:
         """The name of the memory file, without its folder."""
-        return self._recognizer.path.name
+        return encodable(self._recognizer.path.name)
 
     def close(self) -> None:
         """Finish what was begun."""
@@ -72,7 +74,7 @@ class TeachingService:
 
     def health(self) -> schemas.HealthResponse:
         info = self._recognizer.about()
-        name = Path(info.backbone if info else self._backbone).name
+        name = encodable(Path(info.backbone if info else self._backbone).name)
         backbone = schemas.BackboneStatus(
             name=name, ready=self.embedding.ready, problem=self.embedding.problem
         )
@@ -186,7 +188,7 @@ class TeachingService:
         result, revision = await self._change(lambda: self._recognizer.adopt(path))
         return schemas.ImportResponse(added=result.added, joined=result.joined, revision=revision)
 
-    # Reports: one after another, and once for each revision.
+    # Reports and exports: one after another; reports once for each revision.
 
     async def advise(self) -> str:
         return await self.reports.run(self._advice)
@@ -195,7 +197,7 @@ class TeachingService:
         return await self.reports.run(self._scores)
 
     async def save_copy(self, path: Path) -> None:
-        await self.reports.run(self._recognizer.save_copy, path)
+        await self.exports.run(self._recognizer.save_copy, path)
 
     async def _change(self, work: Callable[[], T]) -> tuple[T, int]:
         """Make a change, notify all pages, and return the revision after it."""
