@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cbcl.errors import MemoryFileError
-from cbcl.memory.connection import connect, explained
+from cbcl.memory.connection import connect, explained, find_structural_damage, prepare
 from cbcl.memory.rows import (
     StoredStatistics,
     check_head,
+    damaged,
     show_label,
     unpack_class,
     unpack_example,
@@ -42,29 +43,73 @@ def check(path: Path) -> list[Finding]:
     moved from the WAL into the file.
     """
     try:
-        with explained(path):
-            opened = connect(path)
-            if opened is None:
-                raise MemoryFileError(path, "does not exist")
-            with closing(opened.connection):
-                return [*_pages(opened.connection, path), *_rows(opened.connection, path)]
+        with closing(_connect(path, write=False)) as connection:
+            return [*_pages(connection, path), *_rows(connection, path)]
     except MemoryFileError as error:
-        advice = "if nothing else helps, restore a copy of the file, or learn anew into another."
-        return [Finding(str(error), advice)]
+        return [_as_finding(error)]
+
+
+def repair(path: Path) -> bool:
+    """Rebuild the indexes of a memory file; tell whether it was done.
+
+    An end of a row that cannot be is removed, where the index of labels has none. If anything else
+    is wrong, the file is not changed.
+    """
+    with closing(_connect(path, write=True)) as connection, explained(path):
+        connection.execute("BEGIN IMMEDIATE")
+        prepare(connection)
+        if not find_structural_damage(connection):
+            return False  # closing it rolls back
+        indexed = connection.execute(
+            "SELECT class FROM classes INDEXED BY known WHERE until IS NULL"
+        ).fetchall()
+        connection.execute("REINDEX")
+        connection.executemany(
+            "UPDATE classes SET until = NULL WHERE class = ? AND until <= since", indexed
+        )
+        findings = [*_rows(connection, path)]
+        if findings or find_structural_damage(connection):
+            return False
+        connection.execute("COMMIT")
+        return True
+
+
+def _connect(path: Path, *, write: bool) -> sqlite3.Connection:
+    with explained(path):
+        opened = connect(path, write=write)
+    if opened is None:
+        raise MemoryFileError(path, "does not exist")
+    return opened.connection
+
+
+def _as_finding(error: MemoryFileError) -> Finding:
+    advice = "if nothing else helps, restore a copy of the file, or learn anew into another."
+    return Finding(str(error), advice)
 
 
 def _pages(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
-    (size,) = connection.execute("PRAGMA page_size").fetchone()
-    if path.stat().st_size % size:
+    with explained(path):
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+        cut_off = path.stat().st_size % size
+        messages = find_structural_damage(connection)
+    if cut_off:
         yield Finding("the file is cut off in the middle of a page", "restore a copy of the file.")
-    for (message,) in connection.execute("PRAGMA integrity_check(10)"):
-        if message != "ok":
-            problem = f"the file's structure is damaged: {message}"
-            yield Finding(problem, "`cbcl export` what can be read, then import it.")
+    for message in messages:
+        advice = "try `cbcl check --repair`; else `cbcl export` what can be read, then import it."
+        yield Finding(f"the file's structure is damaged: {message}", advice)
 
 
 def _rows(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
-    state = read_state(connection, path)
+    """Yield what is wrong with the rows of the tables, whatever their indexes say."""
+    try:
+        with explained(path):
+            yield from _tables(connection, path)
+    except MemoryFileError as error:
+        yield _as_finding(error)
+
+
+def _tables(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
+    state = read_state(connection, path, check_index=False)
     read_value(connection, "backbone", path)
     for row in connection.execute(f"SELECT {STEP_COLUMNS} FROM steps"):
         unpack_step(row, path)
@@ -78,11 +123,13 @@ def _classes(
 ) -> Iterator[Finding]:
     """Yield the damaged classes; of the others, note how many centroids or views there are."""
     rows = connection.execute(
-        f"SELECT class, label, until, {CLASS_COLUMNS} FROM classes ORDER BY class"
+        f"SELECT class, label, since, until, {CLASS_COLUMNS} FROM classes ORDER BY class"
     )
-    for number, label, until, *row in rows:
+    for number, label, since, until, *row in rows:
         name = show_label(label)
         try:
+            if until is not None and not since < until <= state.step:
+                raise damaged(path, "a row ends before it begins")
             stored = unpack_class(row, label, state.about, path)
             if until is None:
                 check_head(stored, state.settings, label, path)

@@ -17,6 +17,7 @@ from cbcl.memory.rows import checksum
 from cbcl.memory.schema import APPLICATION_ID, MIGRATIONS, VERSION
 
 LOCK_TIMEOUT_SECONDS = 60.0  # for another process to finish its step
+MAX_MESSAGES = 10  # of SQLite, about one damaged file
 NO_FILE = (0, 0)
 
 FileIdentity: TypeAlias = tuple[int, int]  # device and inode
@@ -128,6 +129,12 @@ def _migrate(connection: sqlite3.Connection, version: int, to: int) -> None:
             connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {to}")
+
+
+def find_structural_damage(connection: sqlite3.Connection, table: str = "") -> list[str]:
+    """Return what is wrong with the pages of a file, or of a table and its indexes, in words."""
+    rows = connection.execute(f"PRAGMA integrity_check({table or MAX_MESSAGES})")
+    return [message for (message,) in rows if message != "ok"]
 
 
 def compact(path: Path) -> None:

@@ -59,6 +59,7 @@ class ExportedMemory(NamedTuple):
 def export(memory: Memory, path: Path) -> ExportResult:
     """Write FILE.safetensors and FILE.json, where `path` is either of FILE and FILE.safetensors."""
     path = _with_suffix(path)
+    memory.check_structure()
     view = memory.view()
     classes, left_out = _load_undamaged(memory, view)
     if not classes:

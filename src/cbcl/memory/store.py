@@ -22,6 +22,7 @@ from cbcl.memory.connection import (
     connect,
     explained,
     file_identity,
+    find_structural_damage,
     prepare,
 )
 from cbcl.memory.open_file import OpenFile
@@ -72,7 +73,7 @@ class Memory(OpenFile):
 
     def _clear_cache(self) -> None:
         self._state: tuple[int, MemoryState] | None = None  # and SQLite's data_version of it
-        self._rows: dict[int, ClassRow] = {}
+        self._rows: dict[tuple[int, str], ClassRow] = {}  # a row is that of its label alone
         self._sketches: dict[int, Sketches] = {}
 
     def __reduce__(self) -> tuple[type[Memory], tuple[Path]]:
@@ -101,8 +102,8 @@ class Memory(OpenFile):
                 wanted = {label: view.classes[label] for label in labels}
             classes = {label: self._class(view, row, label) for label, row in wanted.items()}
             if labels is None:
-                present = {*view.rows.values()}
-                self._rows = {row: kept for row, kept in self._rows.items() if row in present}
+                present = {(row, label) for label, row in view.rows.items()}
+                self._rows = {key: kept for key, kept in self._rows.items() if key in present}
             return classes
 
     def load_negatives(self, view: MemoryState) -> StoredStatistics | None:
@@ -115,9 +116,9 @@ class Memory(OpenFile):
         return stored
 
     def _class(self, view: MemoryState, row: int, label: str) -> ClassRow:
-        if row not in self._rows:
-            self._rows[row] = self._read_class(row, label, view)
-        return self._rows[row]
+        if (row, label) not in self._rows:
+            self._rows[row, label] = self._read_class(row, label, view)
+        return self._rows[row, label]
 
     def find_taught(self, view: MemoryState, sketches: Iterable[int]) -> dict[int, str]:
         """Return the labels that views were taught as, by their sketches; '': as none of these.
@@ -134,7 +135,7 @@ class Memory(OpenFile):
     def _read_sketches(self, row: int, label: str) -> Sketches:
         if row in self._sketches:
             return self._sketches[row]
-        stored = self._rows.get(row)
+        stored = self._rows.get((row, label))
         if isinstance(stored, StoredStatistics):
             return stored.statistics.sketches
         try:
@@ -167,10 +168,20 @@ class Memory(OpenFile):
                     "until the last one closes it, old pages stay on the disk",
                 )
 
+    def check_structure(self) -> None:
+        """Raise an error if the pages of what is known are damaged, or their indexes wrong."""
+        with self._access(self._reading):
+            for table in ("memory", "steps", "classes"):
+                if problems := find_structural_damage(self._connection(), table):
+                    problem = f"is damaged, so that labels may be missing: {problems[0]}"
+                    advice = "try `cbcl check --repair`, or restore a copy of the file"
+                    raise MemoryFileError(self.path, problem, advice)
+
     def copy(self, path: Path) -> None:
         """Write the present state into a new file, without history and what was forgotten."""
         if file_identity(path) != NO_FILE:
             raise MemoryFileError(path, "is there already", "give another name")
+        self.view()  # which fails where a copy would be made of what is left
         part = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
             with explained(self.path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -151,7 +152,9 @@ class Transaction:
         self._check_restorable(step)
         self.add_step("undo", {"action": step.action, **step.about}, self.view.settings)
         self._drop("since = ?", step.step)
-        self._connection.execute("UPDATE classes SET until = NULL WHERE until = ?", (step.step,))
+        self._connection.execute(
+            "UPDATE classes NOT INDEXED SET until = NULL WHERE until = ?", (step.step,)
+        )
         self._connection.execute(
             "UPDATE steps SET undone = ? WHERE step = ?", (self.step, step.step)
         )
@@ -159,7 +162,7 @@ class Transaction:
 
     def _check_restorable(self, step: Step) -> None:
         rows = self._connection.execute(
-            f"SELECT label, {CLASS_COLUMNS} FROM classes WHERE until = ?", (step.step,)
+            f"SELECT label, {CLASS_COLUMNS} FROM classes NOT INDEXED WHERE until = ?", (step.step,)
         )
         for label, *row in rows:
             try:
@@ -204,9 +207,12 @@ class Transaction:
         )
 
     def _drop(self, condition: str, step: int) -> None:
-        """Delete rows of classes, and the pictures that no other row refers to."""
+        """Delete rows of classes, and the pictures that no other row refers to.
+
+        A damaged index must not decide what is deleted.
+        """
         rows = self._connection.execute(
-            f"SELECT class FROM classes WHERE {condition}", (step,)
+            f"SELECT class FROM classes NOT INDEXED WHERE {condition}", (step,)
         ).fetchall()
         for row in rows:
             pictures = self._connection.execute(
@@ -239,17 +245,39 @@ def transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
             connection.execute("ROLLBACK")
 
 
-def read_state(connection: sqlite3.Connection, path: Path) -> MemoryState:
+def read_state(
+    connection: sqlite3.Connection, path: Path, *, check_index: bool = True
+) -> MemoryState:
+    """Read what is known from the tables; raise an error if the index of labels does not agree."""
     about = unpack_info(read_value(connection, "about", path), path)
     settings = _last_settings(connection, path, "undone <= 0 AND action != 'undo'")
     if settings is None:  # all is undone, but the head stays
         undone = _last_settings(connection, path, "action = 'undo'") or Settings()
         settings = Settings(head=undone.head)
-    rows = connection.execute("SELECT label, class FROM classes WHERE until IS NULL")
-    classes = dict(sorted(rows.fetchall()))
+    classes = _read_labels(connection, path, check_index=check_index)
     negatives = classes.pop(NEGATIVES, None) if settings.head == "discriminant" else None
     (step,) = connection.execute("SELECT ifnull(max(step), 0) FROM steps").fetchone()
     return MemoryState(about, settings, classes, step, negatives)
+
+
+def _read_labels(
+    connection: sqlite3.Connection, path: Path, *, check_index: bool
+) -> dict[str, int]:
+    """Return the row of each label, read twice: one damaged page alone hides no label."""
+    table, index = (
+        connection.execute(f"SELECT label, class FROM classes {source} WHERE until IS NULL")
+        for source in ("NOT INDEXED", "INDEXED BY known")
+    )
+    rows = table.fetchall()
+    classes = dict(rows)
+    if not len(rows) == len(classes) == len({*classes.values()}):
+        raise damaged(path, "a label has two rows, or a row two labels")
+    if not all(isinstance(label, str) for label in classes):
+        raise damaged(path, "a label is not a text")
+    if check_index and Counter(rows) != Counter(index):
+        problem = "is damaged, since an index does not agree with its table"
+        raise MemoryFileError(path, problem, "try `cbcl check --repair`")
+    return dict(sorted(classes.items()))
 
 
 def _last_settings(connection: sqlite3.Connection, path: Path, condition: str) -> Settings | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 import numpy as np
 
 from cbcl.errors import MemoryFileError, PictureError
-from cbcl.memory.check import Finding
+from cbcl.memory.check import Finding, repair
 from cbcl.memory.check import check as find_damage
 from cbcl.memory.exchange import ExportResult, export, import_
 from cbcl.memory.rows import NEGATIVES, MemoryInfo, Settings, as_label
@@ -386,6 +386,10 @@ class Recognizer:
     def check(self) -> list[Finding]:
         """Read every byte of the file; return what is wrong with it, and what to do about it."""
         return find_damage(self.path)
+
+    def repair(self) -> bool:
+        """Rebuild the file's indexes, if only these are damaged; return whether it was done."""
+        return repair(self.path)
 
     def undo(self) -> Step:
         """Undo the latest step that is not undone yet, and return it: up to twenty steps."""

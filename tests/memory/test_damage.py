@@ -1,0 +1,171 @@
+"""Damaged memories: whatever bit of a file is wrong, it is told, and never another answer."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from cbcl import MemoryFileError, Recognizer
+from cbcl.cli.commands import main
+from cbcl.memory.check import check, repair
+
+
+def some(count: int, seed: int = 0) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(seed).normal(size=(count, 8)).astype(np.float32)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A memory of three labels, one of them learned twice, without a history of pictures."""
+    path = tmp_path / "things.cbcl"
+    with Recognizer(path, "identity", head="vote") as recognizer:
+        for seed, label in enumerate(("cup", "key", "pen", "key")):
+            recognizer.learn(label, some(3, seed))
+    return path
+
+
+def raw(path: Path, statement: str, *values: object) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(statement, values)
+
+
+def known(path: Path) -> dict[str, bytes]:
+    with Recognizer(path, "identity") as recognizer:
+        return {
+            label: concepts.centroids.tobytes() for label, concepts in recognizer.concepts().items()
+        }
+
+
+def page_of(path: Path, name: str) -> tuple[int, bytes]:
+    """Return where the root page of a table or index begins, and the page."""
+    with closing(sqlite3.connect(path)) as connection:
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+        (page,) = connection.execute(
+            "SELECT rootpage FROM sqlite_schema WHERE name = ?", (name,)
+        ).fetchone()
+    start = (page - 1) * size
+    return start, path.read_bytes()[start : start + size]
+
+
+def flips(path: Path, name: str) -> Iterator[int]:
+    """Flip every used bit of the page of an index, one after the other; yield its place."""
+    start, page = page_of(path, name)
+    whole = path.read_bytes()
+    for place, byte in enumerate(page):
+        for bit in range(8 if byte or place < 16 else 0):
+            data = bytearray(whole)
+            data[start + place] ^= 1 << bit
+            path.write_bytes(data)
+            yield place
+    path.write_bytes(whole)
+
+
+def test_no_flipped_bit_of_the_index_of_labels_changes_what_is_known(path: Path) -> None:
+    before = known(path)
+    told = []
+    for place in flips(path, "known"):
+        try:
+            assert known(path) == before, place
+        except MemoryFileError:
+            told.append(place)
+            assert check(path) != []
+    assert len(told) > 100
+
+
+def spoil_index(path: Path) -> None:
+    """Let the index of labels say that "pen" is in the row of "key"."""
+    start, page = page_of(path, "known")
+    place = start + page.index(b"pen") + 3
+    data = bytearray(path.read_bytes())
+    assert data[place] == 3
+    data[place] = 4
+    path.write_bytes(data)
+
+
+def test_two_labels_on_one_row_are_refused(path: Path) -> None:
+    spoil_index(path)
+    with (
+        Recognizer(path, "identity") as recognizer,
+        pytest.raises(MemoryFileError, match=r"an index .*`cbcl check --repair`"),
+    ):
+        recognizer.labels()
+
+
+def test_nothing_is_exported_from_a_table_that_its_index_contradicts(
+    path: Path, tmp_path: Path
+) -> None:
+    spoil_index(path)
+    with Recognizer(path, "identity") as recognizer, pytest.raises(MemoryFileError, match="repair"):
+        recognizer.export(tmp_path / "out")
+    assert not (tmp_path / "out.safetensors").exists()
+
+
+def test_an_index_of_the_history_does_not_decide_what_is_exported(
+    path: Path, tmp_path: Path
+) -> None:
+    """The labels are read all the same; but what is wrong is told before it is passed on."""
+    start, page = page_of(path, "until")
+    data = bytearray(path.read_bytes())
+    data[start + page.rindex(b"\x04\x02") + 1] = 3  # step 4 ended row 3, not row 2
+    path.write_bytes(data)
+    assert sorted(known(path)) == ["cup", "key", "pen"]
+    with Recognizer(path, "identity") as recognizer:
+        with pytest.raises(MemoryFileError, match="repair"):
+            recognizer.export(tmp_path / "out")
+        with suppress(MemoryFileError):
+            recognizer.undo()
+        assert set(recognizer.labels()) == {"cup", "key", "pen"}
+
+
+def test_indexes_are_rebuilt_if_nothing_else_is_damaged(path: Path) -> None:
+    before = known(path)
+    assert not repair(path)
+    spoil_index(path)
+    assert all("check --repair" in finding.advice for finding in check(path))
+    assert repair(path)
+    assert check(path) == []
+    assert known(path) == before
+    spoil_index(path)
+    raw(path, "UPDATE classes SET centroids = zeroblob(length(centroids)) WHERE label = 'cup'")
+    whole = path.read_bytes()
+    assert not repair(path)
+    assert path.read_bytes() == whole
+
+
+def test_the_command_says_that_indexes_were_rebuilt(path: Path) -> None:
+    spoil_index(path)
+    told = CliRunner().invoke(main, ["check", str(path)])
+    assert told.exit_code == 1
+    assert "check --repair" in told.output
+    repaired = CliRunner().invoke(main, ["check", str(path), "--repair"])
+    assert repaired.exit_code == 0
+    assert repaired.output == f"rebuilt the indexes of {path}.\n{path} is ok.\n"
+
+
+def test_a_label_that_only_its_index_has_is_refused_and_repaired(
+    path: Path, tmp_path: Path
+) -> None:
+    """One bit makes the end of a row 0, where there was none."""
+    before = known(path)
+    start, page = page_of(path, "classes")
+    data = bytearray(path.read_bytes())
+    header = data.rindex(b"\x13\x01\x00", start, start + page.index(b"pen"))
+    data[header + 2] = 8  # of a text of 3 bytes, an integer, and NULL
+    path.write_bytes(data)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT until FROM classes WHERE class = 3").fetchone() == (0,)
+    with Recognizer(path, "identity") as recognizer:
+        for use in (recognizer.labels, lambda: recognizer.save_copy(tmp_path / "copy.cbcl")):
+            with pytest.raises(MemoryFileError, match="repair"):
+                use()
+    assert any("'pen'" in finding.problem for finding in check(path))
+    assert repair(path)
+    assert check(path) == []
+    assert known(path) == before
