@@ -169,3 +169,61 @@ def test_a_label_that_only_its_index_has_is_refused_and_repaired(
     assert repair(path)
     assert check(path) == []
     assert known(path) == before
+
+
+# A name that SQLite lets nobody give, given all the same; "evil" becomes "sqlite_evil".
+RENAME = """UPDATE sqlite_schema SET name = replace(name, 'evil', 'sqlite_evil'),
+    tbl_name = replace(tbl_name, 'evil', 'sqlite_evil'), sql = replace(sql, 'evil', 'sqlite_evil')
+    WHERE name = 'evil'"""
+HIDDEN = {
+    "trigger": "CREATE TRIGGER evil AFTER INSERT ON steps BEGIN DELETE FROM classes; END",
+    "view": "CREATE VIEW evil AS SELECT 1",
+    "table": "CREATE TABLE evil (photo BLOB)",
+    "index": "CREATE INDEX evil ON pictures (jpeg)",
+}
+
+
+def add_hidden(path: Path, kind: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in (HIDDEN[kind], "PRAGMA writable_schema = ON", RENAME):
+            connection.execute(statement)
+
+
+@pytest.mark.parametrize("kind", HIDDEN)
+def test_what_is_named_as_if_sqlite_had_made_it_is_not_trusted(path: Path, kind: str) -> None:
+    add_hidden(path, kind)
+    before = path.read_bytes()
+    with Recognizer(path, "identity") as recognizer:
+        for use in (recognizer.labels, lambda: recognizer.learn("fox", some(2))):
+            with pytest.raises(MemoryFileError, match="cbcl did not make"):
+                use()
+    assert "cbcl did not make" in check(path)[0].problem
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO memory VALUES ('photo', zeroblob(9), x'00')",
+        "INSERT INTO sqlite_sequence VALUES (zeroblob(9), 1)",
+        "INSERT INTO sqlite_sequence VALUES ('classes', zeroblob(9))",
+    ],
+)
+def test_rows_that_nothing_would_ever_delete_are_not_trusted(path: Path, statement: str) -> None:
+    raw(path, statement)
+    with Recognizer(path, "identity") as recognizer, pytest.raises(MemoryFileError):
+        recognizer.labels()
+    assert check(path) != []
+
+
+def test_forgetting_for_good_and_copying_leave_no_picture_that_nothing_refers_to(
+    path: Path, tmp_path: Path
+) -> None:
+    hidden = b"a photo that nobody sees"
+    raw(path, "INSERT INTO pictures (jpeg, vector, checksum) VALUES (?, x'', x'')", hidden)
+    raw(path, "INSERT INTO examples SELECT 99, max(picture), 0, 0 FROM pictures")
+    with Recognizer(path, "identity") as recognizer:
+        recognizer.save_copy(tmp_path / "copy.cbcl")
+        recognizer.forget("cup", for_good=True)
+    for file in (path, tmp_path / "copy.cbcl"):
+        assert hidden not in file.read_bytes()

@@ -6,6 +6,7 @@ import json
 import os
 import sqlite3
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import cache
@@ -14,7 +15,13 @@ from typing import NamedTuple, TypeAlias
 
 from cbcl.errors import MemoryFileError, first_line, reason
 from cbcl.memory.rows import checksum
-from cbcl.memory.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from cbcl.memory.schema import (
+    APPLICATION_ID,
+    ENTRIES,
+    MIGRATIONS,
+    NUMBERED_TABLES,
+    VERSION,
+)
 
 LOCK_TIMEOUT_SECONDS = 60.0  # for another process to finish its step
 MAX_MESSAGES = 10  # of SQLite, about one damaged file
@@ -22,6 +29,7 @@ NO_FILE = (0, 0)
 
 FileIdentity: TypeAlias = tuple[int, int]  # device and inode
 FileSignature: TypeAlias = tuple[int, ...]
+Schema: TypeAlias = Counter[tuple[str | None, ...]]  # type, name, table, SQL
 
 
 class FileHandle(NamedTuple):
@@ -176,6 +184,8 @@ def _check(
         kind = connection.execute("PRAGMA application_id").fetchone()[0]
         version = version_of(connection)
         schema = _schema(connection)
+        known = schema == _expected_schema(version) if version <= VERSION else False
+        foreign_rows = known and version > 0 and _has_foreign_rows(connection)
         connection.execute("COMMIT")
         if not schema and kind == version == 0:  # nothing yet, or stopped before the first step
             if not create:
@@ -186,8 +196,8 @@ def _check(
         if version > VERSION:
             problem = f"was written by a newer cbcl (format {version}; this one knows {VERSION})"
             raise MemoryFileError(path, problem, "update cbcl")
-        if schema != _expected_schema(version):
-            problem = "has tables that cbcl did not make"
+        if not known or foreign_rows:
+            problem = f"has {'rows' if known else 'tables'} that cbcl did not make"
             raise MemoryFileError(path, problem, "it is damaged, or not to be trusted")
     except BaseException:
         connection.close()
@@ -195,16 +205,25 @@ def _check(
     return connection
 
 
-def _schema(connection: sqlite3.Connection) -> set[tuple[str, ...]]:
-    rows = connection.execute(
-        "SELECT type, name, tbl_name, sql FROM sqlite_schema"
-        " WHERE name NOT LIKE 'sqlite!_%' ESCAPE '!'"
+def _schema(connection: sqlite3.Connection) -> Schema:
+    """Return every table, index, view and trigger, those that SQLite makes for itself, too."""
+    return Counter(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema"))
+
+
+def _has_foreign_rows(connection: sqlite3.Connection) -> bool:
+    """Tell whether the two small tables have rows that no step would ever delete."""
+    entries = [name for (name,) in connection.execute("SELECT name FROM memory")]
+    counters = connection.execute("SELECT name, seq FROM sqlite_sequence").fetchall()
+    names = [*entries, *(name for name, _ in counters)]
+    return (
+        len(names) != len({*names})
+        or not {*names} <= {*ENTRIES, *NUMBERED_TABLES}
+        or any(type(number) is not int for _, number in counters)
     )
-    return set(rows.fetchall())
 
 
 @cache
-def _expected_schema(version: int) -> set[tuple[str, ...]]:
+def _expected_schema(version: int) -> Schema:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         _migrate(connection, 0, version)
         return _schema(connection)

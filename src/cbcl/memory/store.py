@@ -38,6 +38,7 @@ from cbcl.memory.rows import (
     unpack_class,
     unpack_example,
 )
+from cbcl.memory.schema import ENTRIES
 from cbcl.memory.sketch_search import find_owners
 from cbcl.memory.statistics_blob import unpack_sketches
 from cbcl.memory.transaction import (
@@ -297,7 +298,7 @@ class Memory(OpenFile):
             connection = self._writer.connection
             with transaction(connection, "IMMEDIATE"):
                 if prepare(connection) and new is not None:
-                    for name, value in (("about", new.as_json()), ("backbone", state)):
+                    for name, value in zip(ENTRIES, (new.as_json(), state), strict=True):
                         row = (name, value, checksum(name, value))
                         connection.execute("INSERT INTO memory VALUES (?, ?, ?)", row)
                 writing = Transaction(connection, read_state(connection, self.path), self.path)

@@ -176,6 +176,11 @@ class Transaction:
     def erase_history(self) -> None:
         """Delete what is no longer known, and all labels in the history; nothing can be undone."""
         self._drop("until <= ?", self.step)
+        for orphans in (
+            "examples WHERE class NOT IN (SELECT class FROM classes)",
+            "pictures WHERE picture NOT IN (SELECT picture FROM examples NOT INDEXED)",
+        ):
+            self._connection.execute(f"DELETE FROM {orphans}")
         rows = self._connection.execute(f"SELECT step, {STEP_COLUMNS} FROM steps").fetchall()
         for number, *row in rows:
             time, action, _, settings = unpack_step(row, self._path)
