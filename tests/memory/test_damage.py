@@ -5,8 +5,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -15,6 +16,9 @@ from click.testing import CliRunner
 from cbcl import MemoryFileError, Recognizer
 from cbcl.cli.commands import main
 from cbcl.memory.check import check, repair
+from cbcl.memory.rows import MAX_JPEG, StoredExample, StoredStatistics
+from cbcl.memory.statistics_blob import MAX_COUNT
+from cbcl.memory.store import Memory
 
 
 def some(count: int, seed: int = 0) -> np.ndarray[Any, Any]:
@@ -227,3 +231,85 @@ def test_forgetting_for_good_and_copying_leave_no_picture_that_nothing_refers_to
         recognizer.forget("cup", for_good=True)
     for file in (path, tmp_path / "copy.cbcl"):
         assert hidden not in file.read_bytes()
+
+
+def reading_back(path: Path) -> Any:
+    with Recognizer(path, "identity") as recognizer:
+        return recognizer.labels(), recognizer.settings(), len(recognizer.history())
+
+
+@pytest.mark.parametrize("head", ["vote", "discriminant"])
+def test_counts_that_could_not_be_read_are_not_written(
+    tmp_path: Path, head: Literal["vote", "discriminant"]
+) -> None:
+    """Two memories whose counts are possible, but not their sum; the second time, none is lost."""
+    ours, theirs = tmp_path / "ours.cbcl", tmp_path / "theirs.cbcl"
+    half = MAX_COUNT // 2
+    for path, seed in ((ours, 0), (theirs, 1)):
+        with Recognizer(path, "identity", head=head) as recognizer:
+            recognizer.learn("cup", some(40, seed))
+        write_count(path, half)
+    before = reading_back(ours)
+    with Recognizer(ours, "identity") as recognizer:
+        with pytest.raises(MemoryFileError, match=r"'cup'.*nothing was changed"):
+            recognizer.adopt(theirs)
+        assert recognizer.recognize(some(1)[0]).ranking[0].label == "cup"
+    assert reading_back(ours) == before
+    assert check(ours) == []
+
+
+def write_count(path: Path, count: int) -> None:
+    """Let the only class of a memory be of many pictures, with the right checksum."""
+    with closing(Memory(path)) as memory, memory.writing() as writing:
+        ((label, stored),) = memory.load(writing.view).items()
+        if isinstance(stored, StoredStatistics):
+            assert stored.statistics.summary is not None
+            known = stored.statistics
+            summary = known.summary._replace(n=count - (known.n - known.summary.n))
+            stored = StoredStatistics(replace(known, n=count, summary=summary))
+        else:
+            counts = np.full_like(stored.concepts.counts, 1)
+            counts[0] = count - len(counts) + 1
+            stored = stored._replace(concepts=stored.concepts._replace(counts=counts))
+        writing.add_step("learn", {"pictures": {label: count}}, writing.view.settings)
+        writing.replace_class(label, stored, [])
+
+
+@pytest.mark.parametrize("option", [{"n_voters": MAX_COUNT}, {"max_centroids": 2**70}])
+def test_settings_that_could_not_be_read_are_not_written(
+    path: Path, option: dict[str, int]
+) -> None:
+    before = reading_back(path)
+    with (
+        Recognizer(path, "identity", **option) as recognizer,  # type: ignore[arg-type]
+        pytest.raises(MemoryFileError, match="nothing was changed"),
+    ):
+        recognizer.learn("fox", some(2))
+    assert reading_back(path) == before
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        StoredExample(0, bytes(MAX_JPEG + 1), some(1)[0]),
+        StoredExample(-1, b"", some(1)[0]),
+        StoredExample(0, b"", some(1)[0, :5]),
+        StoredExample(0, b"", np.full(8, np.nan, np.float32)),
+    ],
+    ids=["size", "centroid", "features", "nan"],
+)
+def test_examples_that_could_not_be_read_are_not_written(
+    path: Path, example: StoredExample
+) -> None:
+    before = reading_back(path)
+    with closing(Memory(path)) as memory:
+        with pytest.raises(MemoryFileError, match="nothing was changed"):
+            add_example(memory, example)
+    assert reading_back(path) == before
+
+
+def add_example(memory: Memory, example: StoredExample) -> None:
+    with memory.writing() as writing:
+        stored = memory.load(writing.view, ["cup"])["cup"]
+        writing.add_step("learn", {"pictures": {"cup": 1}}, writing.view.settings)
+        writing.replace_class("cup", stored, [example])

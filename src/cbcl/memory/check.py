@@ -11,10 +11,11 @@ from typing import NamedTuple
 from cbcl.errors import MemoryFileError
 from cbcl.memory.connection import connect, explained, find_structural_damage, prepare
 from cbcl.memory.rows import (
-    StoredStatistics,
     check_head,
+    check_place,
     damaged,
     show_label,
+    size_of,
     unpack_class,
     unpack_example,
     unpack_step,
@@ -133,11 +134,7 @@ def _classes(
             stored = unpack_class(row, label, state.about, path)
             if until is None:
                 check_head(stored, state.settings, label, path)
-            sizes[number] = (
-                stored.statistics.n
-                if isinstance(stored, StoredStatistics)
-                else len(stored.concepts.counts)
-            )
+            sizes[number] = size_of(stored)
         except MemoryFileError:
             if until is None:
                 advice = f"`cbcl forget` {name!r} and learn it again; all others are unharmed."
@@ -165,10 +162,8 @@ def _thumbnails(
             continue
         try:
             example = unpack_example(row, label, state.about, path)
-            valid = example.centroid < sizes.get(number, MAX_COUNT)
-        except MemoryFileError:
-            valid = False
-        if not valid:
+            check_place(example, sizes.get(number, MAX_COUNT))
+        except (MemoryFileError, ValueError):
             name = show_label(label)
             advice = f"`cbcl forget` {name!r} and learn it again."
             yield Finding(f"a thumbnail of {name!r} is damaged", advice)

@@ -99,20 +99,38 @@ def as_settings(
     radius: object, n_voters: object, max_centroids: object, head: object, path: Path
 ) -> Settings:
     """Check settings that somebody else may have written."""
+    try:
+        return _check_settings(radius, n_voters, max_centroids, head)
+    except ValueError:
+        raise _invalid(path, "settings") from None
+
+
+def _check_settings(
+    radius: object, n_voters: object, max_centroids: object, head: object
+) -> Settings:
     if not isinstance(head, str) or head not in HEADS:
-        raise _invalid(path, "settings")
+        raise ValueError(f"there is no head {head!r}")
     if max_centroids is not None and not _is_count(max_centroids):
-        raise _invalid(path, "settings")
-    if not isinstance(radius, float) or not radius >= 0.0 or not _is_count(n_voters):
-        raise _invalid(path, "settings")
+        raise ValueError(f"max_centroids={max_centroids!r} is not a number below {MAX_COUNT}")
+    if not _is_count(n_voters):
+        raise ValueError(f"n_voters={n_voters!r} is not a number below {MAX_COUNT}")
+    if not isinstance(radius, float) or not radius >= 0.0:
+        raise ValueError(f"radius={radius!r} is not a distance")
     return Settings(radius, n_voters, max_centroids, head)
 
 
 def as_spread(n: object, total: object, squares: object, path: Path) -> Spread:
     """Check a spread that somebody else may have written."""
+    try:
+        return _check_spread(n, total, squares)
+    except ValueError:
+        raise _invalid(path, "distances") from None
+
+
+def _check_spread(n: object, total: object, squares: object) -> Spread:
     sums = [value for value in (total, squares) if isinstance(value, float) and 0.0 <= value < inf]
     if type(n) is not int or not 0 <= n < MAX_COUNT or len(sums) < 2:
-        raise _invalid(path, "distances")
+        raise ValueError(f"the distances of {n} pictures cannot add up to {total} and {squares}")
     return Spread(n, *sums)
 
 
@@ -186,11 +204,15 @@ def unpack_info(value: bytes, path: Path) -> MemoryInfo:
 
 
 def pack_class(label: str, stored: ClassRow) -> tuple[bytes | None, ...]:
-    """Return centroids, counts, spread, sketches, statistics, checksum."""
+    """Return centroids, counts, spread, sketches, statistics, checksum.
+
+    ValueError: they could not be read again.
+    """
     if isinstance(stored, StoredStatistics):
         kept = stored.statistics
         blobs = (b"", b"", b"", pack_sketches(kept.sketches), pack_statistics(kept))
         return *blobs, checksum(label, *blobs)
+    _check_vote(stored)
     vote = (
         stored.concepts.centroids.astype(FLOAT32, copy=False).tobytes(),
         stored.concepts.counts.astype(INT64, copy=False).tobytes(),
@@ -226,11 +248,23 @@ def _unpack_vote(blobs: Sequence[bytes], label: str, about: MemoryInfo, path: Pa
         read_only(matrix.reshape(m, about.dimension)),
         read_only(np.frombuffer(counts, INT64).astype(np.int64, copy=False)),
     )
-    total = float(concepts.counts.sum(dtype=np.float64))
-    if concepts.counts.min() < 1 or total >= MAX_COUNT or not np.isfinite(matrix).all():
-        raise _invalid(path, f"numbers for {label!r}")
-    n, distances, squares = unpack(SPREAD, spread)
-    return StoredClass(concepts, as_spread(n, distances, squares, path))
+    stored = StoredClass(concepts, Spread(*unpack(SPREAD, spread)))
+    try:
+        _check_vote(stored)
+    except ValueError:
+        raise _invalid(path, f"numbers for {label!r}") from None
+    return stored
+
+
+def _check_vote(stored: StoredClass) -> None:
+    """Raise ValueError for a class that no learning gives."""
+    counts, spread = stored.concepts.counts, stored.spread
+    total = float(counts.sum(dtype=np.float64))
+    if not len(counts) or counts.min() < 1 or total >= MAX_COUNT:
+        raise ValueError(f"{len(counts)} centroids cannot be of {total:.0f} pictures")
+    if not np.isfinite(stored.concepts.centroids).all():
+        raise ValueError("a centroid is not finite")
+    _check_spread(spread.n, spread.total, spread.squares)
 
 
 def check_head(stored: ClassRow, settings: Settings, label: str, path: Path) -> ClassRow:
@@ -243,8 +277,12 @@ def check_head(stored: ClassRow, settings: Settings, label: str, path: Path) -> 
 def pack_step(
     time: str, action: str, about: Mapping[str, object], settings: Settings
 ) -> tuple[Any, ...]:
-    """Return time, action, about, the settings, checksum."""
+    """Return time, action, about, the settings, checksum.
+
+    ValueError: they could not be read again.
+    """
     text = json.dumps(about)
+    _check_settings(*settings)
     return time, action, text, *settings, _step_checksum(time, action, text, settings)
 
 
@@ -264,8 +302,9 @@ def _step_checksum(time: str, action: str, text: str, settings: Settings) -> byt
     return checksum(time, action, text, numbers, *head)
 
 
-def pack_picture(example: StoredExample) -> tuple[bytes, bytes, bytes]:
-    """Return JPEG, vector, checksum."""
+def pack_picture(example: StoredExample, about: MemoryInfo) -> tuple[bytes, bytes, bytes]:
+    """Return JPEG, vector, checksum; ValueError: they could not be read again."""
+    _check_picture(example.jpeg, example.vector, about)
     vector = example.vector.astype(FLOAT32, copy=False).tobytes()
     return example.jpeg, vector, checksum(example.jpeg, vector)
 
@@ -273,10 +312,33 @@ def pack_picture(example: StoredExample) -> tuple[bytes, bytes, bytes]:
 def unpack_example(row: Sequence[Any], label: str, about: MemoryInfo, path: Path) -> StoredExample:
     """Read picture, centroid, rank, JPEG, vector, checksum."""
     number, centroid, rank, jpeg, blob, expected = row
-    sizes = (0, about.dimension * FLOAT32.itemsize)
-    if checksum(jpeg, blob) != expected or len(blob) not in sizes:
+    if checksum(jpeg, blob) != expected or len(blob) % FLOAT32.itemsize:
         raise damaged_class(path, "a thumbnail of", label)
     vector = read_only(np.frombuffer(blob, FLOAT32).astype(np.float32, copy=False))
-    if not np.isfinite(vector).all() or min(centroid, rank) < 0 or len(jpeg) > MAX_JPEG:
-        raise _invalid(path, f"thumbnails of {show_label(label)!r}")
-    return StoredExample(centroid, jpeg, vector, rank, number)
+    example = StoredExample(centroid, jpeg, vector, rank, number)
+    try:
+        _check_picture(jpeg, vector, about)
+        check_place(example, MAX_COUNT)
+    except ValueError:
+        raise _invalid(path, f"thumbnails of {show_label(label)!r}") from None
+    return example
+
+
+def _check_picture(jpeg: bytes, vector: Float32s, about: MemoryInfo) -> None:
+    if len(jpeg) > MAX_JPEG:
+        raise ValueError(f"a thumbnail of {len(jpeg)} bytes is larger than {MAX_JPEG}")
+    if len(vector) not in (0, about.dimension) or not np.isfinite(vector).all():
+        raise ValueError(f"the vector of a thumbnail has not {about.dimension} finite numbers")
+
+
+def check_place(example: StoredExample, size: int) -> None:
+    """Raise ValueError for an example of none of the centroids, or views, of its class."""
+    if not 0 <= example.centroid < size or not 0 <= example.rank < MAX_COUNT:
+        raise ValueError(f"a thumbnail is at place {example.centroid} of {size}")
+
+
+def size_of(stored: ClassRow) -> int:
+    """Return the number of centroids, or views, that examples of a class can belong to."""
+    if isinstance(stored, StoredStatistics):
+        return stored.statistics.n
+    return len(stored.concepts.counts)

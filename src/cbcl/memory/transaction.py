@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cbcl.errors import MemoryFileError
+from cbcl.errors import MemoryFileError, first_line
 from cbcl.memory.rows import (
     NEGATIVES,
     ClassRow,
@@ -18,12 +18,14 @@ from cbcl.memory.rows import (
     Settings,
     StoredExample,
     StoredStatistics,
+    check_place,
     checksum,
     damaged,
     pack_class,
     pack_picture,
     pack_step,
     show_label,
+    size_of,
     unpack_class,
     unpack_info,
     unpack_step,
@@ -92,9 +94,10 @@ class Transaction:
     def add_step(self, action: str, about: Mapping[str, object], settings: Settings) -> None:
         """Write the line of history, before anything else."""
         time = datetime.now(UTC).isoformat(timespec="milliseconds")
+        with self._readable("these settings"):
+            row = pack_step(time, action, about, settings)
         added = self._connection.execute(
-            f"INSERT INTO steps ({STEP_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            pack_step(time, action, about, settings),
+            f"INSERT INTO steps ({STEP_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row
         )
         self.step, self._head = added.lastrowid or 0, settings.head
 
@@ -124,21 +127,42 @@ class Transaction:
             raise ValueError(f"{label!r} has vectors of another length than {dimension}.")
         if label in self.view.classes or (label == NEGATIVES and self.view.negatives is not None):
             self.retire_class(label)
-        added = self._connection.execute(
-            f"INSERT INTO classes (label, since, {CLASS_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (label, self.step, *pack_class(label, stored)),
-        )
-        rows = [
-            (added.lastrowid, example.number or self._add(example), example.centroid, example.rank)
-            for example in examples
-        ]
+        with self._readable(repr(show_label(label))):
+            added = self._connection.execute(
+                f"INSERT INTO classes (label, since, {CLASS_COLUMNS})"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (label, self.step, *pack_class(label, stored)),
+            )
+            rows = [
+                (
+                    added.lastrowid,
+                    self._add(example, size_of(stored)),
+                    example.centroid,
+                    example.rank,
+                )
+                for example in examples
+            ]
         self._connection.executemany("INSERT INTO examples VALUES (?, ?, ?, ?)", rows)
 
-    def _add(self, example: StoredExample) -> int | None:
+    def _add(self, example: StoredExample, size: int) -> int | None:
+        """Return the number of an example of a class of some size, written if it is new."""
+        check_place(example, size)
+        if example.number:
+            return example.number
         added = self._connection.execute(
-            "INSERT INTO pictures (jpeg, vector, checksum) VALUES (?, ?, ?)", pack_picture(example)
+            "INSERT INTO pictures (jpeg, vector, checksum) VALUES (?, ?, ?)",
+            pack_picture(example, self.view.about),
         )
         return added.lastrowid
+
+    @contextmanager
+    def _readable(self, part: str) -> Iterator[None]:
+        """Refuse to write what could not be read again."""
+        try:
+            yield
+        except ValueError as error:
+            problem = f"cannot hold {part}, since {first_line(error)}"
+            raise MemoryFileError(self._path, problem, "nothing was changed") from error
 
     def undo(self) -> Step | None:
         """Undo the latest step that is not undone yet; None: there is none."""
