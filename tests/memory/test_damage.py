@@ -302,9 +302,11 @@ def test_examples_that_could_not_be_read_are_not_written(
     path: Path, example: StoredExample
 ) -> None:
     before = reading_back(path)
-    with closing(Memory(path)) as memory:
-        with pytest.raises(MemoryFileError, match="nothing was changed"):
-            add_example(memory, example)
+    with (
+        closing(Memory(path)) as memory,
+        pytest.raises(MemoryFileError, match="nothing was changed"),
+    ):
+        add_example(memory, example)
     assert reading_back(path) == before
 
 

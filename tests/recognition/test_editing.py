@@ -18,7 +18,7 @@ from support.photos import NAMES, encoded, views
 
 from cbcl import BackboneError, LabelError, MemoryFileError, PictureError, Recognizer, load_backbone
 from cbcl.memory.check import check
-from cbcl.memory.rows import StoredClass, checksum, pack_class
+from cbcl.memory.rows import checksum, pack_class
 from cbcl.memory.schema import MIGRATIONS, VERSION
 from cbcl.recognition.examples import FIRST, PER_CENTROID
 from cbcl.vision.decoding import Pixels
@@ -511,11 +511,11 @@ def test_more_examples_than_can_be_counted_are_refused(tmp_path: Path) -> None:
     with made(tmp_path / "bad.cbcl", head="vote") as bad:
         bad.learn("cup", noise(2, 0))
         stored = bad._memory.load(bad._memory.view())["cup"]
-        assert isinstance(stored, StoredClass)
-        many = stored._replace(concepts=stored.concepts._replace(counts=np.array([2**62])))
-        blobs = pack_class("cup", many)
+        centroids, _, spread, *_ = pack_class("cup", stored)
+        blobs = (centroids or b"", np.array([2**62], "<i8").tobytes(), spread or b"")
         with closing(sqlite3.connect(bad.path, isolation_level=None)) as file:
-            file.execute("UPDATE classes SET counts = ?, checksum = ?", (blobs[1], blobs[-1]))
+            row = (blobs[1], checksum("cup", *blobs))
+            file.execute("UPDATE classes SET counts = ?, checksum = ?", row)
     with made(bad.path) as bad, pytest.raises(MemoryFileError, match="contains invalid numbers"):
         bad.labels()
 
