@@ -351,13 +351,18 @@ class Recognizer:
 
     def adopt(self, path: str | os.PathLike[str]) -> ImportResult:
         """Learn all that another memory knows, in one step; labels that both know are merged."""
-        theirs = editing.read(Path(path))
-        if self._memory.exists():
-            self._embedder.check_private(self._memory.view().about)
-        else:
-            self._embedder.adapt(theirs.view.about)
+        theirs = editing.read(Path(path), self._accept)
         limit = self._options.vote.max_centroids
         return editing.adopt(self._memory, theirs, private=self._private, max_centroids=limit)
+
+    def _accept(self, theirs: MemoryInfo) -> None:
+        """Raise an error, unless a memory of this description can be adopted."""
+        if self._memory.exists():
+            ours = self._memory.view().about
+            self._embedder.check_private(ours)
+            editing.check_alike(ours, theirs)
+        else:
+            self._embedder.adapt(theirs)
 
     def save_copy(self, path: str | os.PathLike[str]) -> None:
         """Write a copy of the memory, without its history and what was forgotten."""
