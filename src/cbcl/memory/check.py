@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cbcl.errors import MemoryFileError
-from cbcl.memory.connection import connect, explained, find_structural_damage, prepare
+from cbcl.memory.connection import (
+    change_identity,
+    connect,
+    explained,
+    find_structural_damage,
+    prepare,
+    read_identity,
+)
 from cbcl.memory.rows import (
     check_head,
     check_place,
@@ -58,6 +65,7 @@ def repair(path: Path) -> bool:
     """
     with closing(_connect(path, write=True)) as connection, explained(path):
         connection.execute("BEGIN IMMEDIATE")
+        identity = read_identity(connection)
         prepare(connection)
         if not find_structural_damage(connection):
             return False  # closing it rolls back
@@ -71,6 +79,7 @@ def repair(path: Path) -> bool:
         findings = [*_rows(connection, path)]
         if findings or find_structural_damage(connection):
             return False
+        change_identity(connection, identity)
         connection.execute("COMMIT")
         return True
 

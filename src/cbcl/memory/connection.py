@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
+from time import sleep
 from typing import NamedTuple, TypeAlias
 
 from cbcl.errors import MemoryFileError, first_line, reason
@@ -22,9 +23,12 @@ from cbcl.memory.schema import (
     NUMBERED_TABLES,
     VERSION,
 )
+from cbcl.memory.wal import next_identity, read_wal, wal_of
 
 LOCK_TIMEOUT_SECONDS = 60.0  # for another process to finish its step
 MAX_MESSAGES = 10  # of SQLite, about one damaged file
+MAX_WAL_READS = 100  # while another process writes
+WAL_PAUSE_SECONDS = 0.01
 NO_FILE = (0, 0)
 
 FileIdentity: TypeAlias = tuple[int, int]  # device and inode
@@ -52,6 +56,8 @@ def connect(path: Path, *, write: bool = False, create: bool = False) -> FileHan
     if status is None and not path.parent.is_dir():
         raise MemoryFileError(path.parent, "does not exist", "make that folder first")
     file = path.resolve()
+    if status is not None:
+        _check_wal(path)
     mode = "mode=rwc" if create else "mode=rw"
     try:
         connection = _check(_open(file, mode), path, create=create)
@@ -65,6 +71,42 @@ def connect(path: Path, *, write: bool = False, create: bool = False) -> FileHan
         frozen = file_signature(path)
         connection = _migrate_copy(connection)
     return None if connection is None else FileHandle(connection, file_identity(path), frozen)
+
+
+def _check_wal(path: Path) -> None:
+    """Raise an error if the WAL that would be applied to a file is that of another."""
+    for _ in range(MAX_WAL_READS):
+        wal = read_wal(path)
+        if wal is None or wal.fits(_identity_without_wal(path)):
+            return
+        if wal == read_wal(path):
+            break
+        sleep(WAL_PAUSE_SECONDS)  # another process writes to both
+    name = wal_of(path).name
+    problem = f"was put in place of a memory whose process was killed: {name} belongs to another"
+    advice = f"to go on with the file that is there, delete {name}; else put the other back"
+    raise MemoryFileError(path, f"{problem} file", advice)
+
+
+def _identity_without_wal(path: Path) -> int:
+    """Read the identity that is in the file itself.
+
+    SQLite reads it: whoever opens and closes the file by other means loses the process's locks.
+    """
+    uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
+    with closing(sqlite3.connect(uri, uri=True)) as connection:
+        return read_identity(connection)
+
+
+def read_identity(connection: sqlite3.Connection) -> int:
+    """Return the identity of a memory, which every step changes."""
+    identity: int = connection.execute("PRAGMA schema_version").fetchone()[0]
+    return identity
+
+
+def change_identity(connection: sqlite3.Connection, before: int) -> None:
+    """Write the identity that follows the one before a step; else that of a new file."""
+    connection.execute(f"PRAGMA schema_version = {next_identity(before)}")
 
 
 def _migrate_copy(connection: sqlite3.Connection) -> sqlite3.Connection:
@@ -110,8 +152,7 @@ def file_signature(path: Path) -> FileSignature:
 
 
 def wal_size(path: Path) -> int:
-    file = path.resolve()
-    wal = file.with_name(f"{file.name}-wal")
+    wal = wal_of(path)
     return wal.stat().st_size if wal.exists() else 0
 
 
@@ -146,9 +187,10 @@ def find_structural_damage(connection: sqlite3.Connection, table: str = "") -> l
 
 
 def compact(path: Path) -> None:
-    """Bring a file that SQLite copied into WAL mode, as those that we make, without free pages."""
+    """Make a file that SQLite copied like those that we make: in WAL mode, without free pages."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("VACUUM")
+        change_identity(connection, before=0)
         connection.execute("PRAGMA journal_mode = WAL")
 
 

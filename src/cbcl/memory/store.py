@@ -18,12 +18,14 @@ from cbcl.errors import ChangedError, LabelError, MemoryFileError
 from cbcl.memory.connection import (
     LOCK_TIMEOUT_SECONDS,
     NO_FILE,
+    change_identity,
     compact,
     connect,
     explained,
     file_identity,
     find_structural_damage,
     prepare,
+    read_identity,
 )
 from cbcl.memory.open_file import OpenFile
 from cbcl.memory.rows import (
@@ -297,6 +299,7 @@ class Memory(OpenFile):
                 raise self._missing()
             connection = self._writer.connection
             with transaction(connection, "IMMEDIATE"):
+                identity = read_identity(connection)
                 if prepare(connection) and new is not None:
                     for name, value in zip(ENTRIES, (new.as_json(), state), strict=True):
                         row = (name, value, checksum(name, value))
@@ -304,6 +307,7 @@ class Memory(OpenFile):
                 writing = Transaction(connection, read_state(connection, self.path), self.path)
                 yield writing
                 writing.prune()
+                change_identity(connection, identity)
             self._check_in_place(self._writing)
 
     def _read_class(self, row: int, label: str, view: MemoryState) -> ClassRow:
