@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,12 +14,19 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from cbcl import MemoryFileError, Recognizer
+from cbcl import CBCLError, MemoryFileError, Recognizer, load_backbone
 from cbcl.cli.commands import main
 from cbcl.memory.check import check, repair
-from cbcl.memory.rows import MAX_JPEG, StoredExample, StoredStatistics
+from cbcl.memory.rows import (
+    MAX_JPEG,
+    Settings,
+    StoredExample,
+    StoredStatistics,
+    _step_checksum,
+)
 from cbcl.memory.statistics_blob import MAX_COUNT
 from cbcl.memory.store import Memory
+from cbcl.memory.transaction import STEP_COLUMNS
 
 
 def some(count: int, seed: int = 0) -> np.ndarray[Any, Any]:
@@ -315,3 +323,147 @@ def add_example(memory: Memory, example: StoredExample) -> None:
         stored = memory.load(writing.view, ["cup"])["cup"]
         writing.add_step("learn", {"pictures": {"cup": 1}}, writing.view.settings)
         writing.replace_class("cup", stored, [example])
+
+
+COLUMNS = {
+    "memory": "name value checksum",
+    "steps": "time action about radius n_voters max_centroids head undone checksum",
+    "classes": "label since until centroids counts spread checksum sketches statistics",
+    "pictures": "jpeg vector checksum",
+    "examples": "class picture centroid rank",
+}
+LOOK = load_backbone(
+    lambda pictures: [np.asarray(picture.resize((4, 4))).ravel() for picture in pictures],
+    name="pixels",
+    at_least=4,
+)
+VALUES = ("NULL", "9223372036854775807", "'text'", "x'00ff'")
+
+
+def write_anything(path: Path, statement: str) -> None:
+    """Write values of types that the tables do not allow, as a few wrong bits do."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        tables = "type = 'table' AND name NOT LIKE 'sqlite%'"
+        schema = connection.execute(f"SELECT sql, name FROM sqlite_schema WHERE {tables}")
+        strict = schema.fetchall()
+    loose = [(sql.replace(") STRICT", ")").replace("NOT NULL", ""), name) for sql, name in strict]
+    for tables, change in ((loose, statement), (strict, "SELECT 1")):
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute("PRAGMA writable_schema = ON")
+            connection.executemany("UPDATE sqlite_schema SET sql = ? WHERE name = ?", tables)
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute(change)
+
+
+def noise(count: int, seed: int = 0) -> list[Any]:
+    return [*np.random.default_rng(seed).integers(0, 256, (count, 8, 8, 3)).astype(np.uint8)]
+
+
+def use_everything(path: Path, folder: Path) -> Iterator[Callable[[], object]]:
+    """Yield all that can be done to a memory."""
+    with Recognizer(path, LOOK) as recognizer:
+        yield recognizer.labels
+        yield lambda: recognizer.recognize(noise(1)[0])
+        yield recognizer.things
+        yield recognizer.examine
+        yield lambda: [step.summary for step in recognizer.history()]
+        for label in ("cup", "key"):
+            yield lambda label=label: [one.jpeg for one in recognizer.examples(label)]
+        yield lambda: recognizer.export(folder / "out")
+        yield lambda: recognizer.save_copy(folder / "copy.cbcl")
+        with Recognizer(folder / "ours.cbcl", LOOK) as ours:
+            yield lambda: ours.adopt(path)
+        yield lambda: recognizer.learn("cup", noise(2, 9))
+        yield lambda: recognizer.merge("pen", "cup")
+        yield recognizer.undo
+        yield recognizer.undo
+        yield recognizer.undo
+        yield lambda: recognizer.forget("cup", for_good=True)
+
+
+@pytest.mark.parametrize(
+    ("table", "head"),
+    [*((table, "discriminant") for table in COLUMNS), ("classes", "vote"), ("examples", "vote")],
+)
+def test_values_of_wrong_types_are_told_and_nothing_else(
+    tmp_path: Path, table: str, head: Literal["vote", "discriminant"]
+) -> None:
+    path = tmp_path / "things.cbcl"
+    with Recognizer(path, LOOK, head=head) as recognizer:
+        for seed, label in enumerate(("cup", "key", "pen", "key")):
+            recognizer.learn(label, noise(3, seed))
+    whole = path.read_bytes()
+    told = 0
+    for number, (column, value) in enumerate(product(COLUMNS[table].split(), VALUES)):
+        path.write_bytes(whole)
+        last = f"SELECT max(rowid) FROM {table}"
+        write_anything(path, f"UPDATE {table} SET {column} = {value} WHERE rowid = ({last})")
+        told += check(path) != []
+        (tmp_path / str(number)).mkdir()
+        for use in use_everything(path, tmp_path / str(number)):
+            with suppress(CBCLError):
+                use()
+    assert told > 2
+
+
+NESTED = "[" * 100_000 + "]" * 100_000
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        '{"pictures": 5}',
+        '{"pictures": {"cup": "many"}}',
+        '{"labels": "cup"}',
+        '{"labels": [5]}',
+        '{"label": ["cup"]}',
+        '{"action": 7, "label": "cup"}',
+        "[1]",
+        NESTED,
+    ],
+    ids=lambda about: about[:20],
+)
+def test_odd_entries_of_the_history_are_told(path: Path, tmp_path: Path, about: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        query = f"SELECT {STEP_COLUMNS} FROM steps WHERE step = 4"
+        time, action, _, *numbers, _ = connection.execute(query).fetchone()
+        row = (about, _step_checksum(time, action, about, Settings(*numbers)))
+        connection.execute("UPDATE steps SET about = ?, checksum = ? WHERE step = 4", row)
+    assert "history" in check(path)[0].problem
+    with Recognizer(path, "identity") as recognizer:
+        for use in (recognizer.history, recognizer.undo):
+            with pytest.raises(MemoryFileError, match="history"):
+                use()
+    with (
+        Recognizer(tmp_path / "ours.cbcl", "identity") as ours,
+        pytest.raises(MemoryFileError, match="history"),
+    ):
+        ours.adopt(path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"radius": "inf"', f'"radius": 1{"0" * 400}'),
+        ('"radius": "inf"', f'"radius": {NESTED}'),
+        ('"n_voters": 1', f'"n_voters": 1{"0" * 400}'),
+        ('"total": ', f'"total": 1{"0" * 400}, "more": '),
+        ('"dimension": 8', f'"dimension": 1{"0" * 400}'),
+        ('"labels": ', f'"labels": {NESTED}, "more": '),
+        ('"labels": ', '"labels": 7, "more": '),
+        ('"spreads": ', '"spreads": "abc", "more": '),
+        ('"settings": ', '"settings": [], "more": '),
+        ('"format": 1', '"format": {}'),
+    ],
+    ids=lambda text: text[:20],
+)
+def test_odd_exports_are_told(path: Path, tmp_path: Path, old: str, new: str) -> None:
+    with Recognizer(path, "identity") as recognizer:
+        _, words = recognizer.export(tmp_path / "out").files
+    text = words.read_text()
+    assert old in text
+    words.write_text(text.replace(old, new, 1))
+    with Recognizer(tmp_path / "new.cbcl", "identity") as recognizer:
+        with pytest.raises(MemoryFileError):
+            recognizer.import_(tmp_path / "out")
+        assert not recognizer.path.exists()

@@ -27,6 +27,7 @@ from cbcl.memory.rows import (
     unpack_example,
     unpack_step,
 )
+from cbcl.memory.select import select
 from cbcl.memory.statistics_blob import MAX_COUNT
 from cbcl.memory.transaction import (
     CLASS_COLUMNS,
@@ -132,9 +133,8 @@ def _classes(
     connection: sqlite3.Connection, state: MemoryState, path: Path, sizes: dict[int, int]
 ) -> Iterator[Finding]:
     """Yield the damaged classes; of the others, note how many centroids or views there are."""
-    rows = connection.execute(
-        f"SELECT class, label, since, until, {CLASS_COLUMNS} FROM classes ORDER BY class"
-    )
+    query = f"SELECT class, label, since, until, {CLASS_COLUMNS} FROM classes ORDER BY class"
+    rows = select(connection, path, query)
     for number, label, since, until, *row in rows:
         name = show_label(label)
         try:
@@ -160,10 +160,12 @@ def _classes(
 def _thumbnails(
     connection: sqlite3.Connection, state: MemoryState, path: Path, sizes: dict[int, int]
 ) -> Iterator[Finding]:
-    rows = connection.execute(
-        "SELECT label, classes.class, picture, centroid, rank, ifnull(jpeg, x''),"
+    rows = select(
+        connection,
+        path,
+        "SELECT label AS owner, classes.class AS row, picture, centroid, rank, ifnull(jpeg, x''),"
         " ifnull(vector, x''), pictures.checksum"
-        " FROM examples LEFT JOIN pictures USING (picture) LEFT JOIN classes USING (class)"
+        " FROM examples LEFT JOIN pictures USING (picture) LEFT JOIN classes USING (class)",
     )
     for label, number, *row in rows:
         if number is None:

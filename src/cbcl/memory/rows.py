@@ -40,6 +40,7 @@ MAX_JPEG = 1 << 16  # bytes of a thumbnail: of 128 pixels a side, none has a qua
 DIRECTION_MARKS = {*"\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"}
 STRIPPED = " \t\r\n\u00a0" + "".join(sorted(DIRECTION_MARKS))  # from the ends of a label
 FORBIDDEN = {"Cc", "Cs", "Zl", "Zp"}  # categories of letters that no label has
+DAMAGE = (ArithmeticError, LookupError, RecursionError, TypeError, ValueError)  # if not checked
 INVISIBLE = {"Cf", "Mn", "Zs"}  # categories of letters that no label has alone
 
 
@@ -134,6 +135,11 @@ def _check_spread(n: object, total: object, squares: object) -> Spread:
     return Spread(n, *sums)
 
 
+def _are(kind: type, *values: object) -> bool:
+    """Tell whether all values are of a type: a few wrong bits make them of any other."""
+    return all(isinstance(value, kind) for value in values)
+
+
 def _is_count(value: object) -> TypeGuard[int]:
     return type(value) is int and 0 < value < MAX_COUNT
 
@@ -198,7 +204,7 @@ def unpack_info(value: bytes, path: Path) -> MemoryInfo:
             raise ValueError
         if type(about.dimension) is not int or not 0 < about.dimension < MAX_DIMENSION:
             raise ValueError
-    except (TypeError, ValueError, RecursionError):
+    except DAMAGE:
         raise damaged(path, "its description is invalid") from None
     return about
 
@@ -224,7 +230,8 @@ def pack_class(label: str, stored: ClassRow) -> tuple[bytes | None, ...]:
 def unpack_class(row: Sequence[Any], label: str, about: MemoryInfo, path: Path) -> ClassRow:
     """Read centroids, counts, spread, sketches, statistics, checksum."""
     *blobs, expected = row
-    if checksum(label, *(blob for blob in blobs if blob is not None)) != expected:
+    kept = [blob for blob in blobs if blob is not None]
+    if not _are(bytes, *kept) or checksum(label, *kept) != expected or None in blobs[:3]:
         raise damaged_class(path, "what is known of", label)
     *vote, sketches, statistics = blobs
     if sketches is None and statistics is None:
@@ -283,6 +290,8 @@ def pack_step(
     """
     text = json.dumps(about)
     _check_settings(*settings)
+    if not _tells_a_step(about):
+        raise ValueError(f"{text} does not tell a step")
     return time, action, text, *settings, _step_checksum(time, action, text, settings)
 
 
@@ -290,10 +299,27 @@ def unpack_step(row: Sequence[Any], path: Path) -> tuple[str, str, dict[str, Any
     """Read time, action, about, the settings, checksum."""
     time, action, text, radius, n_voters, max_centroids, head, expected = row
     settings = as_settings(radius, n_voters, max_centroids, head, path)
-    about = json.loads(text)
-    if _step_checksum(time, action, text, settings) != expected or not isinstance(about, dict):
-        raise damaged(path, "its history is not what was written")
+    try:
+        about = json.loads(text)
+        if _step_checksum(time, action, text, settings) != expected or not _tells_a_step(about):
+            raise ValueError
+    except DAMAGE:
+        raise damaged(path, "its history is not what was written") from None
     return time, action, about, settings
+
+
+def _tells_a_step(about: object) -> bool:
+    """Tell whether a line of history has texts, lists of texts, and counts of pictures only."""
+    if not isinstance(about, Mapping):
+        return False
+    pictures, labels = about.get("pictures", {}), about.get("labels", [])
+    others = (value for key, value in about.items() if key not in ("pictures", "labels"))
+    return (
+        isinstance(pictures, dict)
+        and isinstance(labels, list)
+        and _are(int, *pictures.values())
+        and _are(str, *labels, *others)
+    )
 
 
 def _step_checksum(time: str, action: str, text: str, settings: Settings) -> bytes:
@@ -312,7 +338,11 @@ def pack_picture(example: StoredExample, about: MemoryInfo) -> tuple[bytes, byte
 def unpack_example(row: Sequence[Any], label: str, about: MemoryInfo, path: Path) -> StoredExample:
     """Read picture, centroid, rank, JPEG, vector, checksum."""
     number, centroid, rank, jpeg, blob, expected = row
-    if checksum(jpeg, blob) != expected or len(blob) % FLOAT32.itemsize:
+    if (
+        not _are(bytes, jpeg, blob)
+        or checksum(jpeg, blob) != expected
+        or len(blob) % FLOAT32.itemsize
+    ):
         raise damaged_class(path, "a thumbnail of", label)
     vector = read_only(np.frombuffer(blob, FLOAT32).astype(np.float32, copy=False))
     example = StoredExample(centroid, jpeg, vector, rank, number)

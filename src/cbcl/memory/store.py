@@ -41,6 +41,7 @@ from cbcl.memory.rows import (
     unpack_example,
 )
 from cbcl.memory.schema import ENTRIES
+from cbcl.memory.select import select
 from cbcl.memory.sketch_search import find_owners
 from cbcl.memory.statistics_blob import unpack_sketches
 from cbcl.memory.transaction import (
@@ -143,7 +144,7 @@ class Memory(OpenFile):
             return stored.statistics.sketches
         try:
             return unpack_sketches(self._read_row("sketches", row)[0] or b"")
-        except ValueError:
+        except (TypeError, ValueError):
             raise damaged_class(self.path, "what is known of", label) from None
 
     def check_writable(self) -> None:
@@ -212,29 +213,29 @@ class Memory(OpenFile):
     def thumbnails(self, view: MemoryState, label: str) -> list[StoredExample]:
         """Return the examples that are kept of a label, in the order learned."""
         with self._access(self._reading):
-            rows = self._connection().execute(
+            rows = self._select(
                 f"SELECT {EXAMPLE_COLUMNS} FROM examples JOIN pictures USING (picture)"
                 " WHERE class = ? ORDER BY examples.rowid",
-                (view.row(label),),
+                view.row(label),
             )
             return [unpack_example(row, label, view.about, self.path) for row in rows]
 
     def example_numbers(self, view: MemoryState, label: str) -> list[tuple[int, int]]:
         """Return number and centroid of the examples kept of a label, in the order learned."""
         with self._access(self._reading):
-            rows = self._connection().execute(
+            rows = self._select(
                 "SELECT picture, centroid FROM examples WHERE class = ? ORDER BY rowid",
-                (view.row(label),),
+                view.row(label),
             )
-            return rows.fetchall()
+            return [(number, centroid) for number, centroid in rows]
 
     def nearest(self, view: MemoryState, label: str, centroid: int, most: int) -> list[int]:
         """Return the numbers of the examples nearest to a centroid, the nearest first."""
         with self._access(self._reading):
-            rows = self._connection().execute(
+            rows = self._select(
                 "SELECT picture FROM examples WHERE class = ? AND centroid = ? AND rank < ?"
                 " ORDER BY rank",
-                (view.row(label), centroid, most),
+                *(view.row(label), centroid, most),
             )
             return [number for (number,) in rows]
 
@@ -243,16 +244,12 @@ class Memory(OpenFile):
         with self._access(self._reading):
             was_closed = self._reader is None
             try:
-                row = (
-                    self._connection()
-                    .execute(
-                        f"SELECT label, {EXAMPLE_COLUMNS} FROM examples JOIN classes USING (class)"
-                        " JOIN pictures USING (picture) WHERE picture = ? AND until IS NULL",
-                        (number,),
-                    )
-                    .fetchone()
+                rows = self._select(
+                    f"SELECT label, {EXAMPLE_COLUMNS} FROM examples JOIN classes USING (class)"
+                    " JOIN pictures USING (picture) WHERE picture = ? AND until IS NULL",
+                    number,
                 )
-                if row is None:
+                if (row := next(rows, None)) is None:
                     raise LabelError(f"example {number}", "does not exist, or no longer")
                 label, *columns = row
                 return label, unpack_example(columns, label, self.view().about, self.path)
@@ -263,12 +260,10 @@ class Memory(OpenFile):
     def summarize_examples(self, view: MemoryState, most: int) -> dict[str, ExampleSummary]:
         """Return how many examples are kept of each label, and the numbers of some to show."""
         with self._access(self._reading):
-            connection = self._connection()
-            kept = dict(connection.execute("SELECT class, count(*) FROM examples GROUP BY class"))
+            kept = dict(self._select("SELECT class, count(*) FROM examples GROUP BY class"))
             shown: dict[int, list[int]] = {}
-            rows = connection.execute(
-                "SELECT class, picture FROM examples WHERE rank < ? ORDER BY rank, centroid",
-                (most,),
+            rows = self._select(
+                "SELECT class, picture FROM examples WHERE rank < ? ORDER BY rank, centroid", most
             )
             for row, number in rows:
                 if len(numbers := shown.setdefault(row, [])) < most:
@@ -281,7 +276,7 @@ class Memory(OpenFile):
     def history(self) -> list[Step]:
         """Return all steps, the latest first."""
         with self._access(self._reading):
-            rows = self._connection().execute(
+            rows = self._select(
                 f"SELECT step, undone, {STEP_COLUMNS} FROM steps ORDER BY step DESC"
             )
             return [as_step(row, self.path) for row in rows]
@@ -310,14 +305,16 @@ class Memory(OpenFile):
                 change_identity(connection, identity)
             self._check_in_place(self._writing)
 
+    def _select(self, query: str, *values: object) -> Iterator[tuple[Any, ...]]:
+        return select(self._connection(), self.path, query, values)
+
     def _read_class(self, row: int, label: str, view: MemoryState) -> ClassRow:
         stored = unpack_class(self._read_row(CLASS_COLUMNS, row), label, view.about, self.path)
         return check_head(stored, view.settings, label, self.path)
 
     def _read_row(self, columns: str, row: int) -> tuple[Any, ...]:
-        rows = self._connection().execute(f"SELECT {columns} FROM classes WHERE class = ?", (row,))
-        read: tuple[Any, ...] | None = rows.fetchone()
-        if read is None:
+        rows = self._select(f"SELECT {columns} FROM classes WHERE class = ?", row)
+        if (read := next(rows, None)) is None:
             raise ChangedError(self.path, "was changed by another process meanwhile", "try again")
         return read
 

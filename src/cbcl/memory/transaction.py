@@ -30,6 +30,7 @@ from cbcl.memory.rows import (
     unpack_info,
     unpack_step,
 )
+from cbcl.memory.select import select, select_one
 
 MAX_UNDO = 20  # steps that can be undone
 MAX_HISTORY = 1000  # steps in the history
@@ -166,10 +167,12 @@ class Transaction:
 
     def undo(self) -> Step | None:
         """Undo the latest step that is not undone yet; None: there is none."""
-        row = self._connection.execute(
+        row = select_one(
+            self._connection,
+            self._path,
             f"SELECT step, undone, {STEP_COLUMNS} FROM steps"
-            " WHERE undone = 0 AND action != 'undo' ORDER BY step DESC LIMIT 1"
-        ).fetchone()
+            " WHERE undone = 0 AND action != 'undo' ORDER BY step DESC LIMIT 1",
+        )
         if row is None:
             return None
         step = as_step(row, self._path)
@@ -185,8 +188,11 @@ class Transaction:
         return step
 
     def _check_restorable(self, step: Step) -> None:
-        rows = self._connection.execute(
-            f"SELECT label, {CLASS_COLUMNS} FROM classes NOT INDEXED WHERE until = ?", (step.step,)
+        rows = select(
+            self._connection,
+            self._path,
+            f"SELECT label, {CLASS_COLUMNS} FROM classes NOT INDEXED WHERE until = ?",
+            (step.step,),
         )
         for label, *row in rows:
             try:
@@ -293,17 +299,14 @@ def _read_labels(
     connection: sqlite3.Connection, path: Path, *, check_index: bool
 ) -> dict[str, int]:
     """Return the row of each label, read twice: one damaged page alone hides no label."""
-    table, index = (
-        connection.execute(f"SELECT label, class FROM classes {source} WHERE until IS NULL")
-        for source in ("NOT INDEXED", "INDEXED BY known")
-    )
-    rows = table.fetchall()
+    query = "SELECT label, class FROM classes {} WHERE until IS NULL"
+    rows = [*select(connection, path, query.format("NOT INDEXED"))]
     classes = dict(rows)
     if not len(rows) == len(classes) == len({*classes.values()}):
         raise damaged(path, "a label has two rows, or a row two labels")
-    if not all(isinstance(label, str) for label in classes):
-        raise damaged(path, "a label is not a text")
-    if check_index and Counter(rows) != Counter(index):
+    if check_index and Counter(rows) != Counter(
+        connection.execute(query.format("INDEXED BY known"))
+    ):
         problem = "is damaged, since an index does not agree with its table"
         raise MemoryFileError(path, problem, "try `cbcl check --repair`")
     return dict(sorted(classes.items()))
@@ -320,9 +323,9 @@ def read_value(connection: sqlite3.Connection, name: str, path: Path) -> bytes:
     """Return an entry of the table `memory`."""
     rows = connection.execute("SELECT value, checksum FROM memory WHERE name = ?", (name,))
     row = rows.fetchone()
-    if row is None or checksum(name, row[0]) != row[1]:
+    value = b"" if row is None else row[0]
+    if row is None or not isinstance(value, bytes) or checksum(name, value) != row[1]:
         raise damaged(path, f"its entry {name!r} is not what was written")
-    value: bytes = row[0]
     return value
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from cbcl.errors import BackboneError, LabelError, MemoryFileError
 from cbcl.memory.rows import (
+    DAMAGE,
     NEGATIVES,
     MemoryInfo,
     Settings,
@@ -218,18 +219,18 @@ def read(path: Path, accept: Callable[[MemoryInfo], None]) -> ForeignMemory:
     """Read a memory that somebody else may have made; `accept` may raise an error before."""
     invalid = MemoryFileError(path, "contains invalid data", "it was not written by cbcl")
     with closing(Memory(path)) as other:
+        if not other.exists():
+            raise MemoryFileError(path, "is not a memory of cbcl")
+        view = other.view()
+        accept(view.about)
         try:
-            if not other.exists():
-                raise MemoryFileError(path, "is not a memory of cbcl")
-            view = other.view()
-            accept(view.about)
             classes, state = other.load(view), other.backbone_state()
             negatives = other.load_negatives(view)
             listed = classes | ({} if negatives is None else {NEGATIVES: negatives})
             thumbnails = _read_thumbnails(other, view, listed)
             if any(as_label(label) != label for label in classes):
                 raise invalid
-        except (TypeError, ValueError, OverflowError) as error:
+        except DAMAGE as error:
             raise invalid from error
     if not classes:
         raise MemoryFileError(path, "knows nothing", "there is nothing to take over")
