@@ -23,7 +23,7 @@ from cbcl.memory.schema import (
     NUMBERED_TABLES,
     VERSION,
 )
-from cbcl.memory.wal import next_identity, read_wal, wal_of
+from cbcl.memory.wal import MIN_IDENTITY, next_identity, read_wal, wal_of
 
 LOCK_TIMEOUT_SECONDS = 60.0  # for another process to finish its step
 MAX_MESSAGES = 10  # of SQLite, about one damaged file
@@ -76,10 +76,13 @@ def connect(path: Path, *, write: bool = False, create: bool = False) -> FileHan
 def _check_wal(path: Path) -> None:
     """Raise an error if the WAL that would be applied to a file is that of another."""
     for _ in range(MAX_WAL_READS):
-        wal = read_wal(path)
-        if wal is None or wal.fits(_identity_without_wal(path)):
+        identity = _identity_without_wal(path) if wal_size(path) else 0
+        if identity < MIN_IDENTITY:
             return
-        if wal == read_wal(path):
+        wal = read_wal(path, identity)
+        if wal is None or wal.fits(identity):
+            return
+        if (identity, wal) == (_identity_without_wal(path), read_wal(path, identity)):
             break
         sleep(WAL_PAUSE_SECONDS)  # another process writes to both
     name = wal_of(path).name

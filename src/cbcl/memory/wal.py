@@ -28,7 +28,7 @@ class WalSummary(NamedTuple):
 
     def fits(self, identity: int) -> bool:
         """Tell whether a file was that of the first step, or has some of the steps already."""
-        if self.first is None or identity < MIN_IDENTITY:
+        if self.first is None:
             return True
         return self.first - 1 <= identity < self.first + self.n_steps
 
@@ -46,8 +46,11 @@ def wal_of(path: Path) -> Path:
     return file.with_name(f"{file.name}-wal")
 
 
-def read_wal(path: Path) -> WalSummary | None:
-    """Return what the WAL of a memory file holds; None: no step."""
+def read_wal(path: Path, identity: int) -> WalSummary | None:
+    """Return what the WAL of a memory file holds; None: no step.
+
+    It is read no further than to its first step, if that is the one after this identity.
+    """
     try:
         with wal_of(path).open("rb") as file:
             _, _, page_size, _, *salts, _, _ = HEADER.unpack(file.read(HEADER.size))
@@ -63,6 +66,8 @@ def read_wal(path: Path) -> WalSummary | None:
                 else:
                     file.seek(page_size, 1)
                 n_steps += end > 0
+                if n_steps and first == identity + 1:
+                    break
     except (FileNotFoundError, struct.error):
         return None
     return WalSummary((salts[0], salts[1]), first, n_steps) if n_steps else None
