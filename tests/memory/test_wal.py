@@ -159,3 +159,22 @@ def test_the_wal_of_a_deleted_memory_is_not_applied_to_a_new_one(path: Path) -> 
     kill_after(path, "fox")
     path.unlink()
     assert known(learn(path, "dog")) == {"dog"}
+
+
+def test_a_process_killed_while_it_moves_its_steps_into_the_file_loses_nothing(
+    path: Path, tmp_path: Path
+) -> None:
+    """The first page is written first, and tells of pages that the file does not have yet."""
+    labels = [f"label {number}" for number in range(40)]
+    kill_after(path, *labels)
+    (tmp_path / "copy").mkdir()
+    for file in tmp_path.glob("things.cbcl*"):
+        shutil.copy(file, tmp_path / "copy")
+    copy = tmp_path / "copy" / "things.cbcl"
+    with closing(sqlite3.connect(copy)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert copy.stat().st_size > path.stat().st_size
+    with path.open("r+b") as opened:
+        opened.write(copy.read_bytes()[:4096])
+    assert known(path) == {"cup", "key", "pen", *labels}
+    assert check(path) == []

@@ -92,13 +92,18 @@ def _check_wal(path: Path) -> None:
 
 
 def _identity_without_wal(path: Path) -> int:
-    """Read the identity that is in the file itself.
+    """Read the identity that is in the file itself; 0: its first page cannot be read alone.
 
     SQLite reads it: whoever opens and closes the file by other means loses the process's locks.
+    The page may tell of others that are still in the WAL, which only writable_schema permits.
     """
     uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
-    with closing(sqlite3.connect(uri, uri=True)) as connection:
-        return read_identity(connection)
+    try:
+        with closing(sqlite3.connect(uri, uri=True)) as connection:
+            connection.execute("PRAGMA writable_schema = ON")
+            return read_identity(connection)
+    except sqlite3.DatabaseError:
+        return 0
 
 
 def read_identity(connection: sqlite3.Connection) -> int:
