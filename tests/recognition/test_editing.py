@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sqlite3
+import tracemalloc
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from support.photos import NAMES, encoded, views
 
 from cbcl import BackboneError, LabelError, MemoryFileError, PictureError, Recognizer, load_backbone
 from cbcl.memory.check import check
-from cbcl.memory.rows import StoredClass, checksum, pack_class
+from cbcl.memory.rows import checksum, pack_class
 from cbcl.memory.schema import MIGRATIONS, VERSION
 from cbcl.recognition.examples import FIRST, PER_CENTROID
 from cbcl.vision.decoding import Pixels
@@ -511,11 +512,11 @@ def test_more_examples_than_can_be_counted_are_refused(tmp_path: Path) -> None:
     with made(tmp_path / "bad.cbcl", head="vote") as bad:
         bad.learn("cup", noise(2, 0))
         stored = bad._memory.load(bad._memory.view())["cup"]
-        assert isinstance(stored, StoredClass)
-        many = stored._replace(concepts=stored.concepts._replace(counts=np.array([2**62])))
-        blobs = pack_class("cup", many)
+        centroids, _, spread, *_ = pack_class("cup", stored)
+        blobs = (centroids or b"", np.array([2**62], "<i8").tobytes(), spread or b"")
         with closing(sqlite3.connect(bad.path, isolation_level=None)) as file:
-            file.execute("UPDATE classes SET counts = ?, checksum = ?", (blobs[1], blobs[-1]))
+            row = (blobs[1], checksum("cup", *blobs))
+            file.execute("UPDATE classes SET counts = ?, checksum = ?", row)
     with made(bad.path) as bad, pytest.raises(MemoryFileError, match="contains invalid numbers"):
         bad.labels()
 
@@ -582,3 +583,98 @@ def test_a_step_says_whether_it_can_still_be_undone(tmp_path: Path, head: Any) -
         assert not any(step.can_be_undone for step in recognizer.history())
         with pytest.raises(MemoryFileError, match="nothing to undo"):
             recognizer.undo()
+
+
+def add_rows(path: Path, count: int, *, repeat: bool) -> None:
+    """Let the first class have many examples: of one picture, or each of a picture of its own."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as file:
+        row = "SELECT class, picture, centroid, rank FROM examples LIMIT 1"
+        number, picture, *place = file.execute(row).fetchone()
+        file.execute("BEGIN")
+        for _ in range(count):
+            if not repeat:
+                added = file.execute(
+                    "INSERT INTO pictures (jpeg, vector, checksum)"
+                    " SELECT jpeg, vector, checksum FROM pictures WHERE picture = ?",
+                    (picture,),
+                )
+                picture = added.lastrowid
+            file.execute("INSERT INTO examples VALUES (?, ?, ?, ?)", (number, picture, *place))
+        file.execute("COMMIT")
+
+
+@pytest.mark.parametrize("repeat", [True, False])
+def test_a_memory_with_more_pictures_than_any_keeps_is_refused_before_they_are_read(
+    tmp_path: Path, head: Any, repeat: bool
+) -> None:
+    with made(tmp_path / "big.cbcl", head=head) as big:
+        big.learn("cup", noise(3, 0))
+    with closing(sqlite3.connect(tmp_path / "big.cbcl", isolation_level=None)) as file:
+        (vector,) = file.execute("SELECT vector FROM pictures WHERE picture = 1").fetchone()
+        jpeg = bytes(60_000)
+        row = (jpeg, checksum(jpeg, vector))
+        file.execute("UPDATE pictures SET jpeg = ?, checksum = ? WHERE picture = 1", row)
+    add_rows(tmp_path / "big.cbcl", 1000, repeat=repeat)
+    with made(tmp_path / "ours.cbcl", head=head) as ours:
+        ours.learn("key", noise(2, 1))
+        tracemalloc.start()
+        with pytest.raises(MemoryFileError, match="more thumbnails of 'cup' than"):
+            ours.adopt(tmp_path / "big.cbcl")
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert (ours.labels(), ours.revision()) == ({"key": 2}, 1)
+    assert peak < 5_000_000
+
+
+@pytest.mark.parametrize("add", ["row", "copy of another label"])
+def test_a_memory_that_repeats_a_picture_is_not_adopted(
+    tmp_path: Path, head: Any, add: str
+) -> None:
+    with made(tmp_path / "bad.cbcl", head=head) as bad:
+        bad.learn("cup", noise(3, 0))
+        bad.learn("key", noise(3, 1))
+    if add == "row":
+        add_rows(bad.path, 1, repeat=True)
+    else:
+        with closing(sqlite3.connect(bad.path, isolation_level=None)) as file:
+            file.execute("UPDATE examples SET picture = 1 WHERE picture = 6")
+    with made(tmp_path / "ours.cbcl", head=head) as ours:
+        with pytest.raises(MemoryFileError, match="repeats a picture"):
+            ours.adopt(bad.path)
+        assert not ours.path.exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("UPDATE examples SET centroid = 3 WHERE picture = 1", "contains invalid data"),
+        ("UPDATE pictures SET jpeg = zeroblob(70000) WHERE picture = 1", "thumbnail"),
+    ],
+)
+def test_a_thumbnail_that_cannot_be_is_not_adopted(
+    tmp_path: Path, head: Any, change: str, message: str
+) -> None:
+    with made(tmp_path / "bad.cbcl", head=head) as bad:
+        bad.learn("cup", noise(3, 0))
+    with closing(sqlite3.connect(bad.path, isolation_level=None)) as file:
+        file.create_function("checksum_of", -1, checksum)
+        file.execute(change)
+        file.execute("UPDATE pictures SET checksum = checksum_of(jpeg, vector)")
+    with made(tmp_path / "ours.cbcl", head=head) as ours:
+        ours.learn("cup", noise(1, 1))
+        with pytest.raises(MemoryFileError, match=message):
+            ours.adopt(bad.path)
+        assert ours.revision() == 1
+
+
+def test_backbones_are_compared_before_anything_is_read(tmp_path: Path, head: Any) -> None:
+    with Recognizer(tmp_path / "other.cbcl", "identity", head=head) as other:
+        other.learn("cup", np.eye(8)[:3])
+    with closing(sqlite3.connect(other.path, isolation_level=None)) as file:
+        file.execute("UPDATE classes SET checksum = x''")
+    with made(tmp_path / "ours.cbcl", head=head) as ours:
+        with pytest.raises(BackboneError):
+            ours.adopt(other.path)
+        ours.learn("key", noise(2, 1))
+        with pytest.raises(BackboneError, match="cannot be put together"):
+            ours.adopt(other.path)

@@ -181,15 +181,19 @@ def undo(memory: Path, quiet: bool) -> None:
 
 @click.command()
 @MEMORY
+@click.option("--repair", is_flag=True, help="Rebuild the indexes, if only these are damaged.")
 @QUIET
-def check(memory: Path, quiet: bool) -> None:
+def check(memory: Path, repair: bool, quiet: bool) -> None:
     """Read every byte of a memory; print what is damaged and what to do about it.
 
     \b
     cbcl check things.cbcl
+    cbcl check things.cbcl --repair
     """
     screen = Output(quiet=quiet)
     with _open(memory) as recognizer:
+        if repair and recognizer.repair():
+            screen.say(f"rebuilt the indexes of {memory}.")
         findings = recognizer.check()
     screen.table(["problem", "what to do"], findings)
     if findings:

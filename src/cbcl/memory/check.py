@@ -9,15 +9,25 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cbcl.errors import MemoryFileError
-from cbcl.memory.connection import connect, explained
+from cbcl.memory.connection import (
+    change_identity,
+    connect,
+    explained,
+    find_structural_damage,
+    prepare,
+    read_identity,
+)
 from cbcl.memory.rows import (
-    StoredStatistics,
     check_head,
+    check_place,
+    damaged,
     show_label,
+    size_of,
     unpack_class,
     unpack_example,
     unpack_step,
 )
+from cbcl.memory.select import select
 from cbcl.memory.statistics_blob import MAX_COUNT
 from cbcl.memory.transaction import (
     CLASS_COLUMNS,
@@ -42,29 +52,75 @@ def check(path: Path) -> list[Finding]:
     moved from the WAL into the file.
     """
     try:
-        with explained(path):
-            opened = connect(path)
-            if opened is None:
-                raise MemoryFileError(path, "does not exist")
-            with closing(opened.connection):
-                return [*_pages(opened.connection, path), *_rows(opened.connection, path)]
+        with closing(_connect(path, write=False)) as connection:
+            return [*_pages(connection, path), *_rows(connection, path)]
     except MemoryFileError as error:
-        advice = "if nothing else helps, restore a copy of the file, or learn anew into another."
-        return [Finding(str(error), advice)]
+        return [_as_finding(error)]
+
+
+def repair(path: Path) -> bool:
+    """Rebuild the indexes of a memory file; tell whether it was done.
+
+    An end of a row that cannot be is removed, where the index of labels has none. If anything else
+    is wrong, the file is not changed.
+    """
+    with closing(_connect(path, write=True)) as connection, explained(path):
+        connection.execute("BEGIN IMMEDIATE")
+        identity = read_identity(connection)
+        prepare(connection)
+        if not find_structural_damage(connection):
+            return False  # closing it rolls back
+        indexed = connection.execute(
+            "SELECT class FROM classes INDEXED BY known WHERE until IS NULL"
+        ).fetchall()
+        connection.execute("REINDEX")
+        connection.executemany(
+            "UPDATE classes SET until = NULL WHERE class = ? AND until <= since", indexed
+        )
+        findings = [*_rows(connection, path)]
+        if findings or find_structural_damage(connection):
+            return False
+        change_identity(connection, identity)
+        connection.execute("COMMIT")
+        return True
+
+
+def _connect(path: Path, *, write: bool) -> sqlite3.Connection:
+    with explained(path):
+        opened = connect(path, write=write)
+    if opened is None:
+        raise MemoryFileError(path, "does not exist")
+    return opened.connection
+
+
+def _as_finding(error: MemoryFileError) -> Finding:
+    advice = "if nothing else helps, restore a copy of the file, or learn anew into another."
+    return Finding(str(error), advice)
 
 
 def _pages(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
-    (size,) = connection.execute("PRAGMA page_size").fetchone()
-    if path.stat().st_size % size:
+    with explained(path):
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+        cut_off = path.stat().st_size % size
+        messages = find_structural_damage(connection)
+    if cut_off:
         yield Finding("the file is cut off in the middle of a page", "restore a copy of the file.")
-    for (message,) in connection.execute("PRAGMA integrity_check(10)"):
-        if message != "ok":
-            problem = f"the file's structure is damaged: {message}"
-            yield Finding(problem, "`cbcl export` what can be read, then import it.")
+    for message in messages:
+        advice = "try `cbcl check --repair`; else `cbcl export` what can be read, then import it."
+        yield Finding(f"the file's structure is damaged: {message}", advice)
 
 
 def _rows(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
-    state = read_state(connection, path)
+    """Yield what is wrong with the rows of the tables, whatever their indexes say."""
+    try:
+        with explained(path):
+            yield from _tables(connection, path)
+    except MemoryFileError as error:
+        yield _as_finding(error)
+
+
+def _tables(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
+    state = read_state(connection, path, check_index=False)
     read_value(connection, "backbone", path)
     for row in connection.execute(f"SELECT {STEP_COLUMNS} FROM steps"):
         unpack_step(row, path)
@@ -77,20 +133,17 @@ def _classes(
     connection: sqlite3.Connection, state: MemoryState, path: Path, sizes: dict[int, int]
 ) -> Iterator[Finding]:
     """Yield the damaged classes; of the others, note how many centroids or views there are."""
-    rows = connection.execute(
-        f"SELECT class, label, until, {CLASS_COLUMNS} FROM classes ORDER BY class"
-    )
-    for number, label, until, *row in rows:
+    query = f"SELECT class, label, since, until, {CLASS_COLUMNS} FROM classes ORDER BY class"
+    rows = select(connection, path, query)
+    for number, label, since, until, *row in rows:
         name = show_label(label)
         try:
+            if until is not None and not since < until <= state.step:
+                raise damaged(path, "a row ends before it begins")
             stored = unpack_class(row, label, state.about, path)
             if until is None:
                 check_head(stored, state.settings, label, path)
-            sizes[number] = (
-                stored.statistics.n
-                if isinstance(stored, StoredStatistics)
-                else len(stored.concepts.counts)
-            )
+            sizes[number] = size_of(stored)
         except MemoryFileError:
             if until is None:
                 advice = f"`cbcl forget` {name!r} and learn it again; all others are unharmed."
@@ -107,10 +160,12 @@ def _classes(
 def _thumbnails(
     connection: sqlite3.Connection, state: MemoryState, path: Path, sizes: dict[int, int]
 ) -> Iterator[Finding]:
-    rows = connection.execute(
-        "SELECT label, classes.class, picture, centroid, rank, ifnull(jpeg, x''),"
+    rows = select(
+        connection,
+        path,
+        "SELECT label AS owner, classes.class AS row, picture, centroid, rank, ifnull(jpeg, x''),"
         " ifnull(vector, x''), pictures.checksum"
-        " FROM examples LEFT JOIN pictures USING (picture) LEFT JOIN classes USING (class)"
+        " FROM examples LEFT JOIN pictures USING (picture) LEFT JOIN classes USING (class)",
     )
     for label, number, *row in rows:
         if number is None:
@@ -118,10 +173,8 @@ def _thumbnails(
             continue
         try:
             example = unpack_example(row, label, state.about, path)
-            valid = example.centroid < sizes.get(number, MAX_COUNT)
-        except MemoryFileError:
-            valid = False
-        if not valid:
+            check_place(example, sizes.get(number, MAX_COUNT))
+        except (MemoryFileError, ValueError):
             name = show_label(label)
             advice = f"`cbcl forget` {name!r} and learn it again."
             yield Finding(f"a thumbnail of {name!r} is damaged", advice)

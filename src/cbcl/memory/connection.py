@@ -6,21 +6,34 @@ import json
 import os
 import sqlite3
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from time import sleep
 from typing import NamedTuple, TypeAlias
 
 from cbcl.errors import MemoryFileError, first_line, reason
 from cbcl.memory.rows import checksum
-from cbcl.memory.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from cbcl.memory.schema import (
+    APPLICATION_ID,
+    ENTRIES,
+    MIGRATIONS,
+    NUMBERED_TABLES,
+    VERSION,
+)
+from cbcl.memory.wal import MIN_IDENTITY, next_identity, read_wal, wal_of
 
 LOCK_TIMEOUT_SECONDS = 60.0  # for another process to finish its step
+MAX_MESSAGES = 10  # of SQLite, about one damaged file
+MAX_WAL_READS = 100  # while another process writes
+WAL_PAUSE_SECONDS = 0.01
 NO_FILE = (0, 0)
 
 FileIdentity: TypeAlias = tuple[int, int]  # device and inode
 FileSignature: TypeAlias = tuple[int, ...]
+Schema: TypeAlias = Counter[tuple[str | None, ...]]  # type, name, table, SQL
 
 
 class FileHandle(NamedTuple):
@@ -43,6 +56,8 @@ def connect(path: Path, *, write: bool = False, create: bool = False) -> FileHan
     if status is None and not path.parent.is_dir():
         raise MemoryFileError(path.parent, "does not exist", "make that folder first")
     file = path.resolve()
+    if status is not None:
+        _check_wal(path)
     mode = "mode=rwc" if create else "mode=rw"
     try:
         connection = _check(_open(file, mode), path, create=create)
@@ -56,6 +71,50 @@ def connect(path: Path, *, write: bool = False, create: bool = False) -> FileHan
         frozen = file_signature(path)
         connection = _migrate_copy(connection)
     return None if connection is None else FileHandle(connection, file_identity(path), frozen)
+
+
+def _check_wal(path: Path) -> None:
+    """Raise an error if the WAL that would be applied to a file is that of another."""
+    for _ in range(MAX_WAL_READS):
+        identity = _identity_without_wal(path) if wal_size(path) else 0
+        if identity < MIN_IDENTITY:
+            return
+        wal = read_wal(path, identity)
+        if wal is None or wal.fits(identity):
+            return
+        if (identity, wal) == (_identity_without_wal(path), read_wal(path, identity)):
+            break
+        sleep(WAL_PAUSE_SECONDS)  # another process writes to both
+    name = wal_of(path).name
+    problem = f"was put in place of a memory whose process was killed: {name} belongs to another"
+    advice = f"to go on with the file that is there, delete {name}; else put the other back"
+    raise MemoryFileError(path, f"{problem} file", advice)
+
+
+def _identity_without_wal(path: Path) -> int:
+    """Read the identity that is in the file itself; 0: its first page cannot be read alone.
+
+    SQLite reads it: whoever opens and closes the file by other means loses the process's locks.
+    The page may tell of others that are still in the WAL, which only writable_schema permits.
+    """
+    uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
+    try:
+        with closing(sqlite3.connect(uri, uri=True)) as connection:
+            connection.execute("PRAGMA writable_schema = ON")
+            return read_identity(connection)
+    except sqlite3.DatabaseError:
+        return 0
+
+
+def read_identity(connection: sqlite3.Connection) -> int:
+    """Return the identity of a memory, which every step changes."""
+    identity: int = connection.execute("PRAGMA schema_version").fetchone()[0]
+    return identity
+
+
+def change_identity(connection: sqlite3.Connection, before: int) -> None:
+    """Write the identity that follows the one before a step; else that of a new file."""
+    connection.execute(f"PRAGMA schema_version = {next_identity(before)}")
 
 
 def _migrate_copy(connection: sqlite3.Connection) -> sqlite3.Connection:
@@ -101,8 +160,7 @@ def file_signature(path: Path) -> FileSignature:
 
 
 def wal_size(path: Path) -> int:
-    file = path.resolve()
-    wal = file.with_name(f"{file.name}-wal")
+    wal = wal_of(path)
     return wal.stat().st_size if wal.exists() else 0
 
 
@@ -130,10 +188,17 @@ def _migrate(connection: sqlite3.Connection, version: int, to: int) -> None:
     connection.execute(f"PRAGMA user_version = {to}")
 
 
+def find_structural_damage(connection: sqlite3.Connection, table: str = "") -> list[str]:
+    """Return what is wrong with the pages of a file, or of a table and its indexes, in words."""
+    rows = connection.execute(f"PRAGMA integrity_check({table or MAX_MESSAGES})")
+    return [message for (message,) in rows if message != "ok"]
+
+
 def compact(path: Path) -> None:
-    """Bring a file that SQLite copied into WAL mode, as those that we make, without free pages."""
+    """Make a file that SQLite copied like those that we make: in WAL mode, without free pages."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("VACUUM")
+        change_identity(connection, before=0)
         connection.execute("PRAGMA journal_mode = WAL")
 
 
@@ -181,6 +246,8 @@ def _check(
         kind = connection.execute("PRAGMA application_id").fetchone()[0]
         version = version_of(connection)
         schema = _schema(connection)
+        known = schema == _expected_schema(version) if version <= VERSION else False
+        foreign_rows = known and version > 0 and _has_foreign_rows(connection)
         connection.execute("COMMIT")
         if not schema and kind == version == 0:  # nothing yet, or stopped before the first step
             if not create:
@@ -191,8 +258,8 @@ def _check(
         if version > VERSION:
             problem = f"was written by a newer cbcl (format {version}; this one knows {VERSION})"
             raise MemoryFileError(path, problem, "update cbcl")
-        if schema != _expected_schema(version):
-            problem = "has tables that cbcl did not make"
+        if not known or foreign_rows:
+            problem = f"has {'rows' if known else 'tables'} that cbcl did not make"
             raise MemoryFileError(path, problem, "it is damaged, or not to be trusted")
     except BaseException:
         connection.close()
@@ -200,16 +267,25 @@ def _check(
     return connection
 
 
-def _schema(connection: sqlite3.Connection) -> set[tuple[str, ...]]:
-    rows = connection.execute(
-        "SELECT type, name, tbl_name, sql FROM sqlite_schema"
-        " WHERE name NOT LIKE 'sqlite!_%' ESCAPE '!'"
+def _schema(connection: sqlite3.Connection) -> Schema:
+    """Return every table, index, view and trigger, those that SQLite makes for itself, too."""
+    return Counter(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema"))
+
+
+def _has_foreign_rows(connection: sqlite3.Connection) -> bool:
+    """Tell whether the two small tables have rows that no step would ever delete."""
+    entries = [name for (name,) in connection.execute("SELECT name FROM memory")]
+    counters = connection.execute("SELECT name, seq FROM sqlite_sequence").fetchall()
+    names = [*entries, *(name for name, _ in counters)]
+    return (
+        len(names) != len({*names})
+        or not {*names} <= {*ENTRIES, *NUMBERED_TABLES}
+        or any(type(number) is not int for _, number in counters)
     )
-    return set(rows.fetchall())
 
 
 @cache
-def _expected_schema(version: int) -> set[tuple[str, ...]]:
+def _expected_schema(version: int) -> Schema:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         _migrate(connection, 0, version)
         return _schema(connection)

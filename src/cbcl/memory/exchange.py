@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from cbcl.errors import MemoryFileError, first_line, reason
 from cbcl.files import write_atomically
 from cbcl.memory.rows import (
+    DAMAGE,
     NEGATIVES,
     ClassRow,
     MemoryInfo,
@@ -59,6 +60,7 @@ class ExportedMemory(NamedTuple):
 def export(memory: Memory, path: Path) -> ExportResult:
     """Write FILE.safetensors and FILE.json, where `path` is either of FILE and FILE.safetensors."""
     path = _with_suffix(path)
+    memory.check_structure()
     view = memory.view()
     classes, left_out = _load_undamaged(memory, view)
     if not classes:
@@ -133,7 +135,7 @@ def _read_exported(path: Path) -> ExportedMemory:
     except OSError as error:
         file = Path(error.filename or path)
         raise MemoryFileError(file, f"cannot be read: {reason(error)}") from error
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except DAMAGE as error:
         problem = f"and {beside.name} are not an exported memory: {first_line(error)}"
         raise MemoryFileError(path, problem) from error
 

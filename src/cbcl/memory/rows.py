@@ -36,10 +36,11 @@ HEADS = ("vote", "discriminant")
 NEGATIVES = ""  # label of the pictures that were taught as none of the labels
 MAX_LETTERS = 200  # of a label
 MAX_DIMENSION = 1 << 24
-MAX_JPEG = 1_000_000  # bytes of a thumbnail
+MAX_JPEG = 1 << 16  # bytes of a thumbnail: of 128 pixels a side, none has a quarter of that
 DIRECTION_MARKS = {*"\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"}
 STRIPPED = " \t\r\n\u00a0" + "".join(sorted(DIRECTION_MARKS))  # from the ends of a label
 FORBIDDEN = {"Cc", "Cs", "Zl", "Zp"}  # categories of letters that no label has
+DAMAGE = (ArithmeticError, LookupError, RecursionError, TypeError, ValueError)  # if not checked
 INVISIBLE = {"Cf", "Mn", "Zs"}  # categories of letters that no label has alone
 
 
@@ -99,21 +100,44 @@ def as_settings(
     radius: object, n_voters: object, max_centroids: object, head: object, path: Path
 ) -> Settings:
     """Check settings that somebody else may have written."""
+    try:
+        return _check_settings(radius, n_voters, max_centroids, head)
+    except ValueError:
+        raise _invalid(path, "settings") from None
+
+
+def _check_settings(
+    radius: object, n_voters: object, max_centroids: object, head: object
+) -> Settings:
     if not isinstance(head, str) or head not in HEADS:
-        raise _invalid(path, "settings")
+        raise ValueError(f"there is no head {head!r}")
     if max_centroids is not None and not _is_count(max_centroids):
-        raise _invalid(path, "settings")
-    if not isinstance(radius, float) or not radius >= 0.0 or not _is_count(n_voters):
-        raise _invalid(path, "settings")
+        raise ValueError(f"max_centroids={max_centroids!r} is not a number below {MAX_COUNT}")
+    if not _is_count(n_voters):
+        raise ValueError(f"n_voters={n_voters!r} is not a number below {MAX_COUNT}")
+    if not isinstance(radius, float) or not radius >= 0.0:
+        raise ValueError(f"radius={radius!r} is not a distance")
     return Settings(radius, n_voters, max_centroids, head)
 
 
 def as_spread(n: object, total: object, squares: object, path: Path) -> Spread:
     """Check a spread that somebody else may have written."""
+    try:
+        return _check_spread(n, total, squares)
+    except ValueError:
+        raise _invalid(path, "distances") from None
+
+
+def _check_spread(n: object, total: object, squares: object) -> Spread:
     sums = [value for value in (total, squares) if isinstance(value, float) and 0.0 <= value < inf]
     if type(n) is not int or not 0 <= n < MAX_COUNT or len(sums) < 2:
-        raise _invalid(path, "distances")
+        raise ValueError(f"the distances of {n} pictures cannot add up to {total} and {squares}")
     return Spread(n, *sums)
+
+
+def _are(kind: type, *values: object) -> bool:
+    """Tell whether all values are of a type: a few wrong bits make them of any other."""
+    return all(isinstance(value, kind) for value in values)
 
 
 def _is_count(value: object) -> TypeGuard[int]:
@@ -180,17 +204,21 @@ def unpack_info(value: bytes, path: Path) -> MemoryInfo:
             raise ValueError
         if type(about.dimension) is not int or not 0 < about.dimension < MAX_DIMENSION:
             raise ValueError
-    except (TypeError, ValueError, RecursionError):
+    except DAMAGE:
         raise damaged(path, "its description is invalid") from None
     return about
 
 
 def pack_class(label: str, stored: ClassRow) -> tuple[bytes | None, ...]:
-    """Return centroids, counts, spread, sketches, statistics, checksum."""
+    """Return centroids, counts, spread, sketches, statistics, checksum.
+
+    ValueError: they could not be read again.
+    """
     if isinstance(stored, StoredStatistics):
         kept = stored.statistics
         blobs = (b"", b"", b"", pack_sketches(kept.sketches), pack_statistics(kept))
         return *blobs, checksum(label, *blobs)
+    _check_vote(stored)
     vote = (
         stored.concepts.centroids.astype(FLOAT32, copy=False).tobytes(),
         stored.concepts.counts.astype(INT64, copy=False).tobytes(),
@@ -202,7 +230,8 @@ def pack_class(label: str, stored: ClassRow) -> tuple[bytes | None, ...]:
 def unpack_class(row: Sequence[Any], label: str, about: MemoryInfo, path: Path) -> ClassRow:
     """Read centroids, counts, spread, sketches, statistics, checksum."""
     *blobs, expected = row
-    if checksum(label, *(blob for blob in blobs if blob is not None)) != expected:
+    kept = [blob for blob in blobs if blob is not None]
+    if not _are(bytes, *kept) or checksum(label, *kept) != expected or None in blobs[:3]:
         raise damaged_class(path, "what is known of", label)
     *vote, sketches, statistics = blobs
     if sketches is None and statistics is None:
@@ -226,11 +255,23 @@ def _unpack_vote(blobs: Sequence[bytes], label: str, about: MemoryInfo, path: Pa
         read_only(matrix.reshape(m, about.dimension)),
         read_only(np.frombuffer(counts, INT64).astype(np.int64, copy=False)),
     )
-    total = float(concepts.counts.sum(dtype=np.float64))
-    if concepts.counts.min() < 1 or total >= MAX_COUNT or not np.isfinite(matrix).all():
-        raise _invalid(path, f"numbers for {label!r}")
-    n, distances, squares = unpack(SPREAD, spread)
-    return StoredClass(concepts, as_spread(n, distances, squares, path))
+    stored = StoredClass(concepts, Spread(*unpack(SPREAD, spread)))
+    try:
+        _check_vote(stored)
+    except ValueError:
+        raise _invalid(path, f"numbers for {label!r}") from None
+    return stored
+
+
+def _check_vote(stored: StoredClass) -> None:
+    """Raise ValueError for a class that no learning gives."""
+    counts, spread = stored.concepts.counts, stored.spread
+    total = float(counts.sum(dtype=np.float64))
+    if not len(counts) or counts.min() < 1 or total >= MAX_COUNT:
+        raise ValueError(f"{len(counts)} centroids cannot be of {total:.0f} pictures")
+    if not np.isfinite(stored.concepts.centroids).all():
+        raise ValueError("a centroid is not finite")
+    _check_spread(spread.n, spread.total, spread.squares)
 
 
 def check_head(stored: ClassRow, settings: Settings, label: str, path: Path) -> ClassRow:
@@ -243,8 +284,14 @@ def check_head(stored: ClassRow, settings: Settings, label: str, path: Path) -> 
 def pack_step(
     time: str, action: str, about: Mapping[str, object], settings: Settings
 ) -> tuple[Any, ...]:
-    """Return time, action, about, the settings, checksum."""
+    """Return time, action, about, the settings, checksum.
+
+    ValueError: they could not be read again.
+    """
     text = json.dumps(about)
+    _check_settings(*settings)
+    if not _tells_a_step(about):
+        raise ValueError(f"{text} does not tell a step")
     return time, action, text, *settings, _step_checksum(time, action, text, settings)
 
 
@@ -252,10 +299,27 @@ def unpack_step(row: Sequence[Any], path: Path) -> tuple[str, str, dict[str, Any
     """Read time, action, about, the settings, checksum."""
     time, action, text, radius, n_voters, max_centroids, head, expected = row
     settings = as_settings(radius, n_voters, max_centroids, head, path)
-    about = json.loads(text)
-    if _step_checksum(time, action, text, settings) != expected or not isinstance(about, dict):
-        raise damaged(path, "its history is not what was written")
+    try:
+        about = json.loads(text)
+        if _step_checksum(time, action, text, settings) != expected or not _tells_a_step(about):
+            raise ValueError
+    except DAMAGE:
+        raise damaged(path, "its history is not what was written") from None
     return time, action, about, settings
+
+
+def _tells_a_step(about: object) -> bool:
+    """Tell whether a line of history has texts, lists of texts, and counts of pictures only."""
+    if not isinstance(about, Mapping):
+        return False
+    pictures, labels = about.get("pictures", {}), about.get("labels", [])
+    others = (value for key, value in about.items() if key not in ("pictures", "labels"))
+    return (
+        isinstance(pictures, dict)
+        and isinstance(labels, list)
+        and _are(int, *pictures.values())
+        and _are(str, *labels, *others)
+    )
 
 
 def _step_checksum(time: str, action: str, text: str, settings: Settings) -> bytes:
@@ -264,8 +328,9 @@ def _step_checksum(time: str, action: str, text: str, settings: Settings) -> byt
     return checksum(time, action, text, numbers, *head)
 
 
-def pack_picture(example: StoredExample) -> tuple[bytes, bytes, bytes]:
-    """Return JPEG, vector, checksum."""
+def pack_picture(example: StoredExample, about: MemoryInfo) -> tuple[bytes, bytes, bytes]:
+    """Return JPEG, vector, checksum; ValueError: they could not be read again."""
+    _check_picture(example.jpeg, example.vector, about)
     vector = example.vector.astype(FLOAT32, copy=False).tobytes()
     return example.jpeg, vector, checksum(example.jpeg, vector)
 
@@ -273,10 +338,37 @@ def pack_picture(example: StoredExample) -> tuple[bytes, bytes, bytes]:
 def unpack_example(row: Sequence[Any], label: str, about: MemoryInfo, path: Path) -> StoredExample:
     """Read picture, centroid, rank, JPEG, vector, checksum."""
     number, centroid, rank, jpeg, blob, expected = row
-    sizes = (0, about.dimension * FLOAT32.itemsize)
-    if checksum(jpeg, blob) != expected or len(blob) not in sizes:
+    if (
+        not _are(bytes, jpeg, blob)
+        or checksum(jpeg, blob) != expected
+        or len(blob) % FLOAT32.itemsize
+    ):
         raise damaged_class(path, "a thumbnail of", label)
     vector = read_only(np.frombuffer(blob, FLOAT32).astype(np.float32, copy=False))
-    if not np.isfinite(vector).all() or min(centroid, rank) < 0 or len(jpeg) > MAX_JPEG:
-        raise _invalid(path, f"thumbnails of {show_label(label)!r}")
-    return StoredExample(centroid, jpeg, vector, rank, number)
+    example = StoredExample(centroid, jpeg, vector, rank, number)
+    try:
+        _check_picture(jpeg, vector, about)
+        check_place(example, MAX_COUNT)
+    except ValueError:
+        raise _invalid(path, f"thumbnails of {show_label(label)!r}") from None
+    return example
+
+
+def _check_picture(jpeg: bytes, vector: Float32s, about: MemoryInfo) -> None:
+    if len(jpeg) > MAX_JPEG:
+        raise ValueError(f"a thumbnail of {len(jpeg)} bytes is larger than {MAX_JPEG}")
+    if len(vector) not in (0, about.dimension) or not np.isfinite(vector).all():
+        raise ValueError(f"the vector of a thumbnail has not {about.dimension} finite numbers")
+
+
+def check_place(example: StoredExample, size: int) -> None:
+    """Raise ValueError for an example of none of the centroids, or views, of its class."""
+    if not 0 <= example.centroid < size or not 0 <= example.rank < MAX_COUNT:
+        raise ValueError(f"a thumbnail is at place {example.centroid} of {size}")
+
+
+def size_of(stored: ClassRow) -> int:
+    """Return the number of centroids, or views, that examples of a class can belong to."""
+    if isinstance(stored, StoredStatistics):
+        return stored.statistics.n
+    return len(stored.concepts.counts)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 APPLICATION_ID = 0x4342434C  # "CBCL"
+ENTRIES = ("about", "backbone")  # rows of the table `memory`
+NUMBERED_TABLES = ("steps", "classes", "pictures")  # rows of SQLite's own `sqlite_sequence`
 
 # MIGRATIONS[v] brings a file from version v to v + 1; a file's version is SQLite's user_version.
 MIGRATIONS = (

@@ -18,11 +18,14 @@ from cbcl.errors import ChangedError, LabelError, MemoryFileError
 from cbcl.memory.connection import (
     LOCK_TIMEOUT_SECONDS,
     NO_FILE,
+    change_identity,
     compact,
     connect,
     explained,
     file_identity,
+    find_structural_damage,
     prepare,
+    read_identity,
 )
 from cbcl.memory.open_file import OpenFile
 from cbcl.memory.rows import (
@@ -37,6 +40,8 @@ from cbcl.memory.rows import (
     unpack_class,
     unpack_example,
 )
+from cbcl.memory.schema import ENTRIES
+from cbcl.memory.select import select
 from cbcl.memory.sketch_search import find_owners
 from cbcl.memory.statistics_blob import unpack_sketches
 from cbcl.memory.transaction import (
@@ -72,7 +77,7 @@ class Memory(OpenFile):
 
     def _clear_cache(self) -> None:
         self._state: tuple[int, MemoryState] | None = None  # and SQLite's data_version of it
-        self._rows: dict[int, ClassRow] = {}
+        self._rows: dict[tuple[int, str], ClassRow] = {}  # a row is that of its label alone
         self._sketches: dict[int, Sketches] = {}
 
     def __reduce__(self) -> tuple[type[Memory], tuple[Path]]:
@@ -101,8 +106,8 @@ class Memory(OpenFile):
                 wanted = {label: view.classes[label] for label in labels}
             classes = {label: self._class(view, row, label) for label, row in wanted.items()}
             if labels is None:
-                present = {*view.rows.values()}
-                self._rows = {row: kept for row, kept in self._rows.items() if row in present}
+                present = {(row, label) for label, row in view.rows.items()}
+                self._rows = {key: kept for key, kept in self._rows.items() if key in present}
             return classes
 
     def load_negatives(self, view: MemoryState) -> StoredStatistics | None:
@@ -115,9 +120,9 @@ class Memory(OpenFile):
         return stored
 
     def _class(self, view: MemoryState, row: int, label: str) -> ClassRow:
-        if row not in self._rows:
-            self._rows[row] = self._read_class(row, label, view)
-        return self._rows[row]
+        if (row, label) not in self._rows:
+            self._rows[row, label] = self._read_class(row, label, view)
+        return self._rows[row, label]
 
     def find_taught(self, view: MemoryState, sketches: Iterable[int]) -> dict[int, str]:
         """Return the labels that views were taught as, by their sketches; '': as none of these.
@@ -134,12 +139,12 @@ class Memory(OpenFile):
     def _read_sketches(self, row: int, label: str) -> Sketches:
         if row in self._sketches:
             return self._sketches[row]
-        stored = self._rows.get(row)
+        stored = self._rows.get((row, label))
         if isinstance(stored, StoredStatistics):
             return stored.statistics.sketches
         try:
             return unpack_sketches(self._read_row("sketches", row)[0] or b"")
-        except ValueError:
+        except (TypeError, ValueError):
             raise damaged_class(self.path, "what is known of", label) from None
 
     def check_writable(self) -> None:
@@ -167,10 +172,20 @@ class Memory(OpenFile):
                     "until the last one closes it, old pages stay on the disk",
                 )
 
+    def check_structure(self) -> None:
+        """Raise an error if the pages of what is known are damaged, or their indexes wrong."""
+        with self._access(self._reading):
+            for table in ("memory", "steps", "classes"):
+                if problems := find_structural_damage(self._connection(), table):
+                    problem = f"is damaged, so that labels may be missing: {problems[0]}"
+                    advice = "try `cbcl check --repair`, or restore a copy of the file"
+                    raise MemoryFileError(self.path, problem, advice)
+
     def copy(self, path: Path) -> None:
         """Write the present state into a new file, without history and what was forgotten."""
         if file_identity(path) != NO_FILE:
             raise MemoryFileError(path, "is there already", "give another name")
+        self.view()  # which fails where a copy would be made of what is left
         part = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
             with explained(self.path):
@@ -198,29 +213,29 @@ class Memory(OpenFile):
     def thumbnails(self, view: MemoryState, label: str) -> list[StoredExample]:
         """Return the examples that are kept of a label, in the order learned."""
         with self._access(self._reading):
-            rows = self._connection().execute(
+            rows = self._select(
                 f"SELECT {EXAMPLE_COLUMNS} FROM examples JOIN pictures USING (picture)"
                 " WHERE class = ? ORDER BY examples.rowid",
-                (view.row(label),),
+                view.row(label),
             )
             return [unpack_example(row, label, view.about, self.path) for row in rows]
 
     def example_numbers(self, view: MemoryState, label: str) -> list[tuple[int, int]]:
         """Return number and centroid of the examples kept of a label, in the order learned."""
         with self._access(self._reading):
-            rows = self._connection().execute(
+            rows = self._select(
                 "SELECT picture, centroid FROM examples WHERE class = ? ORDER BY rowid",
-                (view.row(label),),
+                view.row(label),
             )
-            return rows.fetchall()
+            return [(number, centroid) for number, centroid in rows]
 
     def nearest(self, view: MemoryState, label: str, centroid: int, most: int) -> list[int]:
         """Return the numbers of the examples nearest to a centroid, the nearest first."""
         with self._access(self._reading):
-            rows = self._connection().execute(
+            rows = self._select(
                 "SELECT picture FROM examples WHERE class = ? AND centroid = ? AND rank < ?"
                 " ORDER BY rank",
-                (view.row(label), centroid, most),
+                *(view.row(label), centroid, most),
             )
             return [number for (number,) in rows]
 
@@ -229,16 +244,12 @@ class Memory(OpenFile):
         with self._access(self._reading):
             was_closed = self._reader is None
             try:
-                row = (
-                    self._connection()
-                    .execute(
-                        f"SELECT label, {EXAMPLE_COLUMNS} FROM examples JOIN classes USING (class)"
-                        " JOIN pictures USING (picture) WHERE picture = ? AND until IS NULL",
-                        (number,),
-                    )
-                    .fetchone()
+                rows = self._select(
+                    f"SELECT label, {EXAMPLE_COLUMNS} FROM examples JOIN classes USING (class)"
+                    " JOIN pictures USING (picture) WHERE picture = ? AND until IS NULL",
+                    number,
                 )
-                if row is None:
+                if (row := next(rows, None)) is None:
                     raise LabelError(f"example {number}", "does not exist, or no longer")
                 label, *columns = row
                 return label, unpack_example(columns, label, self.view().about, self.path)
@@ -249,12 +260,10 @@ class Memory(OpenFile):
     def summarize_examples(self, view: MemoryState, most: int) -> dict[str, ExampleSummary]:
         """Return how many examples are kept of each label, and the numbers of some to show."""
         with self._access(self._reading):
-            connection = self._connection()
-            kept = dict(connection.execute("SELECT class, count(*) FROM examples GROUP BY class"))
+            kept = dict(self._select("SELECT class, count(*) FROM examples GROUP BY class"))
             shown: dict[int, list[int]] = {}
-            rows = connection.execute(
-                "SELECT class, picture FROM examples WHERE rank < ? ORDER BY rank, centroid",
-                (most,),
+            rows = self._select(
+                "SELECT class, picture FROM examples WHERE rank < ? ORDER BY rank, centroid", most
             )
             for row, number in rows:
                 if len(numbers := shown.setdefault(row, [])) < most:
@@ -267,7 +276,7 @@ class Memory(OpenFile):
     def history(self) -> list[Step]:
         """Return all steps, the latest first."""
         with self._access(self._reading):
-            rows = self._connection().execute(
+            rows = self._select(
                 f"SELECT step, undone, {STEP_COLUMNS} FROM steps ORDER BY step DESC"
             )
             return [as_step(row, self.path) for row in rows]
@@ -285,23 +294,27 @@ class Memory(OpenFile):
                 raise self._missing()
             connection = self._writer.connection
             with transaction(connection, "IMMEDIATE"):
+                identity = read_identity(connection)
                 if prepare(connection) and new is not None:
-                    for name, value in (("about", new.as_json()), ("backbone", state)):
+                    for name, value in zip(ENTRIES, (new.as_json(), state), strict=True):
                         row = (name, value, checksum(name, value))
                         connection.execute("INSERT INTO memory VALUES (?, ?, ?)", row)
                 writing = Transaction(connection, read_state(connection, self.path), self.path)
                 yield writing
                 writing.prune()
+                change_identity(connection, identity)
             self._check_in_place(self._writing)
+
+    def _select(self, query: str, *values: object) -> Iterator[tuple[Any, ...]]:
+        return select(self._connection(), self.path, query, values)
 
     def _read_class(self, row: int, label: str, view: MemoryState) -> ClassRow:
         stored = unpack_class(self._read_row(CLASS_COLUMNS, row), label, view.about, self.path)
         return check_head(stored, view.settings, label, self.path)
 
     def _read_row(self, columns: str, row: int) -> tuple[Any, ...]:
-        rows = self._connection().execute(f"SELECT {columns} FROM classes WHERE class = ?", (row,))
-        read: tuple[Any, ...] | None = rows.fetchone()
-        if read is None:
+        rows = self._select(f"SELECT {columns} FROM classes WHERE class = ?", row)
+        if (read := next(rows, None)) is None:
             raise ChangedError(self.path, "was changed by another process meanwhile", "try again")
         return read
 

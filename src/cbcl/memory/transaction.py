@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cbcl.errors import MemoryFileError
+from cbcl.errors import MemoryFileError, first_line
 from cbcl.memory.rows import (
     NEGATIVES,
     ClassRow,
@@ -17,16 +18,19 @@ from cbcl.memory.rows import (
     Settings,
     StoredExample,
     StoredStatistics,
+    check_place,
     checksum,
     damaged,
     pack_class,
     pack_picture,
     pack_step,
     show_label,
+    size_of,
     unpack_class,
     unpack_info,
     unpack_step,
 )
+from cbcl.memory.select import select, select_one
 
 MAX_UNDO = 20  # steps that can be undone
 MAX_HISTORY = 1000  # steps in the history
@@ -91,9 +95,10 @@ class Transaction:
     def add_step(self, action: str, about: Mapping[str, object], settings: Settings) -> None:
         """Write the line of history, before anything else."""
         time = datetime.now(UTC).isoformat(timespec="milliseconds")
+        with self._readable("these settings"):
+            row = pack_step(time, action, about, settings)
         added = self._connection.execute(
-            f"INSERT INTO steps ({STEP_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            pack_step(time, action, about, settings),
+            f"INSERT INTO steps ({STEP_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row
         )
         self.step, self._head = added.lastrowid or 0, settings.head
 
@@ -123,43 +128,71 @@ class Transaction:
             raise ValueError(f"{label!r} has vectors of another length than {dimension}.")
         if label in self.view.classes or (label == NEGATIVES and self.view.negatives is not None):
             self.retire_class(label)
-        added = self._connection.execute(
-            f"INSERT INTO classes (label, since, {CLASS_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (label, self.step, *pack_class(label, stored)),
-        )
-        rows = [
-            (added.lastrowid, example.number or self._add(example), example.centroid, example.rank)
-            for example in examples
-        ]
+        with self._readable(repr(show_label(label))):
+            added = self._connection.execute(
+                f"INSERT INTO classes (label, since, {CLASS_COLUMNS})"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (label, self.step, *pack_class(label, stored)),
+            )
+            rows = [
+                (
+                    added.lastrowid,
+                    self._add(example, size_of(stored)),
+                    example.centroid,
+                    example.rank,
+                )
+                for example in examples
+            ]
         self._connection.executemany("INSERT INTO examples VALUES (?, ?, ?, ?)", rows)
 
-    def _add(self, example: StoredExample) -> int | None:
+    def _add(self, example: StoredExample, size: int) -> int | None:
+        """Return the number of an example of a class of some size, written if it is new."""
+        check_place(example, size)
+        if example.number:
+            return example.number
         added = self._connection.execute(
-            "INSERT INTO pictures (jpeg, vector, checksum) VALUES (?, ?, ?)", pack_picture(example)
+            "INSERT INTO pictures (jpeg, vector, checksum) VALUES (?, ?, ?)",
+            pack_picture(example, self.view.about),
         )
         return added.lastrowid
 
+    @contextmanager
+    def _readable(self, part: str) -> Iterator[None]:
+        """Refuse to write what could not be read again."""
+        try:
+            yield
+        except ValueError as error:
+            problem = f"cannot hold {part}, since {first_line(error)}"
+            raise MemoryFileError(self._path, problem, "nothing was changed") from error
+
     def undo(self) -> Step | None:
         """Undo the latest step that is not undone yet; None: there is none."""
-        row = self._connection.execute(
+        row = select_one(
+            self._connection,
+            self._path,
             f"SELECT step, undone, {STEP_COLUMNS} FROM steps"
-            " WHERE undone = 0 AND action != 'undo' ORDER BY step DESC LIMIT 1"
-        ).fetchone()
+            " WHERE undone = 0 AND action != 'undo' ORDER BY step DESC LIMIT 1",
+        )
         if row is None:
             return None
         step = as_step(row, self._path)
         self._check_restorable(step)
         self.add_step("undo", {"action": step.action, **step.about}, self.view.settings)
         self._drop("since = ?", step.step)
-        self._connection.execute("UPDATE classes SET until = NULL WHERE until = ?", (step.step,))
+        self._connection.execute(
+            "UPDATE classes NOT INDEXED SET until = NULL WHERE until = ?", (step.step,)
+        )
         self._connection.execute(
             "UPDATE steps SET undone = ? WHERE step = ?", (self.step, step.step)
         )
         return step
 
     def _check_restorable(self, step: Step) -> None:
-        rows = self._connection.execute(
-            f"SELECT label, {CLASS_COLUMNS} FROM classes WHERE until = ?", (step.step,)
+        rows = select(
+            self._connection,
+            self._path,
+            f"SELECT label, {CLASS_COLUMNS} FROM classes NOT INDEXED WHERE until = ?",
+            (step.step,),
         )
         for label, *row in rows:
             try:
@@ -173,6 +206,11 @@ class Transaction:
     def erase_history(self) -> None:
         """Delete what is no longer known, and all labels in the history; nothing can be undone."""
         self._drop("until <= ?", self.step)
+        for orphans in (
+            "examples WHERE class NOT IN (SELECT class FROM classes)",
+            "pictures WHERE picture NOT IN (SELECT picture FROM examples NOT INDEXED)",
+        ):
+            self._connection.execute(f"DELETE FROM {orphans}")
         rows = self._connection.execute(f"SELECT step, {STEP_COLUMNS} FROM steps").fetchall()
         for number, *row in rows:
             time, action, _, settings = unpack_step(row, self._path)
@@ -204,9 +242,12 @@ class Transaction:
         )
 
     def _drop(self, condition: str, step: int) -> None:
-        """Delete rows of classes, and the pictures that no other row refers to."""
+        """Delete rows of classes, and the pictures that no other row refers to.
+
+        A damaged index must not decide what is deleted.
+        """
         rows = self._connection.execute(
-            f"SELECT class FROM classes WHERE {condition}", (step,)
+            f"SELECT class FROM classes NOT INDEXED WHERE {condition}", (step,)
         ).fetchall()
         for row in rows:
             pictures = self._connection.execute(
@@ -239,17 +280,36 @@ def transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
             connection.execute("ROLLBACK")
 
 
-def read_state(connection: sqlite3.Connection, path: Path) -> MemoryState:
+def read_state(
+    connection: sqlite3.Connection, path: Path, *, check_index: bool = True
+) -> MemoryState:
+    """Read what is known from the tables; raise an error if the index of labels does not agree."""
     about = unpack_info(read_value(connection, "about", path), path)
     settings = _last_settings(connection, path, "undone <= 0 AND action != 'undo'")
     if settings is None:  # all is undone, but the head stays
         undone = _last_settings(connection, path, "action = 'undo'") or Settings()
         settings = Settings(head=undone.head)
-    rows = connection.execute("SELECT label, class FROM classes WHERE until IS NULL")
-    classes = dict(sorted(rows.fetchall()))
+    classes = _read_labels(connection, path, check_index=check_index)
     negatives = classes.pop(NEGATIVES, None) if settings.head == "discriminant" else None
     (step,) = connection.execute("SELECT ifnull(max(step), 0) FROM steps").fetchone()
     return MemoryState(about, settings, classes, step, negatives)
+
+
+def _read_labels(
+    connection: sqlite3.Connection, path: Path, *, check_index: bool
+) -> dict[str, int]:
+    """Return the row of each label, read twice: one damaged page alone hides no label."""
+    query = "SELECT label, class FROM classes {} WHERE until IS NULL"
+    rows = [*select(connection, path, query.format("NOT INDEXED"))]
+    classes = dict(rows)
+    if not len(rows) == len(classes) == len({*classes.values()}):
+        raise damaged(path, "a label has two rows, or a row two labels")
+    if check_index and Counter(rows) != Counter(
+        connection.execute(query.format("INDEXED BY known"))
+    ):
+        problem = "is damaged, since an index does not agree with its table"
+        raise MemoryFileError(path, problem, "try `cbcl check --repair`")
+    return dict(sorted(classes.items()))
 
 
 def _last_settings(connection: sqlite3.Connection, path: Path, condition: str) -> Settings | None:
@@ -263,9 +323,9 @@ def read_value(connection: sqlite3.Connection, name: str, path: Path) -> bytes:
     """Return an entry of the table `memory`."""
     rows = connection.execute("SELECT value, checksum FROM memory WHERE name = ?", (name,))
     row = rows.fetchone()
-    if row is None or checksum(name, row[0]) != row[1]:
+    value = b"" if row is None else row[0]
+    if row is None or not isinstance(value, bytes) or checksum(name, value) != row[1]:
         raise damaged(path, f"its entry {name!r} is not what was written")
-    value: bytes = row[0]
     return value
 
 

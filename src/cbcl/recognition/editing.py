@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from difflib import get_close_matches
@@ -13,6 +13,7 @@ import numpy as np
 
 from cbcl.errors import BackboneError, LabelError, MemoryFileError
 from cbcl.memory.rows import (
+    DAMAGE,
     NEGATIVES,
     MemoryInfo,
     Settings,
@@ -20,6 +21,9 @@ from cbcl.memory.rows import (
     StoredExample,
     StoredStatistics,
     as_label,
+    check_place,
+    show_label,
+    size_of,
 )
 from cbcl.memory.store import Memory
 from cbcl.memory.transaction import MemoryState, Transaction
@@ -30,7 +34,7 @@ from cbcl.method.confidence import spread_of
 from cbcl.method.directions import as_directions
 from cbcl.method.statistics import learn_class
 from cbcl.recognition.embedder import likeness_of
-from cbcl.recognition.examples import of_vote, select
+from cbcl.recognition.examples import most_kept, of_vote, select
 from cbcl.recognition.views import (
     EMPTY,
     ViewClass,
@@ -211,25 +215,51 @@ def _take_out(concepts: Concepts, example: StoredExample) -> Concepts:
     return Concepts(centroids, counts)
 
 
-def read(path: Path) -> ForeignMemory:
-    """Read a memory that somebody else may have made."""
+def read(path: Path, accept: Callable[[MemoryInfo], None]) -> ForeignMemory:
+    """Read a memory that somebody else may have made; `accept` may raise an error before."""
     invalid = MemoryFileError(path, "contains invalid data", "it was not written by cbcl")
     with closing(Memory(path)) as other:
+        if not other.exists():
+            raise MemoryFileError(path, "is not a memory of cbcl")
+        view = other.view()
+        accept(view.about)
         try:
-            if not other.exists():
-                raise MemoryFileError(path, "is not a memory of cbcl")
-            view = other.view()
             classes, state = other.load(view), other.backbone_state()
             negatives = other.load_negatives(view)
-            listed = [*classes, *([] if negatives is None else [NEGATIVES])]
-            thumbnails = {label: other.thumbnails(view, label) for label in listed}
+            listed = classes | ({} if negatives is None else {NEGATIVES: negatives})
+            thumbnails = _read_thumbnails(other, view, listed)
             if any(as_label(label) != label for label in classes):
                 raise invalid
-        except (TypeError, OverflowError, LabelError) as error:
+        except DAMAGE as error:
             raise invalid from error
     if not classes:
         raise MemoryFileError(path, "knows nothing", "there is nothing to take over")
     return ForeignMemory(view, classes, negatives, thumbnails, state)
+
+
+def _read_thumbnails(
+    other: Memory, view: MemoryState, classes: Mapping[str, StoredClass | StoredStatistics]
+) -> dict[str, list[StoredExample]]:
+    """Read the examples of classes, no more of them than cbcl keeps, and each picture once.
+
+    A small file can refer to one picture many times.
+    """
+    counts = other.summarize_examples(view, most=0)
+    numbers: set[int] = set()
+    thumbnails = {}
+    for label, stored in classes.items():
+        if counts[label].kept > most_kept(stored):
+            problem = f"has more thumbnails of {show_label(label)!r} than cbcl keeps"
+            raise MemoryFileError(other.path, problem, "it was not written by cbcl")
+        own = [number for number, _ in other.example_numbers(view, label)]
+        if len(own) != len({*own}) or not numbers.isdisjoint(own):
+            problem = f"repeats a picture of {show_label(label)!r}"
+            raise MemoryFileError(other.path, problem, "it was not written by cbcl")
+        numbers.update(own)
+        thumbnails[label] = other.thumbnails(view, label)
+        for example in thumbnails[label]:
+            check_place(example, size_of(stored))
+    return thumbnails
 
 
 def adopt(
@@ -239,7 +269,7 @@ def adopt(
     about = replace(theirs.view.about, private=theirs.view.about.private or private)
     with memory.writing(about, theirs.state) as writing:
         ours = writing.view
-        _check_alike(ours.about, about)
+        check_alike(ours.about, about)
         settings = ours.settings if ours.step else theirs.view.settings
         if settings.head != theirs.view.settings.head:
             problem = f"learns by the {theirs.view.settings.head}, but this one by the"
@@ -281,7 +311,8 @@ def _adopt_views(memory: Memory, writing: Transaction, theirs: ForeignMemory) ->
         _write(writing, label, merge_views(before, new, least_cosine))
 
 
-def _check_alike(ours: MemoryInfo, theirs: MemoryInfo) -> None:
+def check_alike(ours: MemoryInfo, theirs: MemoryInfo) -> None:
+    """Raise BackboneError, unless two memories were learned through the same backbone."""
     if (ours.fingerprint, ours.dimension) != (theirs.fingerprint, theirs.dimension):
         problem = (
             f"was learned through {Path(theirs.backbone).name} ({theirs.fingerprint[:8]}), but this"

@@ -41,6 +41,13 @@ def select(
     return [kept[i] for i in sorted(kept)]
 
 
+def most_kept(stored: StoredClass | StoredStatistics) -> int:
+    """Return how many examples of a class are ever kept, at most."""
+    if isinstance(stored, StoredStatistics):
+        return FIRST + len(stored.statistics.views)
+    return FIRST + PER_CENTROID * len(stored.concepts.counts)
+
+
 def of_vote(classes: Mapping[str, StoredClass | StoredStatistics]) -> dict[str, StoredClass]:
     """Return those of some stored classes that were learned by the vote."""
     return {label: stored for label, stored in classes.items() if isinstance(stored, StoredClass)}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 import numpy as np
 
 from cbcl.errors import MemoryFileError, PictureError
-from cbcl.memory.check import Finding
+from cbcl.memory.check import Finding, repair
 from cbcl.memory.check import check as find_damage
 from cbcl.memory.exchange import ExportResult, export, import_
 from cbcl.memory.rows import NEGATIVES, MemoryInfo, Settings, as_label
@@ -351,13 +351,18 @@ class Recognizer:
 
     def adopt(self, path: str | os.PathLike[str]) -> ImportResult:
         """Learn all that another memory knows, in one step; labels that both know are merged."""
-        theirs = editing.read(Path(path))
-        if self._memory.exists():
-            self._embedder.check_private(self._memory.view().about)
-        else:
-            self._embedder.adapt(theirs.view.about)
+        theirs = editing.read(Path(path), self._accept)
         limit = self._options.vote.max_centroids
         return editing.adopt(self._memory, theirs, private=self._private, max_centroids=limit)
+
+    def _accept(self, theirs: MemoryInfo) -> None:
+        """Raise an error, unless a memory of this description can be adopted."""
+        if self._memory.exists():
+            ours = self._memory.view().about
+            self._embedder.check_private(ours)
+            editing.check_alike(ours, theirs)
+        else:
+            self._embedder.adapt(theirs)
 
     def save_copy(self, path: str | os.PathLike[str]) -> None:
         """Write a copy of the memory, without its history and what was forgotten."""
@@ -386,6 +391,10 @@ class Recognizer:
     def check(self) -> list[Finding]:
         """Read every byte of the file; return what is wrong with it, and what to do about it."""
         return find_damage(self.path)
+
+    def repair(self) -> bool:
+        """Rebuild the file's indexes, if only these are damaged; return whether it was done."""
+        return repair(self.path)
 
     def undo(self) -> Step:
         """Undo the latest step that is not undone yet, and return it: up to twenty steps."""

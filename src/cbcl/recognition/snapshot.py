@@ -103,7 +103,7 @@ class Snapshot:
             of_views = np.zeros(len(known.views), dtype=np.int64)
             first = known.n - len(known.views)
             for number, place in self.memory.example_numbers(self.view, label):
-                if place >= first:
+                if first <= place < known.n:
                     of_views[place - first] = number
             numbers[label] = of_views
         return examine_views(knowledge, numbers)
