@@ -134,7 +134,7 @@ def test_a_damaged_checkpoint_is_told_and_how_to_begin_anew(
         run(digits, Means(2), tmp_path)
     folder = Checkpoint(tmp_path, "run").folder
     (folder / name).write_bytes(b"nonsense")
-    with pytest.raises(DataError, match="checkpoint that is damaged.*: remove that folder"):
+    with pytest.raises(DataError, match=r"checkpoint that is damaged.*: remove that folder"):
         run(digits, Means(), tmp_path)
     rmtree(folder)
     assert run(digits, Means(), tmp_path)["right"]
