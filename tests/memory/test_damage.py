@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal
@@ -271,9 +272,9 @@ def write_count(path: Path, count: int) -> None:
     with closing(Memory(path)) as memory, memory.writing() as writing:
         ((label, stored),) = memory.load(writing.view).items()
         if isinstance(stored, StoredStatistics):
-            assert stored.statistics.summary is not None
-            known = stored.statistics
-            summary = known.summary._replace(n=count - (known.n - known.summary.n))
+            known, before = stored.statistics, stored.statistics.summary
+            assert before is not None
+            summary = before._replace(n=count - (known.n - before.n))
             stored = StoredStatistics(replace(known, n=count, summary=summary))
         else:
             counts = np.full_like(stored.concepts.counts, 1)
@@ -343,8 +344,8 @@ VALUES = ("NULL", "9223372036854775807", "'text'", "x'00ff'")
 def write_anything(path: Path, statement: str) -> None:
     """Write values of types that the tables do not allow, as a few wrong bits do."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        tables = "type = 'table' AND name NOT LIKE 'sqlite%'"
-        schema = connection.execute(f"SELECT sql, name FROM sqlite_schema WHERE {tables}")
+        ours = "type = 'table' AND name NOT LIKE 'sqlite%'"
+        schema = connection.execute(f"SELECT sql, name FROM sqlite_schema WHERE {ours}")
         strict = schema.fetchall()
     loose = [(sql.replace(") STRICT", ")").replace("NOT NULL", ""), name) for sql, name in strict]
     for tables, change in ((loose, statement), (strict, "SELECT 1")):
@@ -359,6 +360,10 @@ def noise(count: int, seed: int = 0) -> list[Any]:
     return [*np.random.default_rng(seed).integers(0, 256, (count, 8, 8, 3)).astype(np.uint8)]
 
 
+def see_examples(recognizer: Recognizer, label: str) -> list[bytes]:
+    return [one.jpeg for one in recognizer.examples(label)]
+
+
 def use_everything(path: Path, folder: Path) -> Iterator[Callable[[], object]]:
     """Yield all that can be done to a memory."""
     with Recognizer(path, LOOK) as recognizer:
@@ -368,7 +373,7 @@ def use_everything(path: Path, folder: Path) -> Iterator[Callable[[], object]]:
         yield recognizer.examine
         yield lambda: [step.summary for step in recognizer.history()]
         for label in ("cup", "key"):
-            yield lambda label=label: [one.jpeg for one in recognizer.examples(label)]
+            yield partial(see_examples, recognizer, label)
         yield lambda: recognizer.export(folder / "out")
         yield lambda: recognizer.save_copy(folder / "copy.cbcl")
         with Recognizer(folder / "ours.cbcl", LOOK) as ours:

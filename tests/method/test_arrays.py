@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ CONCEPTS = agg_var(X, radius=1.0)
 COUNTS = np.ones(4, dtype=np.int64)
 
 
-def learner(head: str = "discriminant") -> Any:
+def learner(head: Literal["discriminant", "vote"] = "discriminant") -> Any:
     return CBCLClassifier(head=head).fit(X, Y)
 
 
@@ -40,9 +40,9 @@ every_way = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 
 
 def mask(array: Any, *, hidden: bool) -> Any:
-    masked = np.ma.masked_array(array, mask=np.zeros(array.shape, dtype=bool))
-    masked.mask[-1] = hidden
-    return masked
+    hides = np.zeros(array.shape, dtype=bool)
+    hides[-1] = hidden
+    return np.ma.masked_array(array, mask=hides)
 
 
 @every_way

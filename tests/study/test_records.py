@@ -91,9 +91,9 @@ def test_where_nothing_is_recorded_there_is_nothing_to_read(tmp_path: Path) -> N
 
 
 def test_a_run_says_its_protocol() -> None:
-    later = {"whole_base": True, "usual_order": True}
-    assert RUN._replace(base=3, classes=50, **later).protocol == Protocol(
-        increment=2, base=3, shots=5, classes=50, **later
+    run = RUN._replace(base=3, classes=50, whole_base=True, usual_order=True)
+    assert run.protocol == Protocol(
+        increment=2, base=3, shots=5, classes=50, whole_base=True, usual_order=True
     )
 
 

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -79,6 +80,10 @@ def test_another_file_in_the_memorys_place_is_what_is_shown(
     assert taught.get("/api/scores").json()["labels"] == ["moon rocket"]
 
 
+def learns(page: Page, label: str, photo: bytes) -> bool:
+    return bool(page.learn(label, photo).status_code == 200)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="it takes locks that only Linux has")
 def test_replacing_the_memory_again_and_again_leaks_no_files(
     taught: Page, photos: dict[str, list[bytes]], lessons: bytes, tmp_path: Path
@@ -87,7 +92,7 @@ def test_replacing_the_memory_again_and_again_leaks_no_files(
     descriptors: list[int] = []
     for turn in range(8):
         label = f"rocket {turn}"  # at first it may be told that the file was replaced
-        until(lambda label=label: taught.learn(label, photos["rocket"][0]).status_code == 200)
+        until(partial(learns, taught, label, photos["rocket"][0]))
         assert label in taught.labels()
         with closing(sqlite3.connect(taught.memory)) as emptying:  # its log must not outlive it
             emptying.execute("PRAGMA wal_checkpoint(TRUNCATE)")
