@@ -137,7 +137,7 @@ def labels(service: Service) -> Response:
 
 @router.get("/examples", tags=["things"], responses=_errors("label", "argument", "memory"))
 def examples(
-    service: Service, label: Annotated[schemas.Label, Query()]
+    service: Service, label: Annotated[str, Query(json_schema_extra={**schemas.LABEL_RULES})]
 ) -> schemas.ExamplesResponse:
     """List the examples of a label that have a thumbnail, in the order learned."""
     return service.examples(label)
