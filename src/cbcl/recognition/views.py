@@ -140,7 +140,7 @@ def merge_views(these: ViewClass, those: ViewClass, least_cosine: float) -> View
         return these if that is None else those
     if this.summary is not None and that.summary is not None:
         merged = merge_classes(this, that)
-        moved = _shift(those.examples, this.n, np.ones(that.n, dtype=bool))
+        moved = [one._replace(centroid=one.centroid + this.n) for one in those.examples]
         return ViewClass(merged, _select([*these.examples, *moved], merged))
     if that.summary is not None:
         these, those, this, that = those, these, that, this
