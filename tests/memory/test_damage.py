@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from support.memory_contents import some
 
 from cbcl import CBCLError, MemoryFileError, Recognizer, load_backbone
 from cbcl.cli.commands import main
@@ -28,10 +29,6 @@ from cbcl.memory.rows import (
 from cbcl.memory.statistics_blob import MAX_COUNT
 from cbcl.memory.store import Memory
 from cbcl.memory.transaction import STEP_COLUMNS
-
-
-def some(count: int, seed: int = 0) -> np.ndarray[Any, Any]:
-    return np.random.default_rng(seed).normal(size=(count, 8)).astype(np.float32)
 
 
 @pytest.fixture

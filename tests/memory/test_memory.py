@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.memory_contents import some
 
 from cbcl import BackboneError, LabelError, MemoryFileError, Recognizer
 from cbcl.memory.check import check
@@ -25,10 +26,6 @@ from cbcl.memory.rows import pack_class
 from cbcl.memory.schema import APPLICATION_ID, VERSION
 from cbcl.memory.store import Memory
 from cbcl.memory.transaction import MAX_HISTORY, MAX_UNDO
-
-
-def some(count: int, seed: int = 0) -> np.ndarray[Any, Any]:
-    return np.random.default_rng(seed).normal(size=(count, 8)).astype(np.float32)
 
 
 @pytest.fixture

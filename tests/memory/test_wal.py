@@ -8,17 +8,12 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
+from support.memory_contents import some
 
 from cbcl import MemoryFileError, Recognizer
 from cbcl.memory.check import check
-
-
-def some(count: int, seed: int = 0) -> np.ndarray[Any, Any]:
-    return np.random.default_rng(seed).normal(size=(count, 8)).astype(np.float32)
 
 
 @pytest.fixture

@@ -1,11 +1,18 @@
-"""Contents of a memory, to be compared."""
+"""Contents of a memory: vectors to learn, and what is known, to be compared."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from cbcl import Recognizer
 from cbcl.memory.rows import NEGATIVES, pack_class
+
+
+def some(count: int, seed: int = 0) -> np.ndarray[Any, Any]:
+    """Return vectors for a memory of the backbone "identity"."""
+    return np.random.default_rng(seed).normal(size=(count, 8)).astype(np.float32)
 
 
 def known(recognizer: Recognizer) -> dict[str, Any]:

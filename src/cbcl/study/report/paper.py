@@ -14,7 +14,7 @@ Measure: TypeAlias = Literal[
     "average", "last", "after", "drop", "omega_base", "omega_new", "omega_all", "megabytes"
 ]
 
-# The public copy of docs/backbones.md, shown whole pictures: torchvision cuts an eighth off.
+# A public copy that is shown whole pictures; docs/backbones.md says how it is made.
 OWN_RESNET34 = "resnet34-whole.onnx"
 NETWORKS = {
     "resnet18": "ResNet-18",
