@@ -1,11 +1,12 @@
 # make demo:  set everything up, and see it work.      make docs:  the documentation, as a site.
 # make check: the quick checks, about a minute.        make bench: the speed of the method.
 # make test:  everything, with coverage.               make clean: remove what these made.
+# make endure: attack it for an hour.
 PYTHON ?= python3
 BIN := .venv/bin
 QUICK := not browser and not process and not slow
 
-.PHONY: demo lint check test docs bench clean
+.PHONY: demo lint check test endure docs bench clean
 
 demo: .venv/demo
 	$(BIN)/python examples/demo.py
@@ -21,6 +22,9 @@ check: lint
 
 test: lint
 	SCIPY_ARRAY_API=1 $(BIN)/pytest --cov  # without the variable scikit-learn skips one of its checks
+
+endure: .venv/dev
+	cd tests && ../$(BIN)/python -m endurance $(ARGUMENTS)  # such as ARGUMENTS=--short
 
 docs: .venv/docs
 	$(BIN)/mkdocs build --strict

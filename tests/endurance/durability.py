@@ -1,0 +1,7 @@
+"""Memory files: processes killed, writes torn, bits flipped, disks full, schemas made up."""
+
+from __future__ import annotations
+
+from endurance.trial import Trial
+
+TRIALS: tuple[Trial, ...] = ()
