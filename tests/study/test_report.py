@@ -519,6 +519,13 @@ def test_omega_is_divided_by_the_papers_accuracy_and_by_ours() -> None:
     assert row["Ω all, our MLP"] == DASH
 
 
+def test_fifty_classes_first_stand_apart_and_beside_no_figure_of_the_paper() -> None:
+    cell = VOTE._replace(increment=1, base=50)
+    parts = {part.title: part.rows for part in fearnet.table(at_level(cell, 0.6)).groups}
+    assert [row[0] for row in parts["all the data, 50 classes first (ours)"]] == ["CBCL, vote"]
+    assert "CBCL, vote" not in {row[0] for row in parts["all the data"]}
+
+
 def test_sessions_of_few_shots_stand_beside_the_published_row() -> None:
     benchmark = fscil.BENCHMARKS[1]
     cell = RunGroup(benchmark.data, LITE, "ncm", 10, 100, 5, whole_base=True)

@@ -80,9 +80,10 @@ def increments(seed: int) -> Iterator[Run]:
 
 
 def fearnet(seed: int) -> Iterator[Run]:
-    """CIFAR-100, two classes and then one at a time: table S1."""
+    """CIFAR-100, two classes and then one at a time: table S1; and fifty classes first."""
     for shots in SHOTS:
         yield from _cifar(("cbcl", "ncm"), seed, increment=1, base=2, shots=shots)
+    yield from _cifar(("cbcl", "ncm", "discriminant"), seed, increment=1, base=50)
 
 
 def ablation(seed: int) -> Iterator[Run]:
@@ -165,7 +166,8 @@ def usual_order(seed: int) -> Iterator[Run]:
 
 def fearnet_rivals(seed: int) -> Iterator[Run]:
     """FearNet, and the perceptron trained on all vectors at once that it is compared with: S1."""
-    yield from runs("cifar100", RESNET, ("fearnet",), seed=seed, increment=1, base=2)
+    for base in (2, 50):
+        yield from runs("cifar100", RESNET, ("fearnet",), seed=seed, increment=1, base=base)
     yield from runs("cifar100", RESNET, ("mlp",), seed=seed, increment=CLASSES)
 
 
