@@ -26,9 +26,9 @@ from cbcl.memory.rows import (
     StoredStatistics,
     _step_checksum,
 )
+from cbcl.memory.state import STEP_COLUMNS
 from cbcl.memory.statistics_blob import MAX_COUNT
 from cbcl.memory.store import Memory
-from cbcl.memory.transaction import STEP_COLUMNS
 
 
 @pytest.fixture

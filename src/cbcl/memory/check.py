@@ -28,14 +28,9 @@ from cbcl.memory.rows import (
     unpack_step,
 )
 from cbcl.memory.select import select
+from cbcl.memory.state import STEP_COLUMNS, MemoryState, read_state, read_value
 from cbcl.memory.statistics_blob import MAX_COUNT
-from cbcl.memory.transaction import (
-    CLASS_COLUMNS,
-    STEP_COLUMNS,
-    MemoryState,
-    read_state,
-    read_value,
-)
+from cbcl.memory.transaction import CLASS_COLUMNS
 
 
 class Finding(NamedTuple):

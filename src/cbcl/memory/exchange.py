@@ -31,9 +31,9 @@ from cbcl.memory.rows import (
     show_label,
     unpack_info,
 )
+from cbcl.memory.state import MemoryState
 from cbcl.memory.statistics_tensors import as_tensors, count_rows, from_tensors
 from cbcl.memory.store import Memory
-from cbcl.memory.transaction import MemoryState
 from cbcl.method.concepts import Concepts, check_concepts
 
 FORMATS = {"vote": 1, "discriminant": 2}  # by the head

@@ -43,18 +43,9 @@ from cbcl.memory.rows import (
 from cbcl.memory.schema import ENTRIES
 from cbcl.memory.select import select
 from cbcl.memory.sketch_search import find_owners
+from cbcl.memory.state import STEP_COLUMNS, MemoryState, read_state, read_value
 from cbcl.memory.statistics_blob import unpack_sketches
-from cbcl.memory.transaction import (
-    CLASS_COLUMNS,
-    STEP_COLUMNS,
-    MemoryState,
-    Step,
-    Transaction,
-    as_step,
-    read_state,
-    read_value,
-    transaction,
-)
+from cbcl.memory.transaction import CLASS_COLUMNS, Step, Transaction, as_step, transaction
 from cbcl.method.statistics import Sketches
 
 CHECKPOINT_TIMEOUT_SECONDS = 5.0  # for readers, when something is forgotten for good
