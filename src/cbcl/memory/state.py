@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,6 +43,43 @@ class MemoryState(NamedTuple):
             return self.negatives
         return self.classes[label]
 
+    def after(
+        self, step: int, settings: Settings, changes: Mapping[str, int | None]
+    ) -> MemoryState:
+        """Return the state after a step that gave labels other rows, or none."""
+        rows = self.rows
+        is_new = not rows.keys() >= changes.keys()
+        for label, row in changes.items():
+            if row is None:
+                rows.pop(label, None)
+            else:
+                rows[label] = row
+        return _as_state(self.about, settings, dict(sorted(rows.items())) if is_new else rows, step)
+
+
+class StateSeen(NamedTuple):
+    """State that a connection has seen, which holds as long as no other connection writes."""
+
+    connection: sqlite3.Connection
+    version: int  # SQLite's data_version: another one after others wrote
+    state: MemoryState
+
+
+def data_version(connection: sqlite3.Connection) -> int:
+    """Return a number that changes when another connection, of any process, has written."""
+    version: int = connection.execute("PRAGMA data_version").fetchone()[0]
+    return version
+
+
+def see_state(
+    connection: sqlite3.Connection, path: Path, before: StateSeen | None = None
+) -> StateSeen:
+    """Return the state that a transaction sees: that before, unless another connection wrote."""
+    version = data_version(connection)
+    if before is not None and (before.connection, before.version) == (connection, version):
+        return before
+    return StateSeen(connection, version, read_state(connection, path))
+
 
 def read_state(
     connection: sqlite3.Connection, path: Path, *, check_index: bool = True
@@ -52,10 +90,16 @@ def read_state(
     if settings is None:  # all is undone, but the head stays
         undone = _last_settings(connection, path, "action = 'undo'") or Settings()
         settings = Settings(head=undone.head)
-    classes = _read_labels(connection, path, check_index=check_index)
-    negatives = classes.pop(NEGATIVES, None) if settings.head == "discriminant" else None
+    rows = _read_labels(connection, path, check_index=check_index)
     (step,) = connection.execute("SELECT ifnull(max(step), 0) FROM steps").fetchone()
-    return MemoryState(about, settings, classes, step, negatives)
+    return _as_state(about, settings, rows, step)
+
+
+def _as_state(
+    about: MemoryInfo, settings: Settings, rows: dict[str, int], step: int
+) -> MemoryState:
+    negatives = rows.pop(NEGATIVES, None) if settings.head == "discriminant" else None
+    return MemoryState(about, settings, rows, step, negatives)
 
 
 def _read_labels(

@@ -18,6 +18,7 @@ from cbcl.errors import ChangedError, LabelError, MemoryFileError
 from cbcl.memory.connection import (
     LOCK_TIMEOUT_SECONDS,
     NO_FILE,
+    FileHandle,
     change_identity,
     compact,
     connect,
@@ -42,8 +43,15 @@ from cbcl.memory.rows import (
 )
 from cbcl.memory.schema import ENTRIES
 from cbcl.memory.select import select
-from cbcl.memory.sketch_search import find_owners
-from cbcl.memory.state import STEP_COLUMNS, MemoryState, read_state, read_value
+from cbcl.memory.sketch_search import SketchIndex
+from cbcl.memory.state import (
+    STEP_COLUMNS,
+    MemoryState,
+    StateSeen,
+    data_version,
+    read_value,
+    see_state,
+)
 from cbcl.memory.statistics_blob import unpack_sketches
 from cbcl.memory.transaction import CLASS_COLUMNS, Step, Transaction, as_step, transaction
 from cbcl.method.statistics import Sketches
@@ -64,12 +72,13 @@ class Memory(OpenFile):
 
     def __init__(self, path: str | Path) -> None:
         super().__init__(path)
+        self._written: StateSeen | None = None  # by the connection that writes
         self._clear_cache()
 
     def _clear_cache(self) -> None:
-        self._state: tuple[int, MemoryState] | None = None  # and SQLite's data_version of it
+        self._read: StateSeen | None = None
         self._rows: dict[tuple[int, str], ClassRow] = {}  # a row is that of its label alone
-        self._sketches: dict[int, Sketches] = {}
+        self._sketches = SketchIndex()
 
     def __reduce__(self) -> tuple[type[Memory], tuple[Path]]:
         return Memory, (self.path,)
@@ -84,10 +93,8 @@ class Memory(OpenFile):
         with self._access(self._reading):
             connection = self._connection()
             with transaction(connection, "DEFERRED"):
-                version = connection.execute("PRAGMA data_version").fetchone()[0]
-                if self._state is None or self._state[0] != version:
-                    self._state = version, read_state(connection, self.path)
-            return self._state[1]
+                self._read = see_state(connection, self.path, self._read)
+            return self._read.state
 
     def load(self, view: MemoryState, labels: Iterable[str] | None = None) -> dict[str, ClassRow]:
         """Return classes by label; None: all of them. The negatives are none."""
@@ -120,16 +127,14 @@ class Memory(OpenFile):
 
         A sketch that no class has is left out; of two labels that have it, the first is returned.
         """
+        labels = {row: label for label, row in view.rows.items()}
         with self._access(self._reading):
-            self._sketches = {
-                row: self._read_sketches(row, label) for label, row in view.rows.items()
-            }
-            labels, parts = [*view.rows], [*self._sketches.values()]
-        return {own: labels[owner] for own, owner in find_owners(sketches, parts).items()}
+            self._sketches.update(labels.keys(), lambda row: self._read_sketches(row, labels[row]))
+            found = self._sketches.find(sketches)
+        owners = {own: {labels[row] for row in rows} for own, rows in found.items()}
+        return {own: min(those - {NEGATIVES}, default=NEGATIVES) for own, those in owners.items()}
 
     def _read_sketches(self, row: int, label: str) -> Sketches:
-        if row in self._sketches:
-            return self._sketches[row]
         stored = self._rows.get((row, label))
         if isinstance(stored, StoredStatistics):
             return stored.statistics.sketches
@@ -283,18 +288,37 @@ class Memory(OpenFile):
                 self._writer = connect(self.path, write=True, create=new is not None)
             if self._writer is None:
                 raise self._missing()
-            connection = self._writer.connection
+            writer = self._writer
+            connection = writer.connection
             with transaction(connection, "IMMEDIATE"):
                 identity = read_identity(connection)
                 if prepare(connection) and new is not None:
                     for name, value in zip(ENTRIES, (new.as_json(), state), strict=True):
                         row = (name, value, checksum(name, value))
                         connection.execute("INSERT INTO memory VALUES (?, ?, ?)", row)
-                writing = Transaction(connection, read_state(connection, self.path), self.path)
+                seen = see_state(connection, self.path, self._written)
+                writing = Transaction(connection, seen.state, self.path)
                 yield writing
                 writing.prune()
                 change_identity(connection, identity)
+            after = writing.state
+            self._written = None if after is None else seen._replace(state=after)
             self._check_in_place(self._writing)
+            self._tell_reader(writer)
+
+    def _tell_reader(self, writer: FileHandle) -> None:
+        """Let the reading connection have the state just written, unless it is at work."""
+        if self._written is None or not self._reading.acquire(blocking=False):
+            return
+        try:
+            reader = self._reader
+            if reader is None or reader.file != writer.file or reader.frozen is not None:
+                return
+            version = data_version(reader.connection)
+            if data_version(writer.connection) == self._written.version:  # nobody wrote since
+                self._read = StateSeen(reader.connection, version, self._written.state)
+        finally:
+            self._reading.release()
 
     def _select(self, query: str, *values: object) -> Iterator[tuple[Any, ...]]:
         return select(self._connection(), self.path, query, values)

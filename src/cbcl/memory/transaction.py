@@ -63,8 +63,19 @@ class Transaction:
 
     def __init__(self, connection: sqlite3.Connection, view: MemoryState, path: Path) -> None:
         self.view = view
-        self.step, self._head = 0, view.settings.head
+        self.step, self._settings = 0, view.settings
+        self._changes: dict[str, int | None] = {}  # rows by label; None: it has none any more
+        self._is_undo = False
         self._connection, self._path = connection, path
+
+    @property
+    def state(self) -> MemoryState | None:
+        """The state after the step; None: it has to be read, since an old one is restored."""
+        if self._is_undo:
+            return None
+        if not self.step:
+            return self.view
+        return self.view.after(self.step, self._settings, self._changes)
 
     def add_step(self, action: str, about: Mapping[str, object], settings: Settings) -> None:
         """Write the line of history, before anything else."""
@@ -74,7 +85,7 @@ class Transaction:
         added = self._connection.execute(
             f"INSERT INTO steps ({STEP_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row
         )
-        self.step, self._head = added.lastrowid or 0, settings.head
+        self.step, self._settings = added.lastrowid or 0, settings
 
     def remembers(self, label: str) -> bool:
         """Tell whether a label is known now or in a state that can be restored by undoing."""
@@ -86,6 +97,7 @@ class Transaction:
         self._connection.execute(
             "UPDATE classes SET until = ? WHERE class = ?", (self.step, self.view.row(label))
         )
+        self._changes[label] = None
 
     def replace_class(
         self, label: str, stored: ClassRow, examples: Iterable[StoredExample]
@@ -95,8 +107,8 @@ class Transaction:
         The empty label is that of the negatives.
         """
         is_statistics = isinstance(stored, StoredStatistics)
-        if is_statistics != (self._head == "discriminant"):
-            raise ValueError(f"{label!r} is not what a memory of the {self._head} keeps.")
+        if is_statistics != (self._settings.head == "discriminant"):
+            raise ValueError(f"{label!r} is not what a memory of the {self._settings.head} keeps.")
         dimension = self.view.about.dimension
         if _dimension_of(stored) != dimension:
             raise ValueError(f"{label!r} has vectors of another length than {dimension}.")
@@ -118,6 +130,7 @@ class Transaction:
                 for example in examples
             ]
         self._connection.executemany("INSERT INTO examples VALUES (?, ?, ?, ?)", rows)
+        self._changes[label] = added.lastrowid
 
     def _add(self, example: StoredExample, size: int) -> int | None:
         """Return the number of an example of a class of some size, written if it is new."""
@@ -151,6 +164,7 @@ class Transaction:
             return None
         step = as_step(row, self._path)
         self._check_restorable(step)
+        self._is_undo = True
         self.add_step("undo", {"action": step.action, **step.about}, self.view.settings)
         self._drop("since = ?", step.step)
         self._connection.execute(
@@ -205,7 +219,7 @@ class Transaction:
             (MAX_UNDO - 1,),
         ).fetchone()
         if oldest is not None:
-            self._drop("until < ?", oldest[0])
+            self._prune_classes(oldest[0])
             self._connection.execute(
                 "UPDATE steps SET undone = -1 WHERE undone = 0 AND step < ?", oldest
             )
@@ -215,14 +229,27 @@ class Transaction:
             (self.step - MAX_HISTORY,),
         )
 
-    def _drop(self, condition: str, step: int) -> None:
-        """Delete rows of classes, and the pictures that no other row refers to.
+    def _prune_classes(self, oldest: int) -> None:
+        """Delete rows that ended before a step; the table must say it of those that an index has.
 
-        A damaged index must not decide what is deleted.
+        That index is all that is read, whatever the number of labels; a row that it lacks stays.
         """
+        indexed = self._connection.execute(
+            "SELECT class FROM classes INDEXED BY until WHERE until < ?", (oldest,)
+        ).fetchall()
+        ended = "SELECT class FROM classes NOT INDEXED WHERE class = ? AND until < ?"
+        rows = (self._connection.execute(ended, (row, oldest)).fetchone() for (row,) in indexed)
+        self._delete([row for row in rows if row is not None])
+
+    def _drop(self, condition: str, step: int) -> None:
+        """Delete rows of classes; a damaged index must not decide which."""
         rows = self._connection.execute(
             f"SELECT class FROM classes NOT INDEXED WHERE {condition}", (step,)
-        ).fetchall()
+        )
+        self._delete(rows.fetchall())
+
+    def _delete(self, rows: Sequence[tuple[int]]) -> None:
+        """Delete rows of classes, and the pictures that no other row refers to."""
         for row in rows:
             pictures = self._connection.execute(
                 "SELECT picture FROM examples WHERE class = ?", row
