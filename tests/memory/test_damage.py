@@ -89,6 +89,36 @@ def test_no_flipped_bit_of_the_index_of_labels_changes_what_is_known(path: Path)
     assert len(told) > 100
 
 
+@pytest.mark.parametrize("index", ["of_class", "of_picture"])
+def test_no_flipped_bit_of_the_indexes_of_examples_gives_the_photos_of_another(
+    tmp_path: Path, index: str
+) -> None:
+    path = tmp_path / "things.cbcl"
+    with Recognizer(path, LOOK) as recognizer:
+        recognizer.learn_many({"cup": noise(3, 1), "key": noise(3, 2)})
+    before = photos(path)
+    told = []
+    for place in flips(path, index):
+        try:
+            assert photos(path) == before, place
+        except MemoryFileError:
+            told.append(place)
+    assert len(told) > 50
+
+
+def photos(path: Path) -> dict[str, list[bytes]]:
+    """Return the thumbnails of each label, read in every way that there is."""
+    with Recognizer(path, LOOK) as recognizer:
+        shown = {label: see_examples(recognizer, label) for label in recognizer.labels()}
+        numbers = {thing.label: [*thing.shown] for thing in recognizer.things()}
+        by_number = {
+            label: {recognizer.example(number).jpeg for number in own}
+            for label, own in numbers.items()
+        }
+    assert all(by_number[label] == {*own} for label, own in shown.items())
+    return shown
+
+
 def spoil_index(path: Path) -> None:
     """Let the index of labels say that "pen" is in the row of "key"."""
     start, page = page_of(path, "known")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cbcl.errors import MemoryFileError
+from cbcl.memory.connection import find_structural_damage
 from cbcl.memory.rows import (
     NEGATIVES,
     MemoryInfo,
@@ -84,7 +85,7 @@ def see_state(
 def read_state(
     connection: sqlite3.Connection, path: Path, *, check_index: bool = True
 ) -> MemoryState:
-    """Read what is known from the tables; raise an error if the index of labels does not agree."""
+    """Read what is known from the tables; raise an error if an index does not agree with them."""
     about = unpack_info(read_value(connection, "about", path), path)
     settings = _last_settings(connection, path, "undone <= 0 AND action != 'undo'")
     if settings is None:  # all is undone, but the head stays
@@ -114,9 +115,15 @@ def _read_labels(
     if check_index and Counter(rows) != Counter(
         connection.execute(query.format("INDEXED BY known"))
     ):
-        problem = "is damaged, since an index does not agree with its table"
-        raise MemoryFileError(path, problem, "try `cbcl check --repair`")
+        raise _index_damaged(path)
+    if check_index and find_structural_damage(connection, "examples"):
+        raise _index_damaged(path)  # it could give a label the photos of another
     return dict(sorted(classes.items()))
+
+
+def _index_damaged(path: Path) -> MemoryFileError:
+    problem = "is damaged, since an index does not agree with its table"
+    return MemoryFileError(path, problem, "try `cbcl check --repair`")
 
 
 def _last_settings(connection: sqlite3.Connection, path: Path, condition: str) -> Settings | None:
