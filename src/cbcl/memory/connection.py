@@ -43,6 +43,10 @@ class FileHandle(NamedTuple):
     file: FileIdentity  # whatever its name comes to mean
     frozen: FileSignature | None  # of a file that is read without locks, which may change
 
+    @property
+    def in_transaction(self) -> bool:
+        return self.connection.in_transaction
+
 
 def connect(path: Path, *, write: bool = False, create: bool = False) -> FileHandle | None:
     """Open a memory and check it; None where there is none yet, unless it is to be created.
