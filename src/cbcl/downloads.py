@@ -12,7 +12,6 @@ from hashlib import file_digest, new
 from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from threading import get_ident
 from typing import BinaryIO, Literal, NamedTuple
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -23,6 +22,7 @@ except ImportError:  # Windows, where no open file can be renamed
     fcntl = None  # type: ignore[assignment]
 
 from cbcl.errors import CBCLError, first_line
+from cbcl.files import part_of
 
 DOWNLOAD_CHUNK_BYTES = 1 << 20
 TIMEOUT_SECONDS = 60.0  # without a byte from the server
@@ -79,7 +79,7 @@ def _open_part(path: Path) -> Iterator[Path]:
                 if _is_at(file, part) and not _size(part):
                     part.unlink()
             return
-    own = path.with_name(f"{path.name}.{os.getpid()}-{get_ident()}.part")
+    own = part_of(path)
     try:
         yield own
     finally:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cbcl.errors import ChangedError, LabelError, MemoryFileError
+from cbcl.files import part_of
 from cbcl.memory.connection import (
     LOCK_TIMEOUT_SECONDS,
     NO_FILE,
@@ -182,7 +183,7 @@ class Memory(OpenFile):
         if file_identity(path) != NO_FILE:
             raise MemoryFileError(path, "is there already", "give another name")
         self.view()  # which fails where a copy would be made of what is left
-        part = path.with_name(f".{path.name}.{os.getpid()}.part")
+        part = part_of(path)
         try:
             with explained(self.path):
                 handle = connect(self.path)  # a new one, since others want to read meanwhile
