@@ -19,13 +19,8 @@ from support.memory_contents import some
 from cbcl import CBCLError, MemoryFileError, Recognizer, load_backbone
 from cbcl.cli.commands import main
 from cbcl.memory.check import check, repair
-from cbcl.memory.rows import (
-    MAX_JPEG,
-    Settings,
-    StoredExample,
-    StoredStatistics,
-    _step_checksum,
-)
+from cbcl.memory.packing import step_checksum
+from cbcl.memory.rows import MAX_JPEG, Settings, StoredExample, StoredStatistics
 from cbcl.memory.state import STEP_COLUMNS
 from cbcl.memory.statistics_blob import MAX_COUNT
 from cbcl.memory.store import Memory
@@ -459,7 +454,7 @@ def test_odd_entries_of_the_history_are_told(path: Path, tmp_path: Path, about: 
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         query = f"SELECT {STEP_COLUMNS} FROM steps WHERE step = 4"
         time, action, _, *numbers, _ = connection.execute(query).fetchone()
-        row = (about, _step_checksum(time, action, about, Settings(*numbers)))
+        row = (about, step_checksum(time, action, about, Settings(*numbers)))
         connection.execute("UPDATE steps SET about = ?, checksum = ? WHERE step = 4", row)
     assert "history" in check(path)[0].problem
     with Recognizer(path, "identity") as recognizer:

@@ -23,7 +23,7 @@ from support.memory_contents import some
 from cbcl import BackboneError, LabelError, MemoryFileError, Recognizer
 from cbcl.memory.check import check
 from cbcl.memory.exchange import export, import_
-from cbcl.memory.rows import pack_class
+from cbcl.memory.packing import pack_class
 from cbcl.memory.schema import APPLICATION_ID, VERSION
 from cbcl.memory.store import Memory
 from cbcl.memory.transaction import MAX_HISTORY, MAX_UNDO
@@ -150,7 +150,7 @@ def test_a_damaged_class_is_found_told_and_can_be_forgotten(path: Path, statemen
 def test_numbers_that_cannot_be_are_refused_even_with_the_right_checksum(
     path: Path, column: str, value: Any
 ) -> None:
-    from cbcl.memory.rows import checksum
+    from cbcl.memory.packing import checksum
 
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute(
@@ -445,7 +445,7 @@ def test_no_flipped_bit_goes_unnoticed_and_changes_an_answer(path: Path) -> None
 
 
 def test_a_file_may_not_choose_what_else_is_opened(path: Path) -> None:
-    from cbcl.memory.rows import checksum
+    from cbcl.memory.packing import checksum
 
     for name in ("/dev/zero.onnx", "timm/resnet18"):
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:

@@ -15,7 +15,7 @@ from time import sleep
 from typing import NamedTuple, TypeAlias
 
 from cbcl.errors import MemoryFileError, first_line, reason
-from cbcl.memory.rows import checksum
+from cbcl.memory.packing import checksum
 from cbcl.memory.schema import (
     APPLICATION_ID,
     ENTRIES,

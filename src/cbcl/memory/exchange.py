@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from cbcl.errors import MemoryFileError, first_line, reason
 from cbcl.files import write_atomically
+from cbcl.memory.packing import unpack_info
 from cbcl.memory.rows import (
     DAMAGE,
     NEGATIVES,
@@ -29,7 +30,6 @@ from cbcl.memory.rows import (
     as_settings,
     as_spread,
     show_label,
-    unpack_info,
 )
 from cbcl.memory.state import MemoryState
 from cbcl.memory.statistics_tensors import as_tensors, count_rows, from_tensors

@@ -10,15 +10,8 @@ from typing import NamedTuple
 
 from cbcl.errors import MemoryFileError
 from cbcl.memory.connection import find_structural_damage
-from cbcl.memory.rows import (
-    NEGATIVES,
-    MemoryInfo,
-    Settings,
-    checksum,
-    damaged,
-    unpack_info,
-    unpack_step,
-)
+from cbcl.memory.packing import checksum, unpack_info, unpack_step
+from cbcl.memory.rows import NEGATIVES, MemoryInfo, Settings, damaged
 from cbcl.memory.select import select
 
 STEP_COLUMNS = "time, action, about, radius, n_voters, max_centroids, head, checksum"

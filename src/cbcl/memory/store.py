@@ -30,6 +30,7 @@ from cbcl.memory.connection import (
     read_identity,
 )
 from cbcl.memory.open_file import OpenFile
+from cbcl.memory.packing import checksum, unpack_class, unpack_example
 from cbcl.memory.rows import (
     NEGATIVES,
     ClassRow,
@@ -37,10 +38,7 @@ from cbcl.memory.rows import (
     StoredExample,
     StoredStatistics,
     check_head,
-    checksum,
     damaged_class,
-    unpack_class,
-    unpack_example,
 )
 from cbcl.memory.schema import ENTRIES
 from cbcl.memory.select import select

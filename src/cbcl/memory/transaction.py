@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cbcl.errors import MemoryFileError, first_line
+from cbcl.memory.packing import pack_class, pack_picture, pack_step, unpack_class, unpack_step
 from cbcl.memory.rows import (
     NEGATIVES,
     ClassRow,
@@ -17,13 +18,8 @@ from cbcl.memory.rows import (
     StoredExample,
     StoredStatistics,
     check_place,
-    pack_class,
-    pack_picture,
-    pack_step,
     show_label,
     size_of,
-    unpack_class,
-    unpack_step,
 )
 from cbcl.memory.select import select, select_one
 from cbcl.memory.state import STEP_COLUMNS, MemoryState
