@@ -117,6 +117,19 @@ def test_what_is_damaged_by_another_between_steps_is_told(tmp_path: Path) -> Non
                 use()
 
 
+def test_a_reader_that_fails_does_not_fail_a_step_that_is_written(tmp_path: Path) -> None:
+    with (
+        make(tmp_path / "things.cbcl", 3, "vote") as recognizer,
+        recognizer._memory.writing() as writing,
+    ):
+        writing.add_step("forget", {"label": "label 0001"}, writing.view.settings)
+        writing.retire_class("label 0001")
+        assert recognizer._memory._reader is not None
+        recognizer._memory._reader.connection.close()
+    with Recognizer(tmp_path / "things.cbcl", "identity") as recognizer:
+        assert [*recognizer.labels()] == ["label 0000", "label 0002"]
+
+
 def test_a_step_does_not_look_for_the_installed_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

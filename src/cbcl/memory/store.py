@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -313,9 +313,10 @@ class Memory(OpenFile):
             reader = self._reader
             if reader is None or reader.file != writer.file or reader.frozen is not None:
                 return
-            version = data_version(reader.connection)
-            if data_version(writer.connection) == self._written.version:  # nobody wrote since
-                self._read = StateSeen(reader.connection, version, self._written.state)
+            with suppress(sqlite3.Error):  # the step is written, whatever becomes of the reader
+                version = data_version(reader.connection)
+                if data_version(writer.connection) == self._written.version:  # nobody wrote since
+                    self._read = StateSeen(reader.connection, version, self._written.state)
         finally:
             self._reading.release()
 
