@@ -5,16 +5,24 @@ A file got by other means, at the place where it is to be, is checked as if it h
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from hashlib import file_digest, new
 from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import BinaryIO, Literal, NamedTuple
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+try:
+    import fcntl
+except ImportError:  # Windows, where no open file can be renamed
+    fcntl = None  # type: ignore[assignment]
+
 from cbcl.errors import CBCLError, first_line
+from cbcl.files import part_of
 
 DOWNLOAD_CHUNK_BYTES = 1 << 20
 TIMEOUT_SECONDS = 60.0  # without a byte from the server
@@ -40,24 +48,61 @@ def download(
 
     An error of the file system is raised as the OSError that it is.
     """
-    if not path.exists():
-        if remote.size is None or _size(partial(path)) != remote.size:
-            with _request(remote, path, error) as response:
-                _receive(response, remote, path, error, progress)
-        _check(partial(path), path, remote, error)
-        partial(path).replace(path)
-    else:
+    if path.exists():
         _check(path, path, remote, error)
+        return
+    with _open_part(path) as part:
+        if remote.size is None or _size(part) != remote.size:
+            with _request(remote, path, part, error) as response:
+                _receive(response, remote, path, part, error, progress)
+        _check(part, path, remote, error)
+        part.replace(path)
 
 
 def partial(path: Path) -> Path:
-    """Return the path of a file while it is being downloaded."""
+    """Return the path of what has arrived of a file, for the next download to go on with."""
     return path.with_name(f"{path.name}.part")
 
 
-def _request(remote: RemoteFile, path: Path, error: type[CBCLError]) -> HTTPResponse:
+@contextmanager
+def _open_part(path: Path) -> Iterator[Path]:
+    """Yield a file that no other download writes: what broke off, if none goes on with it."""
+    part = partial(path)
+    if fcntl is None:
+        yield part
+        return
+    with part.open("ab") as file:
+        if _lock(file) and _is_at(file, part):
+            try:
+                yield part
+            finally:
+                if _is_at(file, part) and not _size(part):
+                    part.unlink()
+            return
+    own = part_of(path)
+    try:
+        yield own
+    finally:
+        own.unlink(missing_ok=True)
+
+
+def _lock(file: BinaryIO) -> bool:
+    """Lock a file until it is closed, or its process ends; return False if another has."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # or the file system has no locks
+        return False
+    return True
+
+
+def _is_at(file: BinaryIO, path: Path) -> bool:
+    """Tell whether an open file still has its name: else it has arrived, or is deleted."""
+    return path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat())
+
+
+def _request(remote: RemoteFile, path: Path, part: Path, error: type[CBCLError]) -> HTTPResponse:
     """Request the rest of a file, or all of it, from the first URL that answers."""
-    part, problems = partial(path), []
+    problems = []
     for url in remote.urls:
         headers = {"Range": f"bytes={_size(part)}-"} if _size(part) else {}
         try:
@@ -67,7 +112,7 @@ def _request(remote: RemoteFile, path: Path, error: type[CBCLError]) -> HTTPResp
             if isinstance(failure, HTTPError):
                 failure.close()
                 if failure.code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-                    part.unlink()  # it is of another file
+                    os.truncate(part, 0)  # it is of another file
             problems.append(f"{url}: {first_line(failure)}")
     advice = f"try again, or get it from {remote.urls[0]} by other means and put it there"
     raise error(path, f"cannot be downloaded ({'; '.join(problems)})", advice)
@@ -77,10 +122,10 @@ def _receive(
     response: HTTPResponse,
     remote: RemoteFile,
     path: Path,
+    part: Path,
     error: type[CBCLError],
     progress: Callable[[int, int], None] | None,
 ) -> None:
-    part = partial(path)
     start = _size(part) if response.status == HTTPStatus.PARTIAL_CONTENT else 0
     total = remote.size or 0 if response.length is None else start + response.length  # 0: unknown
     limit = remote.size or MAX_DOWNLOAD_BYTES

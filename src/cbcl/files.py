@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from threading import get_ident
 from typing import TypeAlias
 
 Identity: TypeAlias = tuple[int, int]  # device and inode
 
 
+def part_of(path: Path) -> Path:
+    """Return the path, beside the one given, of a file that this thread alone writes."""
+    return path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}.part")
+
+
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file that is there whole or not at all, also for a reader at the same time."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part = part_of(path)
     try:
         with part.open("wb") as file:
             file.write(data)

@@ -19,16 +19,11 @@ from support.memory_contents import some
 from cbcl import CBCLError, MemoryFileError, Recognizer, load_backbone
 from cbcl.cli.commands import main
 from cbcl.memory.check import check, repair
-from cbcl.memory.rows import (
-    MAX_JPEG,
-    Settings,
-    StoredExample,
-    StoredStatistics,
-    _step_checksum,
-)
+from cbcl.memory.packing import step_checksum
+from cbcl.memory.rows import MAX_JPEG, Settings, StoredExample, StoredStatistics
+from cbcl.memory.state import STEP_COLUMNS
 from cbcl.memory.statistics_blob import MAX_COUNT
 from cbcl.memory.store import Memory
-from cbcl.memory.transaction import STEP_COLUMNS
 
 
 @pytest.fixture
@@ -87,6 +82,36 @@ def test_no_flipped_bit_of_the_index_of_labels_changes_what_is_known(path: Path)
             told.append(place)
             assert check(path) != []
     assert len(told) > 100
+
+
+@pytest.mark.parametrize("index", ["of_class", "of_picture"])
+def test_no_flipped_bit_of_the_indexes_of_examples_gives_the_photos_of_another(
+    tmp_path: Path, index: str
+) -> None:
+    path = tmp_path / "things.cbcl"
+    with Recognizer(path, LOOK) as recognizer:
+        recognizer.learn_many({"cup": noise(3, 1), "key": noise(3, 2)})
+    before = photos(path)
+    told = []
+    for place in flips(path, index):
+        try:
+            assert photos(path) == before, place
+        except MemoryFileError:
+            told.append(place)
+    assert len(told) > 50
+
+
+def photos(path: Path) -> dict[str, list[bytes]]:
+    """Return the thumbnails of each label, read in every way that there is."""
+    with Recognizer(path, LOOK) as recognizer:
+        shown = {label: see_examples(recognizer, label) for label in recognizer.labels()}
+        numbers = {thing.label: [*thing.shown] for thing in recognizer.things()}
+        by_number = {
+            label: {recognizer.example(number).jpeg for number in own}
+            for label, own in numbers.items()
+        }
+    assert all(by_number[label] == {*own} for label, own in shown.items())
+    return shown
 
 
 def spoil_index(path: Path) -> None:
@@ -429,7 +454,7 @@ def test_odd_entries_of_the_history_are_told(path: Path, tmp_path: Path, about: 
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         query = f"SELECT {STEP_COLUMNS} FROM steps WHERE step = 4"
         time, action, _, *numbers, _ = connection.execute(query).fetchone()
-        row = (about, _step_checksum(time, action, about, Settings(*numbers)))
+        row = (about, step_checksum(time, action, about, Settings(*numbers)))
         connection.execute("UPDATE steps SET about = ?, checksum = ? WHERE step = 4", row)
     assert "history" in check(path)[0].problem
     with Recognizer(path, "identity") as recognizer:

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from support.memory_contents import some
 from cbcl import BackboneError, LabelError, MemoryFileError, Recognizer
 from cbcl.memory.check import check
 from cbcl.memory.exchange import export, import_
-from cbcl.memory.rows import pack_class
+from cbcl.memory.packing import pack_class
 from cbcl.memory.schema import APPLICATION_ID, VERSION
 from cbcl.memory.store import Memory
 from cbcl.memory.transaction import MAX_HISTORY, MAX_UNDO
@@ -149,7 +150,7 @@ def test_a_damaged_class_is_found_told_and_can_be_forgotten(path: Path, statemen
 def test_numbers_that_cannot_be_are_refused_even_with_the_right_checksum(
     path: Path, column: str, value: Any
 ) -> None:
-    from cbcl.memory.rows import checksum
+    from cbcl.memory.packing import checksum
 
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute(
@@ -444,7 +445,7 @@ def test_no_flipped_bit_goes_unnoticed_and_changes_an_answer(path: Path) -> None
 
 
 def test_a_file_may_not_choose_what_else_is_opened(path: Path) -> None:
-    from cbcl.memory.rows import checksum
+    from cbcl.memory.packing import checksum
 
     for name in ("/dev/zero.onnx", "timm/resnet18"):
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -488,6 +489,51 @@ def test_a_memory_deleted_or_replaced_while_open_is_told(path: Path, tmp_path: P
         (tmp_path / "other.cbcl").replace(tmp_path / "moved.cbcl")
         with pytest.raises(MemoryFileError, match="was replaced"):
             recognizer.labels()
+
+
+def count_descriptors(file: os.stat_result) -> int:
+    """Return how often this process has a file open, whatever its name."""
+    count = 0
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            count += os.path.samestat(descriptor.stat(), file)
+    return count
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it takes locks that only Linux has")
+def test_a_memory_replaced_during_a_step_is_closed(path: Path, tmp_path: Path) -> None:
+    """The thread that writes is told last, when others read the new file already."""
+    with Recognizer(tmp_path / "other.cbcl", "identity") as other:
+        other.learn("owl", some(2))
+    old, memory = path.stat(), Memory(path)
+    assert [*memory.view().classes] == ["cup", "key"]
+    inside, replaced = Event(), Event()
+
+    def write() -> None:
+        with suppress(KeyError), memory.writing():
+            inside.set()
+            replaced.wait()
+            raise KeyError  # and nothing is written
+
+    with closing(memory):
+        thread = Thread(target=write)
+        thread.start()
+        inside.wait()
+        (tmp_path / "other.cbcl").replace(path)
+        with pytest.raises(MemoryFileError, match="was replaced"):
+            memory.view()
+        assert [*memory.view().classes] == ["owl"]
+        replaced.set()
+        thread.join()
+        assert count_descriptors(old) > 0
+        with pytest.raises(MemoryFileError, match="was replaced"), memory.writing():
+            pass
+        assert count_descriptors(old) == 0
+        assert [*memory.view().classes] == ["owl"]
+        with memory.writing() as writing:
+            writing.add_step("forget", {"label": "owl"}, writing.view.settings)
+            writing.retire_class("owl")
+    assert check(path) == []
 
 
 def test_a_memory_moved_away_while_open_is_whole_and_closing_never_fails(

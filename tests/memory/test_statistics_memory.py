@@ -19,16 +19,8 @@ from safetensors.numpy import load, save
 from cbcl import LabelError, MemoryFileError
 from cbcl.memory.check import check
 from cbcl.memory.exchange import export, import_
-from cbcl.memory.rows import (
-    MemoryInfo,
-    Settings,
-    StoredClass,
-    StoredExample,
-    StoredStatistics,
-    checksum,
-    pack_class,
-    unpack_class,
-)
+from cbcl.memory.packing import checksum, pack_class, unpack_class
+from cbcl.memory.rows import MemoryInfo, Settings, StoredClass, StoredExample, StoredStatistics
 from cbcl.memory.schema import VERSION
 from cbcl.memory.statistics_blob import HEADER
 from cbcl.memory.store import Memory

@@ -173,3 +173,13 @@ def test_a_process_killed_while_it_moves_its_steps_into_the_file_loses_nothing(
         opened.write(copy.read_bytes()[:4096])
     assert known(path) == {"cup", "key", "pen", *labels}
     assert check(path) == []
+
+
+def test_a_plain_copy_of_the_state_before_is_the_file_itself(path: Path, tmp_path: Path) -> None:
+    """It has the same bytes: what the killed process acknowledged is applied, and sound."""
+    shutil.copy(path, tmp_path / "backup")
+    kill_after(path, "fox", "owl")
+    assert path.read_bytes() == (tmp_path / "backup").read_bytes()
+    shutil.copyfile(tmp_path / "backup", path)
+    assert known(path) == {"cup", "key", "pen", "fox", "owl"}
+    assert check(path) == []

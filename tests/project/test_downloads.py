@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import http.server
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from support.processes import until
 
 from cbcl import downloads
 from cbcl.downloads import RemoteFile, download, partial
@@ -24,6 +28,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     with_length: bool
     cut: int | None
     ranges: ClassVar[list[str | None]]
+    together: threading.Barrier | None = None  # all wait there after the first bytes
 
     def do_GET(self) -> None:
         asked = self.headers.get("Range")
@@ -33,6 +38,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.with_length:
             self.send_header("Content-Length", str(len(DATA) - start))
         self.end_headers()
+        if self.together is not None:
+            self.wfile.write(DATA[start : (start := start + 3000)])
+            self.wfile.flush()
+            try:
+                self.together.wait(30)
+            except threading.BrokenBarrierError:
+                return
         self.wfile.write(DATA[start:][: self.cut])
 
     def log_message(self, *args: Any, **kwargs: Any) -> None:
@@ -114,3 +126,59 @@ def test_a_file_got_by_other_means_is_checked(tmp_path: Path) -> None:
         download(nowhere, path, DataError)
     path.write_bytes(DATA)
     download(nowhere, path, DataError)
+
+
+DOWNLOAD = """
+import sys
+from pathlib import Path
+from cbcl.downloads import RemoteFile, download
+from cbcl.errors import DataError
+url, checksum, path = sys.argv[1:]
+download(RemoteFile((url,), "sha256", checksum), Path(path), DataError)
+"""
+
+
+def start(url: str, path: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", DOWNLOAD, url, remote(url).checksum, str(path)]
+    return subprocess.Popen(command)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there, an open file cannot be renamed")
+@pytest.mark.parametrize("kind", ["threads", "processes"])
+def test_downloads_of_one_file_at_once_do_not_disturb_each_other(
+    kind: str, server: tuple[str, type[Handler]], tmp_path: Path
+) -> None:
+    """One goes on with what broke off, the others begin anew; each writes a file of its own."""
+    url, handler = server
+    partial(tmp_path / "file").write_bytes(DATA[:5000])
+    handler.together = threading.Barrier(3)
+    if kind == "processes":
+        processes = [start(url, tmp_path / "file") for _ in range(3)]
+        assert [process.wait() for process in processes] == [0, 0, 0]
+    else:
+        with ThreadPoolExecutor(3) as pool:
+            path = tmp_path / "file"
+            jobs = [pool.submit(download, remote(url), path, DataError) for _ in range(3)]
+        assert [job.result() for job in jobs] == [None, None, None]
+    assert sorted(map(str, handler.ranges)) == ["None", "None", "bytes=5000-"]
+    assert (tmp_path / "file").read_bytes() == DATA
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_what_a_killed_process_has_downloaded_is_gone_on_with(
+    server: tuple[str, type[Handler]], tmp_path: Path
+) -> None:
+    url, handler = server
+    handler.together, handler.with_length = threading.Barrier(2), False
+    part = partial(tmp_path / "file")
+    part.write_bytes(DATA[:5000])
+    process = start(url, tmp_path / "file")
+    until(lambda: len(handler.ranges) == 1, process)
+    process.kill()
+    process.wait()
+    handler.together.abort()
+    handler.together = None
+    download(remote(url), tmp_path / "file", DataError)
+    assert handler.ranges[1] is not None
+    assert (tmp_path / "file").read_bytes() == DATA
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

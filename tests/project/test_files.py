@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -25,6 +27,18 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
     assert [(file.name, file.read_bytes()) for file in path.parent.iterdir()] == [("file", b"old")]
     write_atomically(path, b"new")
     assert path.read_bytes() == b"new"
+
+
+def test_threads_that_write_one_file_do_not_disturb_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, together = tmp_path / "file", Barrier(2)
+    monkeypatch.setattr("os.fsync", lambda _: together.wait(30))
+    with ThreadPoolExecutor(2) as pool:
+        jobs = [pool.submit(write_atomically, path, data) for data in (b"short", b"much longer")]
+    assert [job.result() for job in jobs] == [None, None]
+    assert path.read_bytes() in (b"short", b"much longer")
+    assert [*tmp_path.iterdir()] == [path]
 
 
 def test_a_file_has_one_identity_under_all_its_names(tmp_path: Path) -> None:

@@ -54,6 +54,25 @@ def test_ranking_and_evidence_are_those_of_the_vote(t: int, n_voters: int, latti
         assert answer.ranking[0].label == knowledge.labels[votes[row].argmax()]
 
 
+@pytest.mark.parametrize("n_voters", [1, 3, 64, 70])
+@pytest.mark.parametrize("crowd", [63, 64, 65, 100])
+def test_of_very_many_centroids_at_one_place_the_smallest_class_wins(
+    crowd: int, n_voters: int
+) -> None:
+    """It may not be among the nearest that are ranked, where it comes after them all."""
+    here = np.ones((crowd, 4), dtype=np.float32)
+    concepts = {
+        "crowd": Concepts(here, np.ones(crowd, dtype=np.int64)),
+        "far": Concepts(here[:1] + 1, np.array([1])),
+        "single": Concepts(here[:1], np.array([2])),
+    }
+    knowledge = Knowledge(concepts, 0.0, n_voters)
+    (answer,) = answers(here[:1], knowledge, SCALE)
+    assert knowledge.labels[knowledge.votes(here[:1])[0].argmax()] == "single"
+    assert [guess.label for guess in answer.ranking][:2] == ["single", "crowd"]
+    assert (answer.label, answer.ranking[0].distance) == ("single", 0.0)
+
+
 def test_an_answer_takes_one_search(monkeypatch: pytest.MonkeyPatch) -> None:
     searched = []
     search_nearest = Search.nearest

@@ -19,7 +19,7 @@ from support.photos import NAMES, encoded, views
 
 from cbcl import BackboneError, LabelError, MemoryFileError, PictureError, Recognizer, load_backbone
 from cbcl.memory.check import check
-from cbcl.memory.rows import checksum, pack_class
+from cbcl.memory.packing import checksum, pack_class
 from cbcl.memory.schema import MIGRATIONS, VERSION
 from cbcl.recognition.examples import FIRST, PER_CENTROID
 from cbcl.vision.decoding import Pixels

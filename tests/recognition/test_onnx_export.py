@@ -271,6 +271,19 @@ def test_it_decides_as_python_does(
     assert_same(ask(model, asked), answers(vectors_of(network, asked), knowledge, scale))
 
 
+@pytest.mark.parametrize("n", [1, 3, 64, 70])
+@pytest.mark.parametrize("crowd", [64, 65, 100, 200])
+def test_it_decides_as_python_does_among_very_many_of_the_same(crowd: int, n: int) -> None:
+    network = small()
+    pixels = np.full((crowd + 6, SIDE, SIDE, 3), 7, dtype=np.uint8)
+    pixels[-4:] = np.arange(4).reshape(4, 1, 1, 1)
+    owners = np.array([0] * crowd + [2, 2, 1, 3, 3, 4])
+    knowledge, scale = known(vectors_of(network, pixels), owners, 0.0, n)
+    said = ask(as_onnx(knowledge, scale, network), pixels[-8:])
+    assert_same(said, answers(vectors_of(network, pixels[-8:]), knowledge, scale))
+    assert said["label"][:4].tolist() == ["02"] * 4
+
+
 @pytest.mark.parametrize("opset", [11, 13, 17, 18, 21])
 @pytest.mark.parametrize("kind", ["vectors", "rows", "maps"])
 def test_networks_of_any_opset_and_shape_are_taken(kind: str, opset: int) -> None:

@@ -23,7 +23,8 @@ import numpy as np
 
 from cbcl import LabelError, Recognizer
 from cbcl.memory.check import check
-from cbcl.memory.rows import NEGATIVES, ClassRow, pack_class
+from cbcl.memory.packing import pack_class
+from cbcl.memory.rows import NEGATIVES, ClassRow
 
 LABELS = ["cup", "key", "pen", "owl"]
 NOTHING = "nothing"  # is there yet, or a process was killed before its first step

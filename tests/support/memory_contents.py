@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from cbcl import Recognizer
-from cbcl.memory.rows import NEGATIVES, pack_class
+from cbcl.memory.packing import pack_class
+from cbcl.memory.rows import NEGATIVES
 
 
 def some(count: int, seed: int = 0) -> np.ndarray[Any, Any]:

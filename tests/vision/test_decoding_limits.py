@@ -261,3 +261,21 @@ def test_a_jpeg_of_one_scan_a_colour_is_expected_to_take_more_memory() -> None:
     assert load(grey, "picture 1", 4000).size == (4000, 4000)
     with pytest.raises(PictureError, match="which take more than 390 MB"):
         load(in_three_colours(grey), "picture 1", 4000)
+
+
+@pytest.mark.parametrize("kind", ["file", "bytes"])
+def test_no_more_is_read_of_bytes_than_of_a_file(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A picture that would be decoded, with something after its end."""
+    monkeypatch.setattr("cbcl.vision.decoding.MAX_PICTURE_BYTES", 2_000_000)
+    data = encoded(np.zeros((8, 8, 3), dtype=np.uint8), "JPEG")
+    for size in (2_000_000, 2_000_001):
+        whole = data.ljust(size, b"\0")
+        (tmp_path / "picture.jpg").write_bytes(whole)
+        source = whole if kind == "bytes" else tmp_path / "picture.jpg"
+        if size == 2_000_000:
+            assert load(source, "picture 1", 8).size == (8, 8)
+        else:
+            with pytest.raises(PictureError, match="has more than 2 MB"):
+                load(source, "picture 1", 8)

@@ -17,25 +17,12 @@ from cbcl.memory.connection import (
     prepare,
     read_identity,
 )
-from cbcl.memory.rows import (
-    check_head,
-    check_place,
-    damaged,
-    show_label,
-    size_of,
-    unpack_class,
-    unpack_example,
-    unpack_step,
-)
+from cbcl.memory.packing import unpack_class, unpack_example, unpack_step
+from cbcl.memory.rows import check_head, check_place, damaged, show_label, size_of
 from cbcl.memory.select import select
+from cbcl.memory.state import STEP_COLUMNS, MemoryState, read_state, read_value
 from cbcl.memory.statistics_blob import MAX_COUNT
-from cbcl.memory.transaction import (
-    CLASS_COLUMNS,
-    STEP_COLUMNS,
-    MemoryState,
-    read_state,
-    read_value,
-)
+from cbcl.memory.transaction import CLASS_COLUMNS
 
 
 class Finding(NamedTuple):

@@ -15,7 +15,7 @@ from time import sleep
 from typing import NamedTuple, TypeAlias
 
 from cbcl.errors import MemoryFileError, first_line, reason
-from cbcl.memory.rows import checksum
+from cbcl.memory.packing import checksum
 from cbcl.memory.schema import (
     APPLICATION_ID,
     ENTRIES,
@@ -42,6 +42,10 @@ class FileHandle(NamedTuple):
     connection: sqlite3.Connection
     file: FileIdentity  # whatever its name comes to mean
     frozen: FileSignature | None  # of a file that is read without locks, which may change
+
+    @property
+    def in_transaction(self) -> bool:
+        return self.connection.in_transaction
 
 
 def connect(path: Path, *, write: bool = False, create: bool = False) -> FileHandle | None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from cbcl.errors import MemoryFileError, first_line, reason
 from cbcl.files import write_atomically
+from cbcl.memory.packing import unpack_info
 from cbcl.memory.rows import (
     DAMAGE,
     NEGATIVES,
@@ -29,11 +30,10 @@ from cbcl.memory.rows import (
     as_settings,
     as_spread,
     show_label,
-    unpack_info,
 )
+from cbcl.memory.state import MemoryState
 from cbcl.memory.statistics_tensors import as_tensors, count_rows, from_tensors
 from cbcl.memory.store import Memory
-from cbcl.memory.transaction import MemoryState
 from cbcl.method.concepts import Concepts, check_concepts
 
 FORMATS = {"vote": 1, "discriminant": 2}  # by the head

@@ -52,7 +52,7 @@ class OpenFile:
 
     def _disconnect(self, lock: RLock) -> None:
         """Close the connection that this lock guards."""
-        handle = self._writer if lock is self._writing else self._reader
+        handle = self._handle(lock)
         if handle is not None:
             handle.connection.close()
         self._drop_handle(lock)
@@ -85,7 +85,7 @@ class OpenFile:
 
     def _check_in_place(self, lock: RLock) -> None:
         """Raise GoneError if the open file is no longer the one at its path."""
-        handle = self._writer if lock is self._writing else self._reader
+        handle = self._handle(lock)
         if handle is None:
             return
         try:
@@ -100,35 +100,48 @@ class OpenFile:
             self._disconnect(lock)
             problem = "was moved or deleted while it was open"
             raise GoneError(self.path, problem, "what was learned is in the file")
-        self._abandon(handle.file)
+        self._abandon(handle.file, lock)
         problem = "was replaced while it was open"
         raise GoneError(self.path, problem, "what was learned last may be lost")
 
-    def _abandon(self, file: FileIdentity) -> None:
+    def _abandon(self, file: FileIdentity, lock: RLock) -> None:
         """Give up the connections to a file that has lost its name to another.
 
-        Both at once, before either is made anew: with the last one, all locks of this process on
-        the shared -shm are gone, and the new file's connections rely on theirs.
+        All at once, before any is made anew: with the last one, all locks of this process on the
+        shared -shm are gone, and the new file's connections rely on theirs. So those to the new
+        file are closed first, where there are some: a thread was at work when the others were told.
         """
-        handles = []
-        for lock in (self._writing, self._reading):
-            if not lock.acquire(blocking=False):
-                continue  # a thread is at work with it, and will be told
-            handle = self._writer if lock is self._writing else self._reader
-            if handle is not None and handle.file == file and not handle.connection.in_transaction:
-                self._drop_handle(lock)
-                handles.append(handle)
-            lock.release()
-        newer = any(
+        writes = lock is self._writing  # then waiting for readers is allowed
+        locks = [own for own in (self._writing, self._reading) if own.acquire(blocking=writes)]
+        try:
+            handles = {own: self._handle(own) for own in locks}
+            idle = {own: one for own, one in handles.items() if one and not one.in_transaction}
+            for own, handle in idle.items():
+                if handle.file != file and close_nameless(handle):
+                    self._drop_handle(own)
+            newer = self._is_newer_open(file)
+            for own, handle in idle.items():
+                if handle.file == file:
+                    self._drop_handle(own)
+                    if newer or not close_nameless(handle):
+                        _ABANDONED.append(handle)
+        finally:
+            for own in locks:
+                own.release()
+
+    def _is_newer_open(self, file: FileIdentity) -> bool:
+        """Tell whether this process has a connection to what took the place of a file."""
+        return any(
             other.path.resolve() == self.path.resolve()
             and handle is not None
             and handle.file != file
             for other in _OPEN_FILES
             for handle in (other._reader, other._writer)
         )
-        for handle in handles:
-            if newer or not close_nameless(handle):
-                _ABANDONED.append(handle)
+
+    def _handle(self, lock: RLock) -> FileHandle | None:
+        """Return the connection that a lock guards."""
+        return self._writer if lock is self._writing else self._reader
 
     def _connect(self) -> sqlite3.Connection | None:
         frozen = self._reader and self._reader.frozen
@@ -192,7 +205,7 @@ def _before_fork() -> None:
         for lock in (file._writing, file._reading):
             lock.acquire()
         writer = file._writer
-        if writer is None or not writer.connection.in_transaction:  # else it is this thread's step
+        if writer is None or not writer.in_transaction:  # else it is this thread's step
             file._disconnect(file._writing)
             file._disconnect(file._reading)
 

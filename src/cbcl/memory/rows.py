@@ -1,37 +1,26 @@
-"""Rows of a memory file: values to bytes and back, checked both ways.
-
-m centroids, d features. All numbers are little-endian.
-"""
+"""Rows of a memory file, as values: what each may hold, whoever wrote it."""
 
 from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from hashlib import sha256
 from math import inf
 from pathlib import Path
-from struct import pack, unpack
-from typing import Any, NamedTuple, TypeAlias, TypeGuard
+from typing import NamedTuple, TypeAlias, TypeGuard
 
 import numpy as np
 
 from cbcl.errors import LabelError, MemoryFileError
 from cbcl.memory.statistics_blob import (
     MAX_COUNT,
-    pack_sketches,
-    pack_statistics,
-    unpack_statistics,
 )
-from cbcl.method.arrays import Float32s, read_only
+from cbcl.method.arrays import Float32s
 from cbcl.method.concepts import Concepts
 from cbcl.method.confidence import Spread
 from cbcl.method.statistics import ClassStatistics
 
-FLOAT32 = np.dtype("<f4")
-INT64 = np.dtype("<i8")
-SPREAD = "<qdd"  # n, total, squares
 HEADS = ("vote", "discriminant")
 NEGATIVES = ""  # label of the pictures that were taught as none of the labels
 MAX_LETTERS = 200  # of a label
@@ -101,12 +90,12 @@ def as_settings(
 ) -> Settings:
     """Check settings that somebody else may have written."""
     try:
-        return _check_settings(radius, n_voters, max_centroids, head)
+        return check_settings(radius, n_voters, max_centroids, head)
     except ValueError:
-        raise _invalid(path, "settings") from None
+        raise invalid(path, "settings") from None
 
 
-def _check_settings(
+def check_settings(
     radius: object, n_voters: object, max_centroids: object, head: object
 ) -> Settings:
     if not isinstance(head, str) or head not in HEADS:
@@ -125,7 +114,7 @@ def as_spread(n: object, total: object, squares: object, path: Path) -> Spread:
     try:
         return _check_spread(n, total, squares)
     except ValueError:
-        raise _invalid(path, "distances") from None
+        raise invalid(path, "distances") from None
 
 
 def _check_spread(n: object, total: object, squares: object) -> Spread:
@@ -135,7 +124,7 @@ def _check_spread(n: object, total: object, squares: object) -> Spread:
     return Spread(n, *sums)
 
 
-def _are(kind: type, *values: object) -> bool:
+def are_all(kind: type, *values: object) -> bool:
     """Tell whether all values are of a type: a few wrong bits make them of any other."""
     return all(isinstance(value, kind) for value in values)
 
@@ -144,7 +133,7 @@ def _is_count(value: object) -> TypeGuard[int]:
     return type(value) is int and 0 < value < MAX_COUNT
 
 
-def _invalid(path: Path, data: str) -> MemoryFileError:
+def invalid(path: Path, data: str) -> MemoryFileError:
     return MemoryFileError(path, f"contains invalid {data} and was not written by cbcl")
 
 
@@ -186,84 +175,7 @@ def as_label(label: object) -> str:
     return text
 
 
-def checksum(*parts: bytes | str) -> bytes:
-    """Return the SHA-256 of the parts' lengths and bytes."""
-    whole = sha256()
-    for part in parts:
-        data = part.encode() if isinstance(part, str) else part
-        whole.update(pack("<q", len(data)))
-        whole.update(data)
-    return whole.digest()
-
-
-def unpack_info(value: bytes, path: Path) -> MemoryInfo:
-    try:
-        about = MemoryInfo(**json.loads(value))
-        texts = (about.backbone, about.fingerprint, about.made)
-        if not all(isinstance(text, str) for text in texts) or type(about.private) is not bool:
-            raise ValueError
-        if type(about.dimension) is not int or not 0 < about.dimension < MAX_DIMENSION:
-            raise ValueError
-    except DAMAGE:
-        raise damaged(path, "its description is invalid") from None
-    return about
-
-
-def pack_class(label: str, stored: ClassRow) -> tuple[bytes | None, ...]:
-    """Return centroids, counts, spread, sketches, statistics, checksum.
-
-    ValueError: they could not be read again.
-    """
-    if isinstance(stored, StoredStatistics):
-        kept = stored.statistics
-        blobs = (b"", b"", b"", pack_sketches(kept.sketches), pack_statistics(kept))
-        return *blobs, checksum(label, *blobs)
-    _check_vote(stored)
-    vote = (
-        stored.concepts.centroids.astype(FLOAT32, copy=False).tobytes(),
-        stored.concepts.counts.astype(INT64, copy=False).tobytes(),
-        pack(SPREAD, stored.spread.n, stored.spread.total, stored.spread.squares),
-    )
-    return *vote, None, None, checksum(label, *vote)
-
-
-def unpack_class(row: Sequence[Any], label: str, about: MemoryInfo, path: Path) -> ClassRow:
-    """Read centroids, counts, spread, sketches, statistics, checksum."""
-    *blobs, expected = row
-    kept = [blob for blob in blobs if blob is not None]
-    if not _are(bytes, *kept) or checksum(label, *kept) != expected or None in blobs[:3]:
-        raise damaged_class(path, "what is known of", label)
-    *vote, sketches, statistics = blobs
-    if sketches is None and statistics is None:
-        return _unpack_vote(vote, label, about, path)
-    try:
-        if any(vote) or sketches is None or statistics is None:
-            raise ValueError("it is of the vote, too")
-        return StoredStatistics(unpack_statistics(statistics, sketches, about.dimension))
-    except ValueError:
-        raise _invalid(path, f"data of {show_label(label)!r}") from None
-
-
-def _unpack_vote(blobs: Sequence[bytes], label: str, about: MemoryInfo, path: Path) -> StoredClass:
-    centroids, counts, spread = blobs
-    m = len(counts) // INT64.itemsize
-    sizes = (m * about.dimension * FLOAT32.itemsize, m * INT64.itemsize, 24)
-    if m < 1 or (len(centroids), len(counts), len(spread)) != sizes:
-        raise _invalid(path, f"data of {label!r}")
-    matrix = np.frombuffer(centroids, FLOAT32).astype(np.float32, copy=False)
-    concepts = Concepts(
-        read_only(matrix.reshape(m, about.dimension)),
-        read_only(np.frombuffer(counts, INT64).astype(np.int64, copy=False)),
-    )
-    stored = StoredClass(concepts, Spread(*unpack(SPREAD, spread)))
-    try:
-        _check_vote(stored)
-    except ValueError:
-        raise _invalid(path, f"numbers for {label!r}") from None
-    return stored
-
-
-def _check_vote(stored: StoredClass) -> None:
+def check_vote(stored: StoredClass) -> None:
     """Raise ValueError for a class that no learning gives."""
     counts, spread = stored.concepts.counts, stored.spread
     total = float(counts.sum(dtype=np.float64))
@@ -277,38 +189,11 @@ def _check_vote(stored: StoredClass) -> None:
 def check_head(stored: ClassRow, settings: Settings, label: str, path: Path) -> ClassRow:
     """Return a class that is of the head of its memory."""
     if isinstance(stored, StoredStatistics) != (settings.head == "discriminant"):
-        raise _invalid(path, f"data of {show_label(label)!r}")
+        raise invalid(path, f"data of {show_label(label)!r}")
     return stored
 
 
-def pack_step(
-    time: str, action: str, about: Mapping[str, object], settings: Settings
-) -> tuple[Any, ...]:
-    """Return time, action, about, the settings, checksum.
-
-    ValueError: they could not be read again.
-    """
-    text = json.dumps(about)
-    _check_settings(*settings)
-    if not _tells_a_step(about):
-        raise ValueError(f"{text} does not tell a step")
-    return time, action, text, *settings, _step_checksum(time, action, text, settings)
-
-
-def unpack_step(row: Sequence[Any], path: Path) -> tuple[str, str, dict[str, Any], Settings]:
-    """Read time, action, about, the settings, checksum."""
-    time, action, text, radius, n_voters, max_centroids, head, expected = row
-    settings = as_settings(radius, n_voters, max_centroids, head, path)
-    try:
-        about = json.loads(text)
-        if _step_checksum(time, action, text, settings) != expected or not _tells_a_step(about):
-            raise ValueError
-    except DAMAGE:
-        raise damaged(path, "its history is not what was written") from None
-    return time, action, about, settings
-
-
-def _tells_a_step(about: object) -> bool:
+def tells_a_step(about: object) -> bool:
     """Tell whether a line of history has texts, lists of texts, and counts of pictures only."""
     if not isinstance(about, Mapping):
         return False
@@ -317,44 +202,12 @@ def _tells_a_step(about: object) -> bool:
     return (
         isinstance(pictures, dict)
         and isinstance(labels, list)
-        and _are(int, *pictures.values())
-        and _are(str, *labels, *others)
+        and are_all(int, *pictures.values())
+        and are_all(str, *labels, *others)
     )
 
 
-def _step_checksum(time: str, action: str, text: str, settings: Settings) -> bytes:
-    numbers = pack("<dqq", settings.radius, settings.n_voters, settings.max_centroids or 0)
-    head = () if settings.head == "vote" else (settings.head,)  # as before there were two
-    return checksum(time, action, text, numbers, *head)
-
-
-def pack_picture(example: StoredExample, about: MemoryInfo) -> tuple[bytes, bytes, bytes]:
-    """Return JPEG, vector, checksum; ValueError: they could not be read again."""
-    _check_picture(example.jpeg, example.vector, about)
-    vector = example.vector.astype(FLOAT32, copy=False).tobytes()
-    return example.jpeg, vector, checksum(example.jpeg, vector)
-
-
-def unpack_example(row: Sequence[Any], label: str, about: MemoryInfo, path: Path) -> StoredExample:
-    """Read picture, centroid, rank, JPEG, vector, checksum."""
-    number, centroid, rank, jpeg, blob, expected = row
-    if (
-        not _are(bytes, jpeg, blob)
-        or checksum(jpeg, blob) != expected
-        or len(blob) % FLOAT32.itemsize
-    ):
-        raise damaged_class(path, "a thumbnail of", label)
-    vector = read_only(np.frombuffer(blob, FLOAT32).astype(np.float32, copy=False))
-    example = StoredExample(centroid, jpeg, vector, rank, number)
-    try:
-        _check_picture(jpeg, vector, about)
-        check_place(example, MAX_COUNT)
-    except ValueError:
-        raise _invalid(path, f"thumbnails of {show_label(label)!r}") from None
-    return example
-
-
-def _check_picture(jpeg: bytes, vector: Float32s, about: MemoryInfo) -> None:
+def check_picture(jpeg: bytes, vector: Float32s, about: MemoryInfo) -> None:
     if len(jpeg) > MAX_JPEG:
         raise ValueError(f"a thumbnail of {len(jpeg)} bytes is larger than {MAX_JPEG}")
     if len(vector) not in (0, about.dimension) or not np.isfinite(vector).all():

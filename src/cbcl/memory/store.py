@@ -10,14 +10,16 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from cbcl.errors import ChangedError, LabelError, MemoryFileError
+from cbcl.files import part_of
 from cbcl.memory.connection import (
     LOCK_TIMEOUT_SECONDS,
     NO_FILE,
+    FileHandle,
     change_identity,
     compact,
     connect,
@@ -28,6 +30,7 @@ from cbcl.memory.connection import (
     read_identity,
 )
 from cbcl.memory.open_file import OpenFile
+from cbcl.memory.packing import checksum, unpack_class, unpack_example
 from cbcl.memory.rows import (
     NEGATIVES,
     ClassRow,
@@ -35,26 +38,21 @@ from cbcl.memory.rows import (
     StoredExample,
     StoredStatistics,
     check_head,
-    checksum,
     damaged_class,
-    unpack_class,
-    unpack_example,
 )
 from cbcl.memory.schema import ENTRIES
 from cbcl.memory.select import select
-from cbcl.memory.sketch_search import find_owners
-from cbcl.memory.statistics_blob import unpack_sketches
-from cbcl.memory.transaction import (
-    CLASS_COLUMNS,
+from cbcl.memory.sketch_search import SketchIndex
+from cbcl.memory.state import (
     STEP_COLUMNS,
     MemoryState,
-    Step,
-    Transaction,
-    as_step,
-    read_state,
+    StateSeen,
+    data_version,
     read_value,
-    transaction,
+    see_state,
 )
+from cbcl.memory.statistics_blob import unpack_sketches
+from cbcl.memory.transaction import CLASS_COLUMNS, Step, Transaction, as_step, transaction
 from cbcl.method.statistics import Sketches
 
 CHECKPOINT_TIMEOUT_SECONDS = 5.0  # for readers, when something is forgotten for good
@@ -73,12 +71,13 @@ class Memory(OpenFile):
 
     def __init__(self, path: str | Path) -> None:
         super().__init__(path)
+        self._written: StateSeen | None = None  # by the connection that writes
         self._clear_cache()
 
     def _clear_cache(self) -> None:
-        self._state: tuple[int, MemoryState] | None = None  # and SQLite's data_version of it
+        self._read: StateSeen | None = None
         self._rows: dict[tuple[int, str], ClassRow] = {}  # a row is that of its label alone
-        self._sketches: dict[int, Sketches] = {}
+        self._sketches = SketchIndex()
 
     def __reduce__(self) -> tuple[type[Memory], tuple[Path]]:
         return Memory, (self.path,)
@@ -93,10 +92,8 @@ class Memory(OpenFile):
         with self._access(self._reading):
             connection = self._connection()
             with transaction(connection, "DEFERRED"):
-                version = connection.execute("PRAGMA data_version").fetchone()[0]
-                if self._state is None or self._state[0] != version:
-                    self._state = version, read_state(connection, self.path)
-            return self._state[1]
+                self._read = see_state(connection, self.path, self._read)
+            return self._read.state
 
     def load(self, view: MemoryState, labels: Iterable[str] | None = None) -> dict[str, ClassRow]:
         """Return classes by label; None: all of them. The negatives are none."""
@@ -129,16 +126,14 @@ class Memory(OpenFile):
 
         A sketch that no class has is left out; of two labels that have it, the first is returned.
         """
+        labels = {row: label for label, row in view.rows.items()}
         with self._access(self._reading):
-            self._sketches = {
-                row: self._read_sketches(row, label) for label, row in view.rows.items()
-            }
-            labels, parts = [*view.rows], [*self._sketches.values()]
-        return {own: labels[owner] for own, owner in find_owners(sketches, parts).items()}
+            self._sketches.update(labels.keys(), lambda row: self._read_sketches(row, labels[row]))
+            found = self._sketches.find(sketches)
+        owners = {own: {labels[row] for row in rows} for own, rows in found.items()}
+        return {own: min(those - {NEGATIVES}, default=NEGATIVES) for own, those in owners.items()}
 
     def _read_sketches(self, row: int, label: str) -> Sketches:
-        if row in self._sketches:
-            return self._sketches[row]
         stored = self._rows.get((row, label))
         if isinstance(stored, StoredStatistics):
             return stored.statistics.sketches
@@ -186,7 +181,7 @@ class Memory(OpenFile):
         if file_identity(path) != NO_FILE:
             raise MemoryFileError(path, "is there already", "give another name")
         self.view()  # which fails where a copy would be made of what is left
-        part = path.with_name(f".{path.name}.{os.getpid()}.part")
+        part = part_of(path)
         try:
             with explained(self.path):
                 handle = connect(self.path)  # a new one, since others want to read meanwhile
@@ -292,18 +287,38 @@ class Memory(OpenFile):
                 self._writer = connect(self.path, write=True, create=new is not None)
             if self._writer is None:
                 raise self._missing()
-            connection = self._writer.connection
+            writer = self._writer
+            connection = writer.connection
             with transaction(connection, "IMMEDIATE"):
                 identity = read_identity(connection)
                 if prepare(connection) and new is not None:
                     for name, value in zip(ENTRIES, (new.as_json(), state), strict=True):
                         row = (name, value, checksum(name, value))
                         connection.execute("INSERT INTO memory VALUES (?, ?, ?)", row)
-                writing = Transaction(connection, read_state(connection, self.path), self.path)
+                seen = see_state(connection, self.path, self._written)
+                writing = Transaction(connection, seen.state, self.path)
                 yield writing
                 writing.prune()
                 change_identity(connection, identity)
+            after = writing.state
+            self._written = None if after is None else seen._replace(state=after)
             self._check_in_place(self._writing)
+            self._tell_reader(writer)
+
+    def _tell_reader(self, writer: FileHandle) -> None:
+        """Let the reading connection have the state just written, unless it is at work."""
+        if self._written is None or not self._reading.acquire(blocking=False):
+            return
+        try:
+            reader = self._reader
+            if reader is None or reader.file != writer.file or reader.frozen is not None:
+                return
+            with suppress(sqlite3.Error):  # the step is written, whatever becomes of the reader
+                version = data_version(reader.connection)
+                if data_version(writer.connection) == self._written.version:  # nobody wrote since
+                    self._read = StateSeen(reader.connection, version, self._written.state)
+        finally:
+            self._reading.release()
 
     def _select(self, query: str, *values: object) -> Iterator[tuple[Any, ...]]:
         return select(self._connection(), self.path, query, values)

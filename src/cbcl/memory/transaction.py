@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -11,53 +10,24 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cbcl.errors import MemoryFileError, first_line
+from cbcl.memory.packing import pack_class, pack_picture, pack_step, unpack_class, unpack_step
 from cbcl.memory.rows import (
     NEGATIVES,
     ClassRow,
-    MemoryInfo,
     Settings,
     StoredExample,
     StoredStatistics,
     check_place,
-    checksum,
-    damaged,
-    pack_class,
-    pack_picture,
-    pack_step,
     show_label,
     size_of,
-    unpack_class,
-    unpack_info,
-    unpack_step,
 )
 from cbcl.memory.select import select, select_one
+from cbcl.memory.state import STEP_COLUMNS, MemoryState
 
 MAX_UNDO = 20  # steps that can be undone
 MAX_HISTORY = 1000  # steps in the history
 
-STEP_COLUMNS = "time, action, about, radius, n_voters, max_centroids, head, checksum"
 CLASS_COLUMNS = "centroids, counts, spread, sketches, statistics, checksum"
-
-
-class MemoryState(NamedTuple):
-    """State of a memory at one moment."""
-
-    about: MemoryInfo
-    settings: Settings
-    classes: dict[str, int]  # label -> number of its row, in the order of the labels
-    step: int = 0  # the last one; 0: none
-    negatives: int | None = None  # number of their row; None: there are none
-
-    @property
-    def rows(self) -> dict[str, int]:
-        """The classes, and the negatives, if any, whose label is empty."""
-        return self.classes | ({} if self.negatives is None else {NEGATIVES: self.negatives})
-
-    def row(self, label: str) -> int:
-        """Return the number of the row of a label, or of the negatives."""
-        if label == NEGATIVES and self.negatives is not None:
-            return self.negatives
-        return self.classes[label]
 
 
 class Step(NamedTuple):
@@ -89,8 +59,19 @@ class Transaction:
 
     def __init__(self, connection: sqlite3.Connection, view: MemoryState, path: Path) -> None:
         self.view = view
-        self.step, self._head = 0, view.settings.head
+        self.step, self._settings = 0, view.settings
+        self._changes: dict[str, int | None] = {}  # rows by label; None: it has none any more
+        self._is_undo = False
         self._connection, self._path = connection, path
+
+    @property
+    def state(self) -> MemoryState | None:
+        """The state after the step; None: it has to be read, since an old one is restored."""
+        if self._is_undo:
+            return None
+        if not self.step:
+            return self.view
+        return self.view.after(self.step, self._settings, self._changes)
 
     def add_step(self, action: str, about: Mapping[str, object], settings: Settings) -> None:
         """Write the line of history, before anything else."""
@@ -100,7 +81,7 @@ class Transaction:
         added = self._connection.execute(
             f"INSERT INTO steps ({STEP_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row
         )
-        self.step, self._head = added.lastrowid or 0, settings.head
+        self.step, self._settings = added.lastrowid or 0, settings
 
     def remembers(self, label: str) -> bool:
         """Tell whether a label is known now or in a state that can be restored by undoing."""
@@ -112,6 +93,7 @@ class Transaction:
         self._connection.execute(
             "UPDATE classes SET until = ? WHERE class = ?", (self.step, self.view.row(label))
         )
+        self._changes[label] = None
 
     def replace_class(
         self, label: str, stored: ClassRow, examples: Iterable[StoredExample]
@@ -121,8 +103,8 @@ class Transaction:
         The empty label is that of the negatives.
         """
         is_statistics = isinstance(stored, StoredStatistics)
-        if is_statistics != (self._head == "discriminant"):
-            raise ValueError(f"{label!r} is not what a memory of the {self._head} keeps.")
+        if is_statistics != (self._settings.head == "discriminant"):
+            raise ValueError(f"{label!r} is not what a memory of the {self._settings.head} keeps.")
         dimension = self.view.about.dimension
         if _dimension_of(stored) != dimension:
             raise ValueError(f"{label!r} has vectors of another length than {dimension}.")
@@ -144,6 +126,7 @@ class Transaction:
                 for example in examples
             ]
         self._connection.executemany("INSERT INTO examples VALUES (?, ?, ?, ?)", rows)
+        self._changes[label] = added.lastrowid
 
     def _add(self, example: StoredExample, size: int) -> int | None:
         """Return the number of an example of a class of some size, written if it is new."""
@@ -177,6 +160,7 @@ class Transaction:
             return None
         step = as_step(row, self._path)
         self._check_restorable(step)
+        self._is_undo = True
         self.add_step("undo", {"action": step.action, **step.about}, self.view.settings)
         self._drop("since = ?", step.step)
         self._connection.execute(
@@ -231,7 +215,7 @@ class Transaction:
             (MAX_UNDO - 1,),
         ).fetchone()
         if oldest is not None:
-            self._drop("until < ?", oldest[0])
+            self._prune_classes(oldest[0])
             self._connection.execute(
                 "UPDATE steps SET undone = -1 WHERE undone = 0 AND step < ?", oldest
             )
@@ -241,14 +225,27 @@ class Transaction:
             (self.step - MAX_HISTORY,),
         )
 
-    def _drop(self, condition: str, step: int) -> None:
-        """Delete rows of classes, and the pictures that no other row refers to.
+    def _prune_classes(self, oldest: int) -> None:
+        """Delete rows that ended before a step; the table must say it of those that an index has.
 
-        A damaged index must not decide what is deleted.
+        That index is all that is read, whatever the number of labels; a row that it lacks stays.
         """
+        indexed = self._connection.execute(
+            "SELECT class FROM classes INDEXED BY until WHERE until < ?", (oldest,)
+        ).fetchall()
+        ended = "SELECT class FROM classes NOT INDEXED WHERE class = ? AND until < ?"
+        rows = (self._connection.execute(ended, (row, oldest)).fetchone() for (row,) in indexed)
+        self._delete([row for row in rows if row is not None])
+
+    def _drop(self, condition: str, step: int) -> None:
+        """Delete rows of classes; a damaged index must not decide which."""
         rows = self._connection.execute(
             f"SELECT class FROM classes NOT INDEXED WHERE {condition}", (step,)
-        ).fetchall()
+        )
+        self._delete(rows.fetchall())
+
+    def _delete(self, rows: Sequence[tuple[int]]) -> None:
+        """Delete rows of classes, and the pictures that no other row refers to."""
         for row in rows:
             pictures = self._connection.execute(
                 "SELECT picture FROM examples WHERE class = ?", row
@@ -278,55 +275,6 @@ def transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
-
-
-def read_state(
-    connection: sqlite3.Connection, path: Path, *, check_index: bool = True
-) -> MemoryState:
-    """Read what is known from the tables; raise an error if the index of labels does not agree."""
-    about = unpack_info(read_value(connection, "about", path), path)
-    settings = _last_settings(connection, path, "undone <= 0 AND action != 'undo'")
-    if settings is None:  # all is undone, but the head stays
-        undone = _last_settings(connection, path, "action = 'undo'") or Settings()
-        settings = Settings(head=undone.head)
-    classes = _read_labels(connection, path, check_index=check_index)
-    negatives = classes.pop(NEGATIVES, None) if settings.head == "discriminant" else None
-    (step,) = connection.execute("SELECT ifnull(max(step), 0) FROM steps").fetchone()
-    return MemoryState(about, settings, classes, step, negatives)
-
-
-def _read_labels(
-    connection: sqlite3.Connection, path: Path, *, check_index: bool
-) -> dict[str, int]:
-    """Return the row of each label, read twice: one damaged page alone hides no label."""
-    query = "SELECT label, class FROM classes {} WHERE until IS NULL"
-    rows = [*select(connection, path, query.format("NOT INDEXED"))]
-    classes = dict(rows)
-    if not len(rows) == len(classes) == len({*classes.values()}):
-        raise damaged(path, "a label has two rows, or a row two labels")
-    if check_index and Counter(rows) != Counter(
-        connection.execute(query.format("INDEXED BY known"))
-    ):
-        problem = "is damaged, since an index does not agree with its table"
-        raise MemoryFileError(path, problem, "try `cbcl check --repair`")
-    return dict(sorted(classes.items()))
-
-
-def _last_settings(connection: sqlite3.Connection, path: Path, condition: str) -> Settings | None:
-    row = connection.execute(
-        f"SELECT {STEP_COLUMNS} FROM steps WHERE {condition} ORDER BY step DESC LIMIT 1"
-    ).fetchone()
-    return None if row is None else unpack_step(row, path)[3]
-
-
-def read_value(connection: sqlite3.Connection, name: str, path: Path) -> bytes:
-    """Return an entry of the table `memory`."""
-    rows = connection.execute("SELECT value, checksum FROM memory WHERE name = ?", (name,))
-    row = rows.fetchone()
-    value = b"" if row is None else row[0]
-    if row is None or not isinstance(value, bytes) or checksum(name, value) != row[1]:
-        raise damaged(path, f"its entry {name!r} is not what was written")
-    return value
 
 
 def as_step(row: Sequence[Any], path: Path) -> Step:

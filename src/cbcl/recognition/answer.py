@@ -172,8 +172,10 @@ def answers(matrix: Float32s, knowledge: Knowledge, scale: Scale) -> list[Answer
     centroids, times the probability that the picture shows any known class.
     """
     index, n_voters = knowledge.index, knowledge.n_voters
+    block = as_float32(matrix)
     neighbours = nearest(matrix, index, max(RANKED_CENTROIDS, n_voters))
-    voters = index.prefer_small_classes(as_float32(matrix), neighbours.first(n_voters))
+    neighbours = index.prefer_small_classes(block, neighbours)  # so that the winner is among them
+    voters = index.prefer_small_classes(block, neighbours.first(n_voters))
     rows = zip(matrix, *neighbours, *voters, strict=True)
     return [_answer(knowledge, scale, *row) for row in rows]
 

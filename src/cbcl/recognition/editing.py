@@ -25,8 +25,9 @@ from cbcl.memory.rows import (
     show_label,
     size_of,
 )
+from cbcl.memory.state import MemoryState
 from cbcl.memory.store import Memory
-from cbcl.memory.transaction import MemoryState, Transaction
+from cbcl.memory.transaction import Transaction
 from cbcl.method.arrays import Float32s
 from cbcl.method.budget import reduce
 from cbcl.method.concepts import Concepts, cluster, join

@@ -6,7 +6,6 @@ import io
 import math
 import os
 from collections.abc import Callable, Collection, Container, Iterable, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from threading import Lock
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -14,6 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cbcl import __version__
 from cbcl.errors import BackboneError, PictureError, WeightsError
 from cbcl.files import Identity
 from cbcl.memory.rows import MemoryInfo
@@ -84,7 +84,7 @@ class Embedder:
         """Return the constants of a memory that begins with vectors of this length."""
         backbone = self.backbone()
         name, fingerprint = backbone.name, backbone.fingerprint
-        return MemoryInfo(name, fingerprint, dimension, self._private, version("cbcl"))
+        return MemoryInfo(name, fingerprint, dimension, self._private, __version__)
 
     def embed(
         self,

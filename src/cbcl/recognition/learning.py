@@ -24,8 +24,9 @@ from cbcl.memory.rows import (
     StoredStatistics,
     as_label,
 )
+from cbcl.memory.state import MemoryState
 from cbcl.memory.store import Memory
-from cbcl.memory.transaction import MemoryState, Transaction
+from cbcl.memory.transaction import Transaction
 from cbcl.method.arrays import Float32s
 from cbcl.method.confidence import NO_SPREAD, spread_of
 from cbcl.method.knowledge import Knowledge, Options, learn

@@ -123,7 +123,10 @@ def add_outputs(graph: AnswerGraph, answer: AnswerValues, labels: list[str], d: 
 
 
 def _nearest(graph: AnswerGraph, wide: str, knowledge: Knowledge) -> _Neighbours:
-    """Translate `Search.nearest`: exact distances; of many centroids, to the nearest by product."""
+    """Translate `nearest`: exact distances; of many centroids, to the nearest by product.
+
+    Where all of them coincide with the vector, they are those of the smallest classes.
+    """
     index = knowledge.index
     m, n = len(index.owners), min(max(RANKED_CENTROIDS, knowledge.n_voters), len(index.owners))
     centroids = graph.constant(index.centroids)
@@ -146,6 +149,7 @@ def _nearest(graph: AnswerGraph, wide: str, knowledge: Knowledge) -> _Neighbours
         exact = _distances(graph, wide, theirs, candidates, index.centroids.shape[1])
         distances, places = graph.smallest(exact, n)
         indices = graph("GatherElements", closest, places, axis=1)
+    indices = _prefer_small_classes(graph, indices, distances, index, n)
     return _Neighbours(indices, graph("Gather", index.owners, indices), distances, n)
 
 
@@ -164,8 +168,10 @@ def _distances(graph: AnswerGraph, wide: str, centroids: str, k: int, d: int) ->
 def _votes(graph: AnswerGraph, vector: str, near: _Neighbours, knowledge: Knowledge) -> str:
     """Translate `tally` of the n nearest: (b, t)."""
     t, n = len(knowledge.concepts), min(knowledge.n_voters, near.n)
-    owners = graph("Gather", knowledge.index.owners, _voters(graph, near, knowledge.index, n))
     distances = _first_columns(graph, near.distances, n)
+    nearest = _first_columns(graph, near.indices, n)
+    voters = _prefer_small_classes(graph, nearest, distances, knowledge.index, n)
+    owners = graph("Gather", knowledge.index.owners, voters)
     apart = graph("Greater", distances, 0.0)
     weights = graph("Where", apart, graph("Div", 1.0, distances), COINCIDENT)
     shape = graph("Concat", graph("Shape", vector, end=1), np.array([t]), axis=0)
@@ -177,21 +183,22 @@ def _votes(graph: AnswerGraph, vector: str, near: _Neighbours, knowledge: Knowle
     return graph("Mul", once, 1.0 / knowledge.index.sizes)
 
 
-def _voters(graph: AnswerGraph, near: _Neighbours, index: Index, n: int) -> str:
-    """Translate `Search.voters`: the nearest, or of those at distance 0 the smallest classes'."""
-    voters = _first_columns(graph, near.indices, n)
-    groups = [alike for alike in index.duplicates.values() if len(alike) > n]
+def _prefer_small_classes(
+    graph: AnswerGraph, indices: str, distances: str, index: Index, n: int
+) -> str:
+    """Translate `Index.prefer_small_classes` of the n nearest: (b, n)."""
+    groups = [alike for alike in index.duplicates.values() if len(alike) >= n]
     if not groups:
-        return voters
+        return indices
     numbers = np.zeros(len(index.owners), dtype=np.int64)  # of each centroid's group; 0: none
     for number, alike in enumerate(groups, start=1):
         numbers[alike] = number
-    group = graph("Gather", numbers, graph.column(near.indices))
-    coincide = graph("Not", graph("Greater", graph.column(near.distances, n - 1), 0.0))
+    group = graph("Gather", numbers, graph.column(indices))
+    coincide = graph("Not", graph("Greater", graph.column(distances, n - 1), 0.0))
     crowded = graph("And", coincide, graph("Greater", group, np.array(0)))
     smallest = np.stack([np.zeros(n, dtype=np.int64), *(alike[:n] for alike in groups)])
     chosen = graph("Gather", smallest, graph("Squeeze", group, np.array([1])))
-    return graph("Where", crowded, chosen, voters)
+    return graph("Where", crowded, chosen, indices)
 
 
 def _first_columns(graph: AnswerGraph, values: str, n: int) -> str:

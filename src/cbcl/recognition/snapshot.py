@@ -10,8 +10,8 @@ import numpy as np
 
 from cbcl.errors import ChangedError, MemoryFileError
 from cbcl.memory.rows import StoredClass, StoredStatistics
+from cbcl.memory.state import MemoryState
 from cbcl.memory.store import Memory
-from cbcl.memory.transaction import MemoryState
 from cbcl.method.arrays import Float32s
 from cbcl.method.concepts import Concepts
 from cbcl.method.confidence import Scale

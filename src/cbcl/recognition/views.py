@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from cbcl.errors import MemoryFileError, PictureError
 from cbcl.memory.rows import NEGATIVES, StoredExample, StoredStatistics
+from cbcl.memory.state import MemoryState
 from cbcl.memory.store import Memory
-from cbcl.memory.transaction import MemoryState
 from cbcl.method.arrays import Float32s, Int64s, read_only
 from cbcl.method.coding import encode
 from cbcl.method.concepts import Concepts

@@ -25,7 +25,7 @@ Source: TypeAlias = str | os.PathLike[str] | bytes | NDArray[Any] | Image.Image
 Pixels: TypeAlias = NDArray[np.uint8]  # (height, width, 3), RGB
 Floats: TypeAlias = NDArray[np.float32]
 
-MAX_PICTURE_BYTES = 200_000_000  # of a file
+MAX_PICTURE_BYTES = 200_000_000  # of a file, or of what is given as bytes
 MAX_SCANNED_PIXELS = 2_000_000_000  # of a JPEG, each as often as there are scans; usual are ten
 MAX_SEGMENTS = 10_000  # of a JPEG
 MAX_TIFF_NUMBERS = 100_000  # of one tag: a strip or a tile each, with a Python object
@@ -65,10 +65,14 @@ def read(path: str | os.PathLike[str]) -> bytes:
         raise PictureError(path, "does not exist") from None
     except (OSError, ValueError) as error:
         raise PictureError(path, f"cannot be read: {reason(error)}") from error
+    _check_size(data, path)
+    return data
+
+
+def _check_size(data: bytes, name: Subject) -> None:
     if len(data) > MAX_PICTURE_BYTES:
         problem = f"has more than {MAX_PICTURE_BYTES // 1_000_000} MB"
-        raise PictureError(path, problem, "make it smaller")
-    return data
+        raise PictureError(name, problem, "make it smaller")
 
 
 def load(source: Source, name: Subject, at_least: int) -> Image.Image:
@@ -79,6 +83,7 @@ def load(source: Source, name: Subject, at_least: int) -> Image.Image:
     if isinstance(source, str | os.PathLike):
         return _decode(read(source), Path(source), at_least)
     if isinstance(source, bytes):
+        _check_size(source, name)
         return _decode(source, name, at_least)
     if isinstance(source, np.ndarray):
         return _from_array(source, name)
