@@ -37,12 +37,23 @@ def read(python: str, *words: str) -> str:
     ).stdout
 
 
+def index_of(python: str) -> str:
+    """Return the address of the index that pip is set to use."""
+    text = read(python, "-m", "pip", "install", "--help")
+    [index] = re.findall(r"Package Index \(default (\S+)\)", text)
+    return str(index).rstrip("/")
+
+
+def canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
 def choose(python: str) -> dict[str, dict[str, Any]]:
     """Let pip resolve what is wanted, by name; the project itself, a folder, is left out."""
     options = ("--quiet", "--dry-run", "--ignore-installed", "--report", "-")
     report = json.loads(read(python, "-m", "pip", "install", *options, *WANTED))
     return {
-        re.sub(r"[-_.]+", "-", item["metadata"]["name"]).lower(): item
+        canonical(item["metadata"]["name"]): item
         for item in report["install"]
         if "archive_info" in item["download_info"]
     }
@@ -51,7 +62,7 @@ def choose(python: str) -> dict[str, dict[str, Any]]:
 def listed(index: str, name: str) -> dict[str, str]:
     """Return the SHA-256 of every file that the index has of a package."""
     try:
-        with urlopen(f"{index.rstrip('/')}/{name}/", timeout=60) as page:
+        with urlopen(f"{index}/{name}/", timeout=60) as page:
             links = LINK.findall(page.read().decode())
     except HTTPError as error:
         if error.code != 404:
@@ -74,8 +85,7 @@ def fits(file: str, version: str, platform: str, python: str) -> bool:
 def lock(python: str) -> Path:
     name = read(python, __file__, "--name").strip()
     platform, version = name.rsplit("-", 1)
-    help_text = read(python, "-m", "pip", "install", "--help")
-    [index] = re.findall(r"Package Index \(default (\S+)\)", help_text)
+    index = index_of(python)
     lines = ["# Written by .ci/lock.py: see CONTRIBUTING.md."]
     for package, item in sorted(choose(python).items()):
         release, source = item["metadata"]["version"], item["download_info"]
