@@ -92,7 +92,7 @@ def open_memory(labels: int, place: Path, *, ask: bool) -> Iterator[Callable[[],
 
     def open_it() -> None:
         with taught(path, labels) as recognizer:
-            assert len(recognizer.labels) == labels
+            assert len(recognizer.labels()) == labels
             if ask:
                 recognizer.recognize(query)
 
