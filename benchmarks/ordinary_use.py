@@ -33,7 +33,7 @@ PHOTOS, TAUGHT, LABELS = 200, 5, 10
 SIZE = (4000, 3000)
 NAMES = ("astronaut", "chelsea", "coffee", "rocket")  # in scikit-image's wheel
 FEATURES, EXAMPLES = 1280, 5  # numbers of a vector, vectors of a label
-TURNS = {"recognize 200 photos": 5, "teach 5 photos": 11}
+TURNS = {"recognize 200 photos": 3, "teach 5 photos": 11}
 MORE_TURNS = 21
 
 
