@@ -4,6 +4,7 @@
 # make endure: attack it for an hour.
 PYTHON ?= python3
 BIN := .venv/bin
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile  # a core each
 QUICK := not browser and not process and not slow
 
 .PHONY: demo lint check test endure docs bench clean
@@ -18,10 +19,11 @@ lint: .venv/dev
 	tools/check-page.sh  # says so and goes on where there is no Node.js
 
 check: lint
-	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -m "$(QUICK)" -n auto --maxprocesses 4  # a core each
+	$(PYTEST) -m "$(QUICK)"
 
-test: lint
-	SCIPY_ARRAY_API=1 $(BIN)/pytest --cov  # without the variable scikit-learn skips one of its checks
+test: lint  # without the variable scikit-learn skips one of its checks; a browser takes all cores
+	SCIPY_ARRAY_API=1 $(PYTEST) --cov --cov-report= -m "not browser"
+	$(BIN)/pytest --cov --cov-append -m browser tests/page
 
 endure: .venv/dev
 	cd tests && ../$(BIN)/python -m endurance $(ARGUMENTS)  # such as ARGUMENTS=--short

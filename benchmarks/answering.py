@@ -9,9 +9,7 @@ checkouts take turns, each in a process of its own; a figure is the median of th
 
 from __future__ import annotations
 
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -28,34 +26,6 @@ TURN_SECONDS = 0.2
 HERE = Path(__file__).resolve().parent.parent
 
 
-class Worker:
-    """A process that answers with the sources of one checkout."""
-
-    def __init__(self, checkout: Path, classes: int) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, __file__, "--worker", str(classes)],
-            env={**os.environ, "PYTHONPATH": str(checkout / "src")},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.read()  # it has learned
-
-    def read(self) -> float:
-        assert self.process.stdout
-        return float(self.process.stdout.readline())
-
-    def take_turn(self) -> float:
-        """Return the median seconds of a call, of as many as fit into a turn."""
-        assert self.process.stdin
-        self.process.stdin.write("turn\n")
-        self.process.stdin.flush()
-        return self.read()
-
-    def close(self) -> None:
-        self.process.communicate()
-
-
 def work(classes: int) -> None:
     """Learn so many classes, then time a turn for each line of the standard input."""
     rng = np.random.default_rng(0)
@@ -69,7 +39,7 @@ def work(classes: int) -> None:
         recognizer.learn_many({f"{row:05}": [vector] for row, vector in enumerate(vectors)})
         [picture] = recognizer.look([query])
         assert recognizer.recognize(picture).label == "00000"
-        print(0.0, flush=True)
+        print("ready", flush=True)
         for _ in sys.stdin:
             times: list[float] = []
             while sum(times) < TURN_SECONDS:
@@ -80,14 +50,18 @@ def work(classes: int) -> None:
 
 
 def main() -> None:
+    from contest import Worker  # not in a worker, which may be of an older checkout
+
     checkouts = {"here": HERE} | {folder: Path(folder).resolve() for folder in sys.argv[1:2]}
     print(f"{'classes':>8}", *(f"{name:>16}" for name in checkouts))
     for classes in CLASSES:
-        workers = {name: Worker(checkout, classes) for name, checkout in checkouts.items()}
+        workers = {
+            name: Worker(__file__, checkout, str(classes)) for name, checkout in checkouts.items()
+        }
         seconds: dict[str, list[float]] = {name: [] for name in workers}
         for _ in range(TURNS):
             for name, worker in workers.items():
-                seconds[name].append(worker.take_turn())
+                seconds[name].append(float(worker.take_turn()))
         for worker in workers.values():
             worker.close()
         medians = [statistics.median(times) for times in seconds.values()]

@@ -2,14 +2,47 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 
 from cbcl.machine import description
+
+
+class Worker:
+    """A process that runs a script with the sources of one checkout, a turn at a time."""
+
+    def __init__(self, script: str, checkout: Path, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, script, "--worker", *arguments],
+            env={**os.environ, "PYTHONPATH": str(checkout / "src")},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._read()  # it is ready
+
+    def _read(self) -> str:
+        assert self.process.stdout
+        line = self.process.stdout.readline()
+        assert line, "the worker has ended"
+        return line
+
+    def take_turn(self) -> str:
+        """Let it work once; return the line that it prints then."""
+        assert self.process.stdin
+        self.process.stdin.write("turn\n")
+        self.process.stdin.flush()
+        return self._read()
+
+    def close(self) -> None:
+        self.process.communicate()
 
 
 def timed(contestant: Callable[[], object], calls: int) -> float:

@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any
@@ -21,6 +22,7 @@ README = (ROOT / "README.md").read_text()
 PLAIN = " ".join(README.split())
 
 
+@cache
 def records(name: str) -> list[Any]:
     lines = (ROOT / "results" / f"{name}.jsonl").read_text().splitlines()
     return [json.loads(line) for line in lines]

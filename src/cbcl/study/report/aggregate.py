@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 from cbcl.study.learners import LEARNERS, LOGISTIC
@@ -116,15 +117,24 @@ def group_of(record: RunRecord) -> RunGroup:
     return RunGroup(**{name: run[name] for name in RunGroup._fields if name in run})
 
 
+class IndexedRuns(list[RunRecord]):
+    """Records that stay as they are, with an index: a report asks for thousands of groups."""
+
+    @cached_property
+    def by_group(self) -> dict[RunGroup, list[RunRecord]]:
+        index: dict[RunGroup, list[RunRecord]] = {}
+        for record in self:
+            index.setdefault(group_of(record), []).append(record)
+        return index
+
+
 def runs_of(records: Iterable[RunRecord], group: RunGroup) -> list[RunRecord]:
     """Return the runs of a group: one for each order, with as many classes as the paper has."""
     limit = group.max_centroids if is_budgeted(group.learner) else None
-    wanted = group._replace(max_centroids=limit)
-    # Most are of another learner, which is quickly seen.
-    named = (record for record in records if record["run"]["learner"] == group.learner)
-    runs = [record for record in named if group_of(record) == wanted]
+    indexed = records if isinstance(records, IndexedRuns) else IndexedRuns(records)
+    runs = indexed.by_group.get(group._replace(max_centroids=limit), [])
     if group.data not in STATISTICS:
-        return runs
+        return [*runs]
     # Not of a part of the data set, or of pictures that only bear its name.
     classes = STATISTICS[group.data].classes
     return [record for record in runs if len(record["classes"]) == classes]
@@ -160,10 +170,10 @@ def note_orders(counts: Mapping[str, int]) -> str:
     return f"Over {orders} of the classes{f' ({listed})' if listed else ''}."
 
 
-def deduplicate(records: Iterable[RunRecord]) -> list[RunRecord]:
+def deduplicate(records: Iterable[RunRecord]) -> IndexedRuns:
     """Return each run once, as it was recorded last, in an order that does not depend on theirs."""
     runs = {json.dumps(record["run"], sort_keys=True): record for record in records}
-    return [runs[run] for run in sorted(runs)]
+    return IndexedRuns(runs[run] for run in sorted(runs))
 
 
 def summarise(records: Iterable[RunRecord], score: Score) -> Summary:

@@ -46,7 +46,7 @@ AGAINST = (VOTE, "slda", "slda-roots", "ranpac-10000", LOGISTIC)
 NETWORKS = ("ft", "lwf-mc", "lwm", "icarl", "eeil", "bic")  # trained on the pictures of CIFAR-100
 
 
-def pick_penalties(records: Iterable[RunRecord]) -> list[RunRecord]:
+def pick_penalties(records: Iterable[RunRecord]) -> aggregate.IndexedRuns:
     """Return the records with logistic regression under one penalty, the best of those tried.
 
     It is the best by its mean average over orders, among the penalties with the most orders; the
@@ -67,7 +67,7 @@ def pick_penalties(records: Iterable[RunRecord]) -> list[RunRecord]:
         whole = {penalty: runs for penalty, runs in penalties.items() if len(runs) == most}
         best = max(whole, key=lambda one: aggregate.summarise(whole[one], aggregate.average).mean)
         picked += [_rename(record, best) for record in whole[best]]
-    return picked
+    return aggregate.IndexedRuns(picked)
 
 
 def _rename(record: RunRecord, penalty: float) -> dict[str, Any]:
