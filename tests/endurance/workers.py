@@ -10,6 +10,7 @@ import base64
 import mmap
 import os
 import pickle
+import re
 import resource
 import select
 import signal
@@ -18,8 +19,10 @@ import traceback
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple, Protocol
 
 from endurance.trial import Attack, Outcome
@@ -124,6 +127,14 @@ def measure(attacker: Attacker, batch: Batch, limits: Limits) -> BatchResult:
     return result
 
 
+@contextmanager
+def fast_folder(folder: Path) -> Iterator[Path]:
+    """Provide a folder in RAM where there is one: on some disks, writing a file takes longest."""
+    shared = Path("/dev/shm")
+    with TemporaryDirectory(prefix="cbcl-", dir=shared if shared.is_dir() else folder) as name:
+        yield Path(name)
+
+
 def packed(data: bytes) -> str:
     """Return an input as text at the end of a finding, where it is short enough."""
     if not data:
@@ -140,7 +151,7 @@ def unpack(text: str) -> bytes:
 def wants_memory(error: BaseException | None) -> bool:
     """Tell whether an error came of memory that was not there: a refusal would hide it."""
     while error is not None:
-        if isinstance(error, MemoryError) or "memory" in str(error).lower():
+        if isinstance(error, MemoryError) or re.search(r"\bmemory\b", str(error)):
             return True
         error = error.__cause__ or error.__context__
     return False
