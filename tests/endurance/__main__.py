@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from cbcl.study.records import surroundings
-from endurance import costly_pictures, durability, files, network, pictures, soak
+from endurance import costly_pictures, durability, files, network, pictures, soak, sockets
 from endurance.trial import Attack, Outcome, Trial
 
 TRIALS: tuple[Trial, ...] = (
@@ -30,6 +30,7 @@ TRIALS: tuple[Trial, ...] = (
     *costly_pictures.TRIALS,
     *files.TRIALS,
     *network.TRIALS,
+    *sockets.TRIALS,
 )
 
 

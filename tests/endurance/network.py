@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import socket
 import warnings
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,19 @@ def memory_file(folder: Path) -> bytes:
     return path.read_bytes()
 
 
+@contextmanager
+def own_home(folder: Path) -> Iterator[None]:
+    """Let servers keep their cache in a folder of the trial, not in the user's."""
+    before = os.environ.get("CBCL_HOME")
+    os.environ["CBCL_HOME"] = str(folder / "home")
+    try:
+        yield
+    finally:
+        del os.environ["CBCL_HOME"]
+        if before is not None:
+            os.environ["CBCL_HOME"] = before
+
+
 class Requests:
     """Requests to an application in this process, a new memory for each batch."""
 
@@ -195,7 +209,8 @@ def request_server(attack: Attack) -> Outcome:
     content = memory_file(attack.folder)
     memory.write_bytes(content)
     description = create_app(Recognizer(memory, PIXELS, cache=False)).openapi()
-    with teach(memory, "--host", "0.0.0.0", "--backbone", "pixels") as server:
+    words = ("--host", "0.0.0.0", "--backbone", "pixels")
+    with own_home(attack.folder), teach(memory, *words) as server:
         parts = urlsplit(server.url)
         (token,) = parse_qs(parts.query)["token"]
         address = ("127.0.0.1", parts.port or 0)
