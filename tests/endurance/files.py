@@ -32,8 +32,8 @@ from endurance.trial import Attack, Outcome, Trial
 from endurance.workers import Batch, Input, Limits, attack_in_workers, fast_folder, wants_memory
 
 LIMITS = Limits(megabytes=400.0, seconds=20.0)  # a pickle may have a million opcodes
-LINEAGE = 10_000  # pickles that are found one by another
-WATCHED = 1000  # of them, the first; to watch one takes the time of twenty
+LINEAGE = 20_000  # pickles that are found one by another
+WATCHED_SHARE = 40  # of so many one is watched, at first: that takes the time of ten others
 BATCH = 1000
 
 
@@ -111,7 +111,8 @@ class GuidedPickles:
         readers = PickleReaders(self.folder / f"{batch.kind} {batch.start}")
         readers.prepare(batch.kind)
         rng = random.Random(f"{self.seed} {batch}")
-        self.lineage = Lineage(readers.corpora[batch.kind], mutate_pickle, rng, WATCHED)
+        watched = max(100, (batch.stop - batch.start) // WATCHED_SHARE)
+        self.lineage = Lineage(readers.corpora[batch.kind], mutate_pickle, rng, watched)
         self.readers, self.canary = readers, Canary()
         for number, data in enumerate(self.lineage.inputs(batch.stop - batch.start)):
             yield Input(f"seed {self.seed}, {batch.kind} {batch.start + number}", data)
@@ -128,12 +129,12 @@ class GuidedPickles:
 
 
 def guide_pickles(attack: Attack) -> Outcome:
-    """Mutate pickles by what they reach; half of them for the reader of numpy's."""
-    kinds = ("numpy pickles", "torch checkpoints", "numpy pickles", "CIFAR batches")
+    """Mutate pickles by what they reach; most for the reader of numpy's, which needs no file."""
+    kinds = ["numpy pickles", "torch checkpoints", *["numpy pickles"] * 3, "CIFAR batches"]
     batches, start = list[Batch](), 0
     while start < attack.count:
         size = min(LINEAGE, attack.count - start, max(200, attack.count // 8))
-        batches.append(Batch(kinds[len(batches) % 4], start, start + size))
+        batches.append(Batch(kinds[len(batches) % len(kinds)], start, start + size))
         start += size
     with fast_folder(attack.folder) as folder:
         return attack_in_workers(attack, GuidedPickles(attack.seed, folder), batches, LIMITS)

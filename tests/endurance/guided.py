@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import cbcl
 
 MAX_KEPT_BYTES = 1000  # of an input that is mutated further
+MAX_WATCHED_CALLS = 20  # of a function, for one input: the rest is much the same
 SOURCES = str(Path(cbcl.__file__).parent)
 
 Mutation = Callable[[bytes, list[bytes], random.Random], bytes]
@@ -24,6 +26,7 @@ class Coverage:
     def __init__(self) -> None:
         self.steps: set[tuple[CodeType, int, int]] = set()
         self._last: dict[FrameType, int] = {}
+        self._calls = Counter[CodeType]()  # of one input
 
     @contextmanager
     def watch(self) -> Iterator[None]:
@@ -33,9 +36,14 @@ class Coverage:
         finally:
             sys.settrace(None)
             self._last.clear()
+            self._calls.clear()
 
     def _enter(self, frame: FrameType, _event: str, _argument: object) -> Any:
-        return self._step if frame.f_code.co_filename.startswith(SOURCES) else None
+        code = frame.f_code
+        if not code.co_filename.startswith(SOURCES):
+            return None
+        self._calls[code] += 1
+        return self._step if self._calls[code] <= MAX_WATCHED_CALLS else None
 
     def _step(self, frame: FrameType, event: str, _argument: object) -> Any:
         if event == "line":

@@ -17,7 +17,7 @@ from endurance.mutation import mutated
 
 NUMBERS = np.arange(24, dtype=np.float32)
 PLAIN = {"conv.weight": tensor("0", NUMBERS, shape=(4, 6), strides=(6, 1))}
-SHORT_BYTES, LONG_BYTES = 600, 200_000
+SHORT_BYTES, LONG_BYTES = 300, 200_000
 COUNTS = (0, 1, 2, 255, 256, 65535, 1 << 20, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, (1 << 63) - 1)
 
 # What would do harm: each must be refused by name. The first is the harness's own trap.
@@ -88,15 +88,15 @@ def mutate_pickle(data: bytes, corpus: list[bytes], rng: random.Random) -> bytes
         for _ in range(rng.choice((1, 1, 2, 4))):
             steps = _change(steps, corpus, rng)
         data = b"".join(steps)
-    if len(data) > SHORT_BYTES and chance < 0.998:
+    if SHORT_BYTES < len(data) < LONG_BYTES // 2 and chance < 0.998:
         return b"".join(split(data[:SHORT_BYTES])[:-1]) + b"."
-    return data[:LONG_BYTES]
+    return data if len(data) < LONG_BYTES else data[:SHORT_BYTES]
 
 
 def _change(steps: list[bytes], corpus: list[bytes], rng: random.Random) -> list[bytes]:
     place, size = rng.randrange(len(steps) + 1), rng.choice((1, 1, 1, 3, 10))
     before, part, rest = steps[:place], steps[place : place + size], steps[place + size :]
-    match rng.randrange(9):
+    match rng.randrange(10):
         case 0:
             return before + rest
         case 1:
@@ -114,9 +114,20 @@ def _change(steps: list[bytes], corpus: list[bytes], rng: random.Random) -> list
         case 6:
             return [*before, opcodes(rng.choice(HARMFUL)), *part, *rest]
         case 7:
+            return [*before, _bomb(rng), *part, *rest]
+        case 8:
             return before + [_with_count(one, rng) for one in part] + rest
         case _:
             return [*before, mutated(b"".join(part), corpus, rng), *rest]
+
+
+def _bomb(rng: random.Random) -> bytes:
+    """Return opcodes of a tuple that is very deep, or unfolds very far, and where it does harm."""
+    deep, far = b")" + b"\x85" * rng.choice((50, 110)), b")" + b"2\x86" * rng.choice((5, 25, 60))
+    deepest = b")" + b"\x85" * 100_000
+    bomb = deepest if rng.random() < 0.002 else rng.choice((deep, far))
+    uses = (bomb, b"}" + bomb + b"Ns", b"(" + bomb + b"\x91", b"\x8f(" + bomb + b"\x90")
+    return rng.choice(uses) + rng.choice((b"0", b""))
 
 
 def _opcode(rng: random.Random) -> bytes:
