@@ -33,6 +33,14 @@ PictureFile: TypeAlias = str | os.PathLike[str] | bytes  # a path, or the bytes 
 MAX_TRIES = 5  # while the server is busy
 MAX_WAIT_SECONDS = 600.0  # that it may ask for
 TIMEOUT_SECONDS = 120.0
+NOT_OURS = (  # errors of taking an answer of another server for one of ours
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 ERRORS: dict[str, type[CBCLError]] = {  # others are a `ServerError`
     error.kind: error for error in (PictureError, LabelError, MemoryFileError, BackboneError)
 }
@@ -192,7 +200,7 @@ class Client:
         """Take the fields of an answer, which another server may not have."""
         try:
             yield
-        except (LookupError, TypeError) as error:
+        except NOT_OURS as error:
             raise ServerError(self.url, "is not a server of cbcl") from error
 
     def _json(
@@ -222,7 +230,7 @@ class Client:
     def _parse(self, answer: bytes) -> dict[str, Any]:
         try:
             body = json.loads(answer)
-        except (ValueError, RecursionError):
+        except NOT_OURS:
             body = None
         if not isinstance(body, dict):
             raise ServerError(self.url, "is not a server of cbcl")

@@ -198,6 +198,6 @@ def mutate_files(attack: Attack) -> Outcome:
 
 
 TRIALS: tuple[Trial, ...] = (
-    Trial("pickles, by coverage", "pickles", 8000, 700_000, guide_pickles),
-    Trial("mutated files", "files", 4000, 100_000, mutate_files),
+    Trial("pickles, by coverage", "pickles", 5000, 400_000, guide_pickles),
+    Trial("mutated files", "files", 2500, 100_000, mutate_files),
 )

@@ -238,6 +238,6 @@ def request_server(attack: Attack) -> Outcome:
 
 
 TRIALS: tuple[Trial, ...] = (
-    Trial("requests", "requests", 1500, 60_000, request_application),
-    Trial("requests to a server", "requests", 300, 5000, request_server),
+    Trial("requests", "requests", 800, 25_000, request_application),
+    Trial("requests to a server", "requests", 150, 3000, request_server),
 )

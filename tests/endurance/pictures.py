@@ -89,4 +89,4 @@ def mutate_pictures(attack: Attack) -> Outcome:
     return attack_in_workers(attack, MutatedPictures(attack.seed), batches, LIMITS)
 
 
-TRIALS: tuple[Trial, ...] = (Trial("mutated pictures", "pictures", 8000, 250_000, mutate_pictures),)
+TRIALS: tuple[Trial, ...] = (Trial("mutated pictures", "pictures", 8000, 500_000, mutate_pictures),)

@@ -323,5 +323,5 @@ def attack_sockets(attack: Attack) -> Outcome:
 
 
 TRIALS: tuple[Trial, ...] = (
-    Trial("hostile connections", "connections", 500, 10_000, attack_sockets),
+    Trial("hostile connections", "connections", 250, 10_000, attack_sockets),
 )
