@@ -21,7 +21,8 @@ from cbcl.vision.backbones.pixels import PIXELS
 from cbcl.web.app import create_app
 from cbcl.web.events import EVENTS_PATH
 from cbcl.web.security import AccessPolicy
-from endurance.api_requests import ApiAnswer, ApiRequest, RequestMaker, check_answer
+from endurance.api_answers import ApiAnswer, ApiRequest, check_answer
+from endurance.api_requests import RequestMaker
 from endurance.picture_seeds import seeds
 from endurance.trial import Attack, Outcome, Trial
 from endurance.workers import (

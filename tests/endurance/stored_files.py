@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import email.message
 import gzip
 import io
 import json
@@ -15,16 +14,12 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
-from unittest.mock import patch
-from urllib.error import HTTPError
-from urllib.request import Request
 
 import numpy as np
 import onnx
 from support.checkpoints import MANIFEST, SHARDS, write_legacy, write_tar, write_zip
 
-from cbcl import Client, Recognizer, load_backbone
-from cbcl.errors import CBCLError
+from cbcl import Recognizer, load_backbone
 from cbcl.memory.exchange import _read_exported
 from cbcl.study import records
 from cbcl.study.data.vectors import ABOUT_FIELDS, _read_stored
@@ -36,6 +31,7 @@ from cbcl.vision.weights.torch_checkpoint import read_note, read_state_dict
 from endurance.json_mutation import mutate_json
 from endurance.mutation import mutated
 from endurance.pickle_mutation import NUMBERS, PLAIN
+from endurance.server_answers import make_answers, read_answers
 
 PREPROCESSING = Preprocessing(32, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
 
@@ -244,66 +240,6 @@ def _read_vectors(place: Path) -> None:
         np.asarray(stored.vectors).sum()
 
 
-ANSWER: dict[str, Any] = {  # all fields that the client takes from an answer
-    "labels": [{"label": "mug", "examples": 3}],
-    "answers": [{"label": "mug"}],
-    "done": {"text": "learn mug (3)"},
-    "steps": [{"action": "learn"}],
-    "kept": [{"example": 17}],
-    "label": "mug",
-}
-REFUSAL = {"error": {"kind": "busy", "message": "it is busy.", "retry_after": 1}}
-
-
-def _make_answers(place: Path) -> None:
-    (place / "answer.json").write_text(json.dumps(ANSWER))
-    (place / "refusal.json").write_text(json.dumps(REFUSAL))
-
-
-class _OtherServer:
-    """In place of the client's connection: it gives an answer, or a refusal."""
-
-    def __init__(self, body: bytes, status: int) -> None:
-        self.body, self.status = body, status
-
-    def open(self, request: Request, **_options: float) -> io.BytesIO:
-        if self.status == 200:
-            return io.BytesIO(self.body)
-        headers = email.message.Message()
-        raise HTTPError(request.full_url, self.status, "", headers, io.BytesIO(self.body))
-
-
-def _sleep(seconds: float) -> None:
-    if not 0.0 <= seconds <= 600.0:
-        raise AssertionError(f"the client would sleep for {seconds} s")
-
-
-def _read_answers(place: Path) -> None:
-    """Have the client read answers and refusals by all of its methods."""
-    client = Client("http://127.0.0.1:9")
-    calls: list[Callable[[], object]] = [
-        client.labels,
-        client.undo,
-        client.history,
-        client.negatives,
-        lambda: client.recognize_many([b"x"]),
-        lambda: client.examples("mug"),
-        lambda: client.unlearn(1),
-    ]
-    refused: CBCLError | None = None
-    for name, status in (("answer.json", 200), ("refusal.json", 429), ("refusal.json", 422)):
-        body = (place / name).read_bytes() if (place / name).exists() else b""
-        client._opener = _OtherServer(body, status)  # type: ignore[assignment]
-        for call in calls:
-            try:
-                with patch("cbcl.client.time.sleep", _sleep):
-                    call()
-            except CBCLError as error:
-                refused = error if status == 200 else refused
-    if refused is not None:
-        raise refused
-
-
 def _read_checkpoint(place: Path) -> None:
     for tensor in read_state_dict(place / "weights.pth").values():
         np.asarray(tensor).sum()
@@ -346,7 +282,7 @@ FILE_KINDS: dict[str, FileKind] = {
     "imports of the vote": FileKind(
         1, lambda place: _export(place, "vote"), _mutate_export, _import_export
     ),
-    "answers of servers": FileKind(4, _make_answers, mutate_one, _read_answers),
+    "answers of servers": FileKind(4, make_answers, mutate_one, read_answers),
     "records": FileKind(4, _make_record, mutate_one, records.read),
     "vectors": FileKind(4, _make_vectors, mutate_one, _read_vectors),
 }
