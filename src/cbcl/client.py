@@ -6,7 +6,8 @@ import json
 import os
 import ssl
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -30,7 +31,16 @@ from cbcl.errors import (
 PictureFile: TypeAlias = str | os.PathLike[str] | bytes  # a path, or the bytes of a file
 
 MAX_TRIES = 5  # while the server is busy
+MAX_WAIT_SECONDS = 600.0  # that it may ask for
 TIMEOUT_SECONDS = 120.0
+NOT_OURS = (  # errors of taking an answer of another server for one of ours
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 ERRORS: dict[str, type[CBCLError]] = {  # others are a `ServerError`
     error.kind: error for error in (PictureError, LabelError, MemoryFileError, BackboneError)
 }
@@ -87,8 +97,9 @@ class Client:
 
     def labels(self) -> dict[str, int]:
         """Return the number of examples of each label."""
-        labels = self._json("GET", "/api/labels")["labels"]
-        return {entry["label"]: entry["examples"] for entry in labels}
+        body = self._json("GET", "/api/labels")
+        with self._as_described():
+            return {entry["label"]: entry["examples"] for entry in body["labels"]}
 
     def learn(
         self,
@@ -116,8 +127,9 @@ class Client:
     def recognize_many(self, pictures: Iterable[PictureFile]) -> list[dict[str, Any]]:
         """Return an answer for each picture, in their order; an error where it cannot be read."""
         body = self._form("/api/recognize-many", [], "pictures", _as_list(pictures))
-        answers: list[dict[str, Any]] = body["answers"]
-        return answers
+        with self._as_described():
+            answers: list[dict[str, Any]] = body["answers"]
+            return answers
 
     def forget(self, label: str, *, for_good: bool = False) -> None:
         """Forget a label."""
@@ -137,21 +149,24 @@ class Client:
 
     def undo(self) -> str:
         """Revert the latest change, and return what it was."""
-        return str(self._json("POST", "/api/undo")["done"]["text"])
+        body = self._json("POST", "/api/undo")
+        with self._as_described():
+            return str(body["done"]["text"])
 
     def history(self) -> list[dict[str, Any]]:
         """Return the changes, latest first."""
-        steps: list[dict[str, Any]] = self._json("GET", "/api/history")["steps"]
-        return steps
+        body = self._json("GET", "/api/history")
+        with self._as_described():
+            steps: list[dict[str, Any]] = body["steps"]
+            return steps
 
     def examples(self, label: str) -> list[int]:
         """Return the numbers of a label's examples that have a thumbnail, in the order learned."""
-        kept = self._json("GET", f"/api/examples?label={quote(label, safe='')}")["kept"]
-        return [entry["example"] for entry in kept]
+        return self._examples(f"/api/examples?label={quote(label, safe='')}")
 
     def negatives(self) -> list[int]:
         """Return the numbers of pictures taught as none of the known things, likewise."""
-        return [entry["example"] for entry in self._json("GET", "/api/negatives")["kept"]]
+        return self._examples("/api/negatives")
 
     def thumbnail(self, example: int) -> bytes:
         """Return the thumbnail of an example, a JPEG file."""
@@ -159,7 +174,9 @@ class Client:
 
     def unlearn(self, example: int) -> str:
         """Remove an example from its label, and return the label; "": none of the known things."""
-        return str(self._json("DELETE", f"/api/examples/{example}")["label"])
+        body = self._json("DELETE", f"/api/examples/{example}")
+        with self._as_described():
+            return str(body["label"])
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write a copy of the server's memory to a file."""
@@ -172,6 +189,19 @@ class Client:
     def adopt(self, path: str | os.PathLike[str]) -> dict[str, Any]:
         """Have the server learn everything that a memory file knows."""
         return self._form("/api/import", [], "memory", [path], MemoryFileError)
+
+    def _examples(self, address: str) -> list[int]:
+        body = self._json("GET", address)
+        with self._as_described():
+            return [entry["example"] for entry in body["kept"]]
+
+    @contextmanager
+    def _as_described(self) -> Iterator[None]:
+        """Take the fields of an answer, which another server may not have."""
+        try:
+            yield
+        except NOT_OURS as error:
+            raise ServerError(self.url, "is not a server of cbcl") from error
 
     def _json(
         self, method: str, address: str, body: Mapping[str, Any] | None = None
@@ -200,7 +230,7 @@ class Client:
     def _parse(self, answer: bytes) -> dict[str, Any]:
         try:
             body = json.loads(answer)
-        except ValueError:
+        except NOT_OURS:
             body = None
         if not isinstance(body, dict):
             raise ServerError(self.url, "is not a server of cbcl")
@@ -239,9 +269,19 @@ class Client:
             detail: dict[str, Any] = json.loads(response.read())["error"]
             problem = detail["message"].removesuffix(".")  # a sentence with its own subject
             if response.code == 429:
-                return BusyError("", problem, seconds=float(detail["retry_after"]))
+                seconds = float(detail["retry_after"])
+                if not 0.0 <= seconds <= MAX_WAIT_SECONDS:
+                    raise ValueError
+                return BusyError("", problem, seconds=seconds)
             return ERRORS.get(detail["kind"], ServerError)("", problem)
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            RecursionError,
+            TypeError,
+            ValueError,
+        ):
             problem = f"is not a server of cbcl: it answered {response.code} {response.reason}"
             return ServerError(self.url, problem)
 

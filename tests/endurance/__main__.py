@@ -20,15 +20,17 @@ from pathlib import Path
 from typing import Any
 
 from cbcl.study.records import surroundings
-from endurance import durability, files, network, pictures, soak
+from endurance import costly_pictures, durability, files, network, pictures, soak, sockets
 from endurance.trial import Attack, Outcome, Trial
 
 TRIALS: tuple[Trial, ...] = (
     *durability.TRIALS,
     *soak.TRIALS,
     *pictures.TRIALS,
+    *costly_pictures.TRIALS,
     *files.TRIALS,
     *network.TRIALS,
+    *sockets.TRIALS,
 )
 
 

@@ -161,7 +161,7 @@ def test_what_is_appended_after_a_kill_has_a_line_of_its_own(left: int, tmp_path
 
 
 @pytest.mark.parametrize(
-    "line", [b"{", b"[]", b"null", b'{"run": {}}', b"<<<<<<< HEAD", b"\xff\xfe"]
+    "line", [b"{", b"[]", b"null", b'{"run": {}}', b"<<<<<<< HEAD", b"\xff\xfe", b"[" * 100_000]
 )
 def test_a_broken_line_among_others_is_told_with_its_file_and_number(
     line: bytes, tmp_path: Path
@@ -173,6 +173,17 @@ def test_a_broken_line_among_others_is_told_with_its_file_and_number(
     with pytest.raises(
         DataError, match=r"study-digits\.jsonl is broken in line 2: repair or remove that line"
     ):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize("value", [None, 7, "text", [], [1]])
+@pytest.mark.parametrize("part", ["run", "inputs"])
+def test_a_record_whose_parts_are_of_another_type_is_none(
+    part: str, value: object, tmp_path: Path
+) -> None:
+    line = json.dumps({**record(0), part: value}) + "\n"
+    (tmp_path / "study-digits.jsonl").write_text(line)
+    with pytest.raises(DataError, match=r"study-digits\.jsonl is broken in line 1"):
         read(tmp_path)
 
 

@@ -266,7 +266,9 @@ def test_what_is_not_kept_is_told_with_the_command_that_makes_it(home: Path) -> 
         features("mnist", "efficientnet-lite0", home=home)
 
 
-@pytest.mark.parametrize("harm", ["torn", "longer", "labels", "record", "gone", "other"])
+@pytest.mark.parametrize(
+    "harm", ["torn", "longer", "head", "labels", "shape", "record", "nested", "gone", "other"]
+)
 def test_what_was_damaged_is_made_again(harm: str, home: Path, things: Path) -> None:
     want = features(str(things), Colours().backbone, home=home).about["vectors"]
     (place,) = (home / "study").iterdir()
@@ -274,6 +276,13 @@ def test_what_was_damaged_is_made_again(harm: str, home: Path, things: Path) -> 
         (place / "vectors.npy").write_bytes((place / "vectors.npy").read_bytes()[:-4])
     elif harm == "longer":
         (place / "vectors.npy").write_bytes((place / "vectors.npy").read_bytes() + b"more")
+    elif harm == "head":
+        file = place / "vectors.npy"
+        file.write_bytes(file.read_bytes().replace(b"}", b" ", 1))
+    elif harm == "shape":
+        (place / "labels.json").write_text('{"labels": [], "test": [[1], 2]}')
+    elif harm == "nested":
+        (place / "about.json").write_text("[" * 100_000)
     elif harm == "labels":
         (place / "labels.json").write_text(
             (place / "labels.json").read_text().replace("cup", "mug")

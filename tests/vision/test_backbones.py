@@ -253,6 +253,16 @@ def test_a_note_of_what_was_done_to_the_weights_is_part_of_the_description(file:
         load_backbone(file)
 
 
+def test_a_stored_network_whose_record_has_no_proper_text_is_refused(file: Path) -> None:
+    network = load_backbone(file)
+    assert isinstance(network, Network)
+    network.write(file)
+    record = json.loads(file.with_suffix(".json").read_text())
+    file.with_suffix(".json").write_text(json.dumps({**record, "note": "\ud800"}))
+    with pytest.raises(WeightsError, match="is not the file that was stored"):
+        read_stored(file, "net", network.preprocessing)
+
+
 @pytest.mark.usefixtures("home")
 def test_what_was_done_to_imported_weights_is_told_with_the_preprocessing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

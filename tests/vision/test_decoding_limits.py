@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
-import struct
 import subprocess
 import sys
-import zlib
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
+from support.crafted_pictures import (
+    FAKE_END,
+    LARGEST,
+    bmp_of_run_lengths,
+    in_three_colours,
+    jpeg_of_scans,
+    picture,
+    png_of_chunks,
+    tiff_of_tiles,
+)
 from support.photos import encoded
 
 from cbcl.errors import PictureError
@@ -51,35 +58,6 @@ def measure(data: bytes, folder: Path, threads: int = 1) -> tuple[float, float, 
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     peak, kept, errors = json.loads(done.stdout)
     return peak, kept, errors
-
-
-def picture(mode: str, megapixels: float, kind: str, **options: Any) -> bytes:
-    size = (12_000, int(megapixels * 1e6 / 12_000))
-    if mode == "I;16":
-        return encoded(Image.fromarray(np.zeros(size[::-1], np.uint16)), kind, **options)
-    return encoded(Image.new(mode, size), kind, **options)
-
-
-def turned() -> Image.Exif:
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    return exif
-
-
-LARGEST: dict[str, tuple[str, float, str, dict[str, Any]]] = {
-    "PNG": ("RGB", 97, "PNG", {"compress_level": 1}),
-    "turned PNG": ("RGB", 48, "PNG", {"compress_level": 1, "exif": turned()}),
-    "RGBA PNG": ("RGBA", 48, "PNG", {"compress_level": 1}),
-    "PNG of 16 bits": ("I;16", 64, "PNG", {"compress_level": 1}),
-    "TIFF in one strip": ("RGB", 55, "TIFF", {"compression": "packbits", "strip_size": 1 << 30}),
-    "TIFF of floats": ("F", 48, "TIFF", {"compression": "packbits"}),
-    "GIF": ("P", 77, "GIF", {}),
-    "progressive JPEG": ("RGB", 89, "JPEG", {"progressive": True}),
-    "WebP": ("RGB", 24, "WEBP", {"quality": 1, "method": 0}),
-    "RGBA WebP": ("RGBA", 24, "WEBP", {"lossless": True, "method": 0}),
-    "AVIF": ("RGB", 24, "AVIF", {"speed": 10}),
-    "RGBA AVIF": ("RGBA", 24, "AVIF", {"speed": 10, "subsampling": "4:4:4"}),
-}
 
 
 @pytest.mark.parametrize("kind", LARGEST)
@@ -175,60 +153,11 @@ def test_a_picture_larger_than_the_budget_is_decoded_alone() -> None:
     assert budget.taken == 0
 
 
-def bmp_of_run_lengths() -> bytes:
-    runs = (b"\xff\x05\x91\x05" + b"\0\0") * 400
-    head = struct.pack("<IiiHHIIiiII", 40, 400, 400, 1, 8, 1, len(runs), 0, 0, 256, 0) + bytes(1024)
-    return (
-        b"BM" + struct.pack("<IHHI", 14 + len(head) + len(runs), 0, 0, 14 + len(head)) + head + runs
-    )
-
-
-def png_of_chunks(count: int) -> bytes:
-    data = encoded(Image.new("RGB", (8, 8)), "PNG")
-    chunk = struct.pack(">I", 0) + b"juNk" + struct.pack(">I", zlib.crc32(b"juNk"))
-    return data[:33] + chunk * count + data[33:]
-
-
-def tiff_of_tiles(count: int) -> bytes:
-    """An uncompressed TIFF of one row whose tiles have one pixel each."""
-    fields = [
-        (256, 4, 1, count),
-        (257, 4, 1, 1),
-        (258, 3, 1, 8),
-        (259, 3, 1, 1),
-        (262, 3, 1, 1),
-        (322, 4, 1, 1),
-        (323, 4, 1, 1),
-        (324, 4, count, 8 + 2 + 9 * 12 + 4),
-        (325, 4, count, 8 + 2 + 9 * 12 + 4 + 4 * count),
-    ]
-    entries = b"".join(struct.pack("<HHII", *field) for field in fields)
-    head = b"II*\0" + struct.pack("<IH", 8, len(fields)) + entries + bytes(4)
-    return head + struct.pack("<I", 8) * count + struct.pack("<I", 1) * count
-
-
-def jpeg_of_scans(count: int, between: bytes = b"", **options: Any) -> bytes:
-    """A grey JPEG of 2,000 x 2,000 pixels whose last scan is there so many times more."""
-    data = encoded(Image.new("L", (2000, 2000)), "JPEG", **options)
-    scan = data[data.rindex(b"\xff\xda") : -2]
-    return data[:-2] + (between + scan) * count + data[-2:]
-
-
-def in_three_colours(grey: bytes) -> bytes:
-    """A grey JPEG as the first of three colours, each to have a scan of its own."""
-    frame = grey.index(b"\xff\xc0")  # marker, length, bits, height, width, and the one colour
-    colours = b"\x03\x01\x11\x00\x02\x11\x00\x03\x11\x00"
-    length, sides = b"\x00\x11", grey[frame + 4 : frame + 9]
-    return grey[: frame + 2] + length + sides + colours + grey[frame + 13 :]
-
-
-FAKE_END = b"\xff\xfe\x00\x04\xff\xd9"  # a comment
-
 COSTLY = {
     "plain PPM": (b"P3 9 9 255\n" + b"#\n" * 500_000 + b"1 " * 243, "a PPM of a rare kind"),
     "PPM of 16 bits": (b"P6 400 400 65535\n" + bytes(960_000), "a PPM of a rare kind"),
     "comments in a header": (b"P6 " + b"#\n" * 500_000 + b"9 9 255\n" + bytes(243), "pieces"),
-    "BMP of run lengths": (bmp_of_run_lengths(), "a BMP of a rare kind"),
+    "BMP of run lengths": (bmp_of_run_lengths(400), "a BMP of a rare kind"),
     "PNG of chunks": (png_of_chunks(100_000), "pieces"),
     "TIFF of tiles": (tiff_of_tiles(250_000), "more than 100000 strips or tiles"),
     "icon": (encoded(Image.new("RGB", (16, 16)), "ICO"), "not a picture, or of a format"),

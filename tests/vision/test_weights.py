@@ -2,145 +2,40 @@
 
 from __future__ import annotations
 
-import io
 import os
 import pickle
-import struct
 import tarfile
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.checkpoints import (
+    KINDS,
+    MANIFEST,
+    REBUILD,
+    SHARDS,
+    Call,
+    Global,
+    New,
+    Persistent,
+    pickled,
+    tensor,
+    write_legacy,
+    write_tar,
+    write_zip,
+)
 
 from cbcl.errors import WeightsError
 from cbcl.vision.backbones import keras, vgg
 from cbcl.vision.weights import numpy_archive
 from cbcl.vision.weights.numpy_archive import read_numpy_pickle
-from cbcl.vision.weights.torch_checkpoint import LEGACY_MAGIC, read_note, read_state_dict
-
-
-class Global(NamedTuple):
-    module: str
-    name: str
-
-
-class Call(NamedTuple):
-    function: Global
-    arguments: tuple[Any, ...]
-
-
-class New(NamedTuple):
-    kind: Global
-    arguments: tuple[Any, ...]
-    state: tuple[Any, ...]
-
-
-class Persistent(NamedTuple):
-    value: tuple[Any, ...]
-
-
-def pickled(value: object) -> bytes:
-    return b"\x80\x02" + opcodes(value) + b"."
-
-
-def opcodes(value: object) -> bytes:
-    """A pickle by hand, so that it may name what is not installed."""
-    match value:
-        case Global():
-            return f"c{value.module}\n{value.name}\n".encode()
-        case Call():
-            return opcodes(value.function) + opcodes(value.arguments) + b"R"
-        case New():
-            return (
-                opcodes(value.kind)
-                + opcodes(value.arguments)
-                + b"\x81"
-                + opcodes(value.state)
-                + b"b"
-            )
-        case Persistent():
-            return opcodes(value.value) + b"Q"
-        case None:
-            return b"N"
-        case bool():
-            return b"\x88" if value else b"\x89"
-        case int():
-            return f"L{value}L\n".encode()
-        case str():
-            return b"X" + struct.pack("<I", len(value)) + value.encode()
-        case tuple() | list():
-            start, end = (b"(", b"t") if isinstance(value, tuple) else (b"](", b"e")
-            return start + b"".join(map(opcodes, value)) + end
-        case dict():
-            return (
-                b"}(" + b"".join(opcodes(key) + opcodes(item) for key, item in value.items()) + b"u"
-            )
-    raise TypeError(value)
-
-
-REBUILD = Global("torch._utils", "_rebuild_tensor_v2")
-KINDS = {"<f4": "FloatStorage", "<f2": "HalfStorage", "<f8": "DoubleStorage", "<i8": "LongStorage"}
-
-
-def tensor(
-    key: str,
-    numbers: np.ndarray,
-    *,
-    offset: int = 0,
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    kind: str = "",
-) -> Call:
-    storage = Global("torch", kind or KINDS[numbers.dtype.str])
-    pid = ("storage", storage, key, "cpu", numbers.size)
-    hooks = Call(Global("collections", "OrderedDict"), ())
-    return Call(REBUILD, (Persistent(pid), offset, shape, strides, False, hooks))
-
-
-def write_zip(path: Path, tree: object, storages: dict[str, np.ndarray]) -> None:
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("weights/data.pkl", pickled(tree))
-        archive.writestr("weights/byteorder", "little")
-        for key, numbers in storages.items():
-            archive.writestr(f"weights/data/{key}", numbers.tobytes())
-
-
-def write_legacy(path: Path, tree: object, storages: dict[str, np.ndarray]) -> None:
-    def with_view(
-        value: Any,
-    ) -> Any:  # the old format says of each storage, besides, that it is no view of another
-        match value:
-            case Persistent():
-                return Persistent((*value.value, None))
-            case Call():
-                return Call(value.function, tuple(map(with_view, value.arguments)))
-            case New():
-                return New(
-                    value.kind,
-                    tuple(map(with_view, value.arguments)),
-                    tuple(map(with_view, value.state)),
-                )
-            case dict():
-                return {key: with_view(item) for key, item in value.items()}
-        return value
-
-    machine = {
-        "protocol_version": 1001,
-        "little_endian": True,
-        "type_sizes": {"short": 2, "int": 4, "long": 4},
-    }
-    header = (LEGACY_MAGIC, 1001, machine, with_view(tree), list(storages))
-    raw = b"".join(
-        struct.pack("<q", numbers.size) + numbers.tobytes() for numbers in storages.values()
-    )
-    path.write_bytes(b"".join(map(pickled, header)) + raw)
-
+from cbcl.vision.weights.torch_checkpoint import read_note, read_state_dict
 
 Writer = Callable[[Path, object, dict[str, np.ndarray]], None]
 both = pytest.mark.parametrize("write", [write_zip, write_legacy])
@@ -471,24 +366,6 @@ def test_pickled_arrays_that_claim_more_than_they_hold_are_refused() -> None:
         assert wrong != data
         with pytest.raises(WeightsError, match=r"vgg16\.ckpt"):
             read_numpy_pickle(wrong, "vgg16.ckpt")
-
-
-def write_tar(path: Path, members: dict[str, bytes]) -> Path:
-    with tarfile.open(path, "w:gz") as archive:
-        for name, content in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            archive.addfile(info, io.BytesIO(content))
-    return path
-
-
-MANIFEST = (
-    b'{"weightsManifest": [{"paths": ["a-shard1of2.bin", "a-shard2of2.bin"], "weights": ['
-    b'{"name": "conv1/kernel", "shape": [2, 2], "dtype": "float32"}, '
-    b'{"name": "conv1/bias", "shape": [2], "dtype": "float32"}]}]}'
-)
-SIX = np.arange(6, dtype=np.float32).tobytes()
-SHARDS = {"package/N/a-shard2of2.bin": SIX[10:], "package/N/a-shard1of2.bin": SIX[:10]}
 
 
 def test_a_tensorflow_js_archive_is_read_across_its_shards(tmp_path: Path) -> None:

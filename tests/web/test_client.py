@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -152,6 +152,39 @@ def test_a_busy_server_is_asked_again_a_few_times() -> None:
     with answering((429, BUSY), (429, BUSY), (200, b'{"labels": []}')) as url:
         assert Client(url).labels() == {}
     with answering(*[(429, BUSY)] * 9) as url, pytest.raises(BusyError, match=r"too much\."):
+        Client(url).labels()
+
+
+@pytest.mark.parametrize(
+    "body", [b"{}", b'{"labels": 7}', b'{"labels": [3]}', b'{"labels": [{}]}', b"[" * 100_000]
+)
+def test_an_answer_that_ours_would_not_give_is_told(body: bytes) -> None:
+    with answering((200, body)) as url, pytest.raises(ServerError, match="is not a server of cbcl"):
+        Client(url).labels()
+
+
+def test_every_method_tells_an_answer_that_ours_would_not_give() -> None:
+    calls: list[Callable[[Client], object]] = [
+        Client.undo,
+        Client.history,
+        Client.negatives,
+        lambda client: client.recognize_many([b"picture"]),
+        lambda client: client.examples("mug"),
+        lambda client: client.unlearn(1),
+    ]
+    for call in calls:
+        with answering((200, b'{"done": 1}')) as url:
+            client = Client(url)
+            with pytest.raises(ServerError, match="is not a server of cbcl"):
+                call(client)
+
+
+@pytest.mark.parametrize(
+    "seconds", ["1e308", "1" + "0" * 400, "-1", "NaN", "Infinity", "601", '"x"', "[]"]
+)
+def test_nobody_waits_as_long_as_another_server_likes(seconds: str) -> None:
+    body = BUSY.replace(b'"retry_after": 0', f'"retry_after": {seconds}'.encode())
+    with answering((429, body)) as url, pytest.raises(ServerError, match="it answered 429"):
         Client(url).labels()
 
 

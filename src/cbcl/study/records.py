@@ -102,14 +102,16 @@ def safe(data: str) -> str:
 def _parse(line: bytes) -> RunRecord | None:
     try:
         record = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(record, dict) or not set(record) >= FIELDS:
         return None
-    run = {**DEFAULTS, **record["run"]}
-    has_run = set(Run._fields) <= set(run)
-    has_inputs = {"vectors", "pictures"} <= set(record["inputs"])
-    return {**record, "run": run} if has_run and has_inputs else None
+    run, inputs = record["run"], record["inputs"]
+    if not isinstance(run, dict) or not isinstance(inputs, dict):
+        return None
+    has_run = set(Run._fields) <= {*DEFAULTS, *run}
+    has_inputs = {"vectors", "pictures"} <= set(inputs)
+    return {**record, "run": {**DEFAULTS, **run}} if has_run and has_inputs else None
 
 
 @cache

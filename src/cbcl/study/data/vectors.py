@@ -155,10 +155,11 @@ def _read_stored(place: Path) -> Features | None:
             and sha256(listed).hexdigest() == about["labels"]
             and set(about) >= ABOUT_FIELDS
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError):
+    except Exception:  # numpy may raise anything about a damaged file
         return None
-    split = None if test is None else np.array(test)
-    return Features(vectors, np.array(labels), split, about) if whole else None
+    if not whole:
+        return None
+    return Features(vectors, np.array(labels), None if test is None else np.array(test), about)
 
 
 def _make(

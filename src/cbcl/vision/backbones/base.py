@@ -74,7 +74,8 @@ def fingerprint(*parts: bytes | str | dict[str, Any]) -> str:
     digest = sha256()
     for part in parts:
         text = json.dumps(part, sort_keys=True) if isinstance(part, dict) else part
-        data = text.encode() if isinstance(text, str) else text
+        # A text of a file from elsewhere may have halves of characters, which UTF-8 has not.
+        data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
         digest.update(sha256(data).digest())
     return digest.hexdigest()[:32]
 

@@ -16,6 +16,7 @@ MAX_OPCODES = 1_000_000  # of a pickle: each makes an object of a few dozen byte
 MAX_NESTING = 100  # objects within objects; a module of torch, which nests deepest, has about 20
 MAX_UNFOLDED = 10_000_000  # objects put into others, one that is shared as often as it is met
 
+FRAME_BYTES = 9  # of the opcode and its argument
 PUTS = ("PUT", "BINPUT", "LONG_BINPUT")
 GETS = ("GET", "BINGET", "LONG_BINGET")
 CHANGES = ("APPEND", "APPENDS", "SETITEM", "SETITEMS", "ADDITEMS", "BUILD")
@@ -66,19 +67,25 @@ class PickleStream(Protocol):
 def read_pickle_bytes(stream: PickleStream) -> bytes:
     """Return the pickle that begins here, if loading it needs little more memory than it has bytes.
 
-    Nothing that it makes is too deep, or unfolds too far, to be hashed, compared or printed.
+    Nothing that it makes is too deep, or unfolds too far, to be hashed, compared or printed. Frames
+    are left out: where one ends within an opcode, the unpickler reads others than were checked.
     """
     start = stream.tell()
     simulation = _Simulation()
-    for step, (opcode, argument, _) in enumerate(pickletools.genops(stream)):  # type: ignore[arg-type]
+    frames: list[int] = []
+    for step, (opcode, argument, place) in enumerate(pickletools.genops(stream)):  # type: ignore[arg-type]
         # The unpickler allocates its memo up to the highest index; writers count objects by one.
         index = int(argument or 0) if opcode.name in PUTS else 0
         if index > step or step > MAX_OPCODES or opcode.name.startswith("EXT"):
             raise _not_plain(f"its pickle has {opcode.name} as step {step}")
         simulation.run(opcode, argument)
+        if opcode.name == "FRAME" and place is not None:
+            frames.append(place - start)
     end = stream.tell()
     stream.seek(start)
-    return stream.read(end - start)
+    data = stream.read(end - start)
+    starts, ends = [0, *(place + FRAME_BYTES for place in frames)], [*frames, len(data)]
+    return b"".join(data[first:last] for first, last in zip(starts, ends, strict=True))
 
 
 class _Measure:

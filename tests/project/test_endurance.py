@@ -1,0 +1,84 @@
+"""The harness's own workers: what crashes, hangs, grows or raises is found, with its input."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from endurance.trial import Attack, Outcome
+from endurance.workers import Batch, Input, Limits, attack_in_workers, unpack, wants_memory
+
+LIMITS = Limits(megabytes=50.0, seconds=0.2)
+
+
+class Faulty:
+    """A reader that does wrong with one of its inputs."""
+
+    def __init__(self, fault: str) -> None:
+        self.fault = fault
+
+    def inputs(self, batch: Batch) -> Iterator[Input]:
+        for number in range(batch.start, batch.stop):
+            yield Input(f"number {number}", b"input %d" % number)
+
+    def examine(self, _: Batch, given: Input) -> str:
+        if given.data == b"input 3":
+            self._fail()
+        return "read"
+
+    def _fail(self) -> None:
+        match self.fault:
+            case "crash":
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "hang":
+                while True:
+                    pass
+            case "grow":
+                bytearray(80_000_000)[::4096] = b"1" * len(range(0, 80_000_000, 4096))
+            case "raise":
+                raise KeyError("unexpected")
+            case "exit":
+                raise SystemExit
+
+
+def attack(fault: str) -> Outcome:
+    batches = [Batch("numbers", 0, 5), Batch("numbers", 5, 10)]
+    outline = Attack(10, 0, Path(), lambda _: None)
+    return attack_in_workers(outline, Faulty(fault), batches, LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        ("crash", r"crashes \(SIGKILL\)"),
+        ("hang", "takes too many seconds of the processor"),
+        ("grow", "takes [0-9]+ MB of 50"),
+        ("raise", "KeyError: 'unexpected'"),
+        ("exit", "SystemExit"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # other tests may leave threads
+def test_a_fault_is_found_with_the_input_that_causes_it(fault: str, sentence: str) -> None:
+    (finding,) = attack(fault).found
+    name, _, rest = finding.partition(": ")
+    assert name == "number 3"
+    assert re.match(sentence, rest)
+    assert unpack(rest.rpartition("unpack('")[2].removesuffix("')")) == b"input 3"
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_where_there_is_no_fault_nothing_is_found() -> None:
+    outcome = attack("none")
+    assert (outcome.found, outcome.tried, outcome.remarks) == ([], 10, ["read 10"])
+    assert set(outcome.figures) == {"numbers: peak MB", "numbers: seconds"}
+
+
+def test_a_refusal_for_want_of_memory_is_told_from_others() -> None:
+    error = ValueError("is broken")
+    assert not wants_memory(error)
+    error.__cause__ = MemoryError()
+    assert wants_memory(error)
