@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from endurance import kills
 from endurance.trial import Trial
 
-TRIALS: tuple[Trial, ...] = ()
+TRIALS: tuple[Trial, ...] = (*kills.TRIALS,)
