@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from endurance import kills
+from endurance import commands, kills
 from endurance.trial import Trial
 
-TRIALS: tuple[Trial, ...] = (*kills.TRIALS,)
+TRIALS: tuple[Trial, ...] = (*kills.TRIALS, *commands.TRIALS)
