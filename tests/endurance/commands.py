@@ -24,7 +24,16 @@ from cbcl import Recognizer
 from cbcl.cli.commands import main
 from endurance.steps import look, replace_files
 from endurance.trial import Attack, Outcome, Trial
-from endurance.writes import KILLS, Strike, arm, count_calls, fork, preloaded, report
+from endurance.writes import (
+    KILLS,
+    Strike,
+    arm,
+    fork,
+    kinds_of,
+    places,
+    preloaded,
+    read_trace,
+)
 
 Contents: TypeAlias = dict[str, str]  # name of a file -> state of a memory, or digest
 
@@ -158,15 +167,16 @@ def _kill(
     make_photos(attack.folder / "photos")
     os.chdir(attack.folder / "photos")
     for command in setting_up:
-        report(partial(_count, command, work))
-    cases = []
+        read_trace(partial(command.do, work), work)
+    cases, n_calls = [], 0
     for number, command in enumerate(commands):
         before = attack.folder / f"before {number}"
         before.mkdir()
         replace_files(work, before)
-        first, n_calls = contents(work), report(partial(_count, command, work))
+        first, calls = contents(work), read_trace(partial(command.do, work), work)
+        n_calls += len(calls)
         killing = Killing(command, before, first, contents(work))
-        cases += [(killing, how, at) for at in range(1, n_calls + 1) for how in KILLS]
+        cases += [(killing, how, at) for at, how in places(kinds_of(calls), KILLS)]
     rng, outcome = random.Random(attack.seed), Outcome()
     for killing, how, at in (
         cases if len(cases) <= attack.count else rng.sample(cases, attack.count)
@@ -176,14 +186,8 @@ def _kill(
         outcome.lost += bool(wrong)
         outcome.tried += 1
         attack.progress(outcome.tried)
-    outcome.remarks.append(f"{len(commands)} commands, {len(cases) // len(KILLS)} writes in all")
+    outcome.remarks.append(f"{len(commands)} commands, {n_calls} writes in all")
     return outcome
-
-
-def _count(command: Command, work: Path) -> int:
-    arm(work, Strike.COUNT)
-    command.do(work)
-    return count_calls()
 
 
 TRIALS = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from endurance import commands, kills
+from endurance import commands, full_disk, kills, teaching
 from endurance.trial import Trial
 
-TRIALS: tuple[Trial, ...] = (*kills.TRIALS, *commands.TRIALS)
+TRIALS: tuple[Trial, ...] = (*kills.TRIALS, *commands.TRIALS, *teaching.TRIALS, *full_disk.TRIALS)

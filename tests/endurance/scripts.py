@@ -10,7 +10,7 @@ from pathlib import Path
 from cbcl import Recognizer
 from endurance.steps import OPTIONS, do, look, replace_files
 from endurance.trial import Attack
-from endurance.writes import Strike, arm, count_calls, fork, report
+from endurance.writes import Strike, fork, kinds_of, places, read_trace
 
 STEPS = 5
 LONG = 70  # steps that bring the log near to where SQLite moves it into the file
@@ -25,7 +25,7 @@ class Script:
     seed: int
     start: Path  # a folder with the files that it begins with
     states: list[str] = field(default_factory=list)  # before the first step, and after each
-    n_calls: int = 0  # that write
+    calls: str = ""  # that write: the letters of their kinds
 
     @property
     def head(self) -> str:
@@ -58,13 +58,8 @@ def prepare(seed: int, folder: Path) -> Script:
     copy.mkdir()
     path = copy / script.start_path.name
 
-    def count() -> int:
-        arm(copy, Strike.COUNT)
-        script.perform(path, lambda: None)
-        return count_calls()
-
     replace_files(script.start, copy)
-    script.n_calls = report(count)
+    script.calls = kinds_of(read_trace(lambda: script.perform(path, lambda: None), copy))
     replace_files(script.start, copy)
     script.states.append(look(path)[0])
     replace_files(script.start, copy)
@@ -90,8 +85,7 @@ def strikes(attack: Attack, hows: tuple[Strike, ...]) -> Iterator[tuple[Script, 
         every = [
             (script, how, number)
             for script in scripts
-            for number in range(1, script.n_calls + 1)
-            for how in hows
+            for number, how in places(script.calls, hows)
         ]
         chosen = every if len(every) <= left else rng.sample(every, left)
         yield from chosen

@@ -23,7 +23,7 @@ enum {
     FULL,         /* from there on, no file grows */
     FULL_HALFWAY, /* likewise, after half of the bytes */
     FAIL_SYNC,    /* if it is an fsync, it fails */
-    TRACE,        /* every call is written to a file, with its bytes */
+    TRACE,        /* every call is written to a file, with its bytes; "-" is one that failed */
 };
 
 static char folder[4096];
@@ -41,8 +41,6 @@ void endure_arm(const char *path, int what, long number, int descriptor)
     trace = descriptor;
     atomic_store(&calls, 0);
 }
-
-long endure_calls(void) { return atomic_load(&calls); }
 
 static int is_below(const char *path)
 {
@@ -136,8 +134,8 @@ static ssize_t write_below(int descriptor, const char *path, const void *bytes, 
     ssize_t done = real(descriptor, bytes, size, place);
     if (done > 0 && offset < 0)
         lseek(descriptor, place + done, SEEK_SET);
-    if (how == TRACE && done > 0)
-        note('w', path, place, bytes, done);
+    if (how == TRACE)
+        note(done < 0 ? '-' : 'w', path, place, bytes, done < 0 ? 0 : done);
     if (strike == 1 && how == KILL_AFTER)
         die();
     return done;
@@ -173,8 +171,8 @@ ssize_t write(int descriptor, const void *bytes, size_t size)
             return -1;                                                                             \
         }                                                                                          \
         int done = (call);                                                                         \
-        if (how == TRACE && done == 0)                                                             \
-            note(kind, path, offset, NULL, 0);                                                     \
+        if (how == TRACE)                                                                          \
+            note(done < 0 ? '-' : kind, path, offset, NULL, 0);                                    \
         if (strike == 1 && (how == KILL_AFTER || how == KILL_HALFWAY))                             \
             die();                                                                                 \
         return done;                                                                               \

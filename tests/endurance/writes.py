@@ -12,15 +12,17 @@ import ctypes
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from enum import IntEnum
 from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import IO, NamedTuple
 
 from endurance.trial import Attack, Outcome
 
@@ -39,6 +41,18 @@ class Strike(IntEnum):
     FULL_HALFWAY = 5
     FAIL_SYNC = 6
     TRACE = 7
+
+
+class Call(NamedTuple):
+    """A call that wrote: w(rite), s(ync), t(runcate), u(nlink), r(ename), - where it failed.
+
+    An "m" is no call, but a number that was noted.
+    """
+
+    kind: str
+    path: str  # of a rename, both, with a newline between them
+    offset: int  # or the new size, or the number
+    data: bytes
 
 
 KILLS = (Strike.KILL_BEFORE, Strike.KILL_HALFWAY, Strike.KILL_AFTER)
@@ -91,13 +105,6 @@ def disarm() -> None:
     arm(Path("/nowhere"), Strike.COUNT)
 
 
-def count_calls() -> int:
-    """Return how many calls wrote since `arm`."""
-    call = ctypes.CDLL(None).endure_calls
-    call.restype = ctypes.c_long
-    return int(call())
-
-
 def note(number: int) -> None:
     """Write a number to the trace."""
     call = ctypes.CDLL(None).endure_note
@@ -105,8 +112,8 @@ def note(number: int) -> None:
     call(number)
 
 
-def fork(work: Callable[[], object]) -> int:
-    """Do work in a child; return its exit status, negative where a signal ended it."""
+def start(work: Callable[[], object]) -> int:
+    """Do work in a child; return its process number."""
     child = os.fork()
     if child == 0:
         status = 70
@@ -117,19 +124,57 @@ def fork(work: Callable[[], object]) -> int:
             traceback.print_exc()
         finally:
             os._exit(status)
+    return child
+
+
+def wait(child: int) -> int:
+    """Return the exit status of a child; negative where a signal ended it."""
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def report(work: Callable[[], int]) -> int:
-    """Do work in a child, and return the number that it returned."""
-    reading, writing = os.pipe()
-    status = fork(lambda: os.write(writing, str(work()).encode()))
-    os.close(writing)
-    with os.fdopen(reading) as answer:
-        number = answer.read()
-    if status:
-        raise RuntimeError(f"a child ended with {status}")
-    return int(number)
+def fork(work: Callable[[], object]) -> int:
+    """Do work in a child, and wait for it; return its exit status."""
+    return wait(start(work))
+
+
+def read_trace(work: Callable[[], object], folder: Path) -> list[Call]:
+    """Do work in a child; return its calls that wrote below a folder, and what it noted."""
+    with TemporaryFile() as file:
+
+        def traced() -> None:
+            arm(folder, Strike.TRACE, trace=file.fileno())
+            work()
+
+        if status := fork(traced):
+            raise RuntimeError(f"a child ended with {status}")
+        return parse_trace(file)
+
+
+def parse_trace(file: IO[bytes]) -> list[Call]:
+    """Read the file that a process traced its calls to."""
+    file.seek(0)
+    calls = []
+    while head := file.read(32):
+        kind, length, offset, size = struct.unpack("=4q", head)
+        path = os.fsdecode(file.read(length))
+        calls.append(Call(chr(kind), path, offset, file.read(size)))
+    return calls
+
+
+def kinds_of(calls: Iterable[Call]) -> str:
+    """Return the letters of calls, without what was noted."""
+    return "".join(call.kind for call in calls if call.kind != "m")
+
+
+def places(kinds: str, hows: Iterable[Strike]) -> list[tuple[int, Strike]]:
+    """Return all calls to strike at, by their numbers, in each way that can make a difference."""
+    takes = {Strike.FAIL_SYNC: "s", Strike.KILL_HALFWAY: "w", Strike.FULL_HALFWAY: "w"}
+    return [
+        (number, how)
+        for number, kind in enumerate(kinds, 1)
+        for how in hows
+        if kind in takes.get(how, kind)
+    ]
 
 
 def main() -> None:
