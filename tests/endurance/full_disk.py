@@ -22,6 +22,7 @@ from endurance.writes import Strike, arm, disarm, preloaded, start, wait
 
 Failure: TypeAlias = tuple[int, str, str, list[str]]  # step, sentence, state, findings
 
+DONE = "has forgotten it, but"  # what was forgotten for good is still on the disk
 HOWS = (Strike.FULL, Strike.FULL_HALFWAY, Strike.FAIL_SYNC)
 
 
@@ -36,7 +37,7 @@ def fill_disk(attack: Attack) -> Outcome:
         problems = [
             f"step {step} failed ({sentence}), but others see {found} {findings}"
             for step, sentence, found, findings in failed
-            if found != script.states[step] or findings
+            if found != script.states[step + (DONE in sentence)] or findings
         ]
         found, findings = look(path)
         if found != script.states[-1] or findings:
