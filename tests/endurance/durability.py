@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from endurance import commands, full_disk, kills, teaching
+from endurance import commands, full_disk, kills, teaching, torn
 from endurance.trial import Trial
 
-TRIALS: tuple[Trial, ...] = (*kills.TRIALS, *commands.TRIALS, *teaching.TRIALS, *full_disk.TRIALS)
+TRIALS: tuple[Trial, ...] = (
+    *kills.TRIALS,
+    *commands.TRIALS,
+    *teaching.TRIALS,
+    *torn.TRIALS,
+    *full_disk.TRIALS,
+)

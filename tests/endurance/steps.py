@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cbcl import LabelError, Recognizer
+from cbcl import CBCLError, LabelError, Recognizer
 from cbcl.memory.check import check
 from cbcl.memory.rows import NEGATIVES, ClassRow, pack_class
 
@@ -64,8 +64,11 @@ def state(recognizer: Recognizer) -> str:
 
 def look(path: Path) -> tuple[str, list[str]]:
     """Open a memory; return its state, and what `check` finds wrong with it."""
-    with Recognizer(path) as recognizer:
-        found = state(recognizer)
+    try:
+        with Recognizer(path) as recognizer:
+            found = state(recognizer)
+    except CBCLError as error:
+        found = f"refused: {error}"
     return found, [] if found == NOTHING else [finding.problem for finding in check(path)]
 
 
