@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from endurance import commands, full_disk, kills, teaching, torn
+from endurance import commands, flips, full_disk, kills, teaching, torn
 from endurance.trial import Trial
 
 TRIALS: tuple[Trial, ...] = (
@@ -11,4 +11,5 @@ TRIALS: tuple[Trial, ...] = (
     *teaching.TRIALS,
     *torn.TRIALS,
     *full_disk.TRIALS,
+    *flips.TRIALS,
 )
