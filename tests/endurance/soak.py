@@ -71,7 +71,10 @@ class Soak:
     def do(self) -> str:
         """Do one thing; return what is wrong then, if anything."""
         (name,) = self._rng.choices([*WEIGHTS], [*WEIGHTS.values()])
-        problem: str | None = getattr(self, f"_{name}")()
+        try:
+            problem: str | None = getattr(self, f"_{name}")()
+        except Exception as error:
+            problem = repr(error)
         return f"{name}: {problem}" if problem else ""
 
     @contextmanager
@@ -304,6 +307,6 @@ def soak_vote(attack: Attack) -> Outcome:
 
 
 TRIALS: tuple[Trial, ...] = (
-    Trial("soak", "operations", 1500, 100_000, soak_discriminant),
-    Trial("soak of the vote", "operations", 700, 20_000, soak_vote),
+    Trial("soak", "operations", 1200, 100_000, soak_discriminant),
+    Trial("soak of the vote", "operations", 600, 20_000, soak_vote),
 )
