@@ -37,6 +37,7 @@ from cbcl.memory.rows import (
     check_head,
     checksum,
     damaged_class,
+    places_of,
     unpack_class,
     unpack_example,
 )
@@ -216,12 +217,14 @@ class Memory(OpenFile):
     def thumbnails(self, view: MemoryState, label: str) -> list[StoredExample]:
         """Return the examples that are kept of a label, in the order learned."""
         with self._access(self._reading):
+            number = view.row(label)
             rows = self._select(
                 f"SELECT {EXAMPLE_COLUMNS} FROM examples JOIN pictures USING (picture)"
                 " WHERE class = ? ORDER BY examples.rowid",
-                view.row(label),
+                number,
             )
-            return [unpack_example(row, label, view.about, self.path) for row in rows]
+            places = places_of(self._class(view, number, label))
+            return [unpack_example(row, label, view.about, self.path, places) for row in rows]
 
     def example_numbers(self, view: MemoryState, label: str) -> list[tuple[int, int]]:
         """Return number and centroid of the examples kept of a label, in the order learned."""

@@ -14,6 +14,7 @@ from cbcl.errors import MemoryFileError, first_line
 from cbcl.memory.rows import (
     NEGATIVES,
     ClassRow,
+    ExamplePlaces,
     MemoryInfo,
     Settings,
     StoredExample,
@@ -24,8 +25,8 @@ from cbcl.memory.rows import (
     pack_class,
     pack_picture,
     pack_step,
+    places_of,
     show_label,
-    size_of,
     unpack_class,
     unpack_info,
     unpack_step,
@@ -137,7 +138,7 @@ class Transaction:
             rows = [
                 (
                     added.lastrowid,
-                    self._add(example, size_of(stored)),
+                    self._add(example, places_of(stored)),
                     example.centroid,
                     example.rank,
                 )
@@ -145,9 +146,9 @@ class Transaction:
             ]
         self._connection.executemany("INSERT INTO examples VALUES (?, ?, ?, ?)", rows)
 
-    def _add(self, example: StoredExample, size: int) -> int | None:
-        """Return the number of an example of a class of some size, written if it is new."""
-        check_place(example, size)
+    def _add(self, example: StoredExample, places: ExamplePlaces) -> int | None:
+        """Return the number of an example of a class, written if it is new."""
+        check_place(example, places)
         if example.number:
             return example.number
         added = self._connection.execute(

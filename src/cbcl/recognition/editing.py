@@ -21,9 +21,7 @@ from cbcl.memory.rows import (
     StoredExample,
     StoredStatistics,
     as_label,
-    check_place,
     show_label,
-    size_of,
 )
 from cbcl.memory.store import Memory
 from cbcl.memory.transaction import MemoryState, Transaction
@@ -257,8 +255,6 @@ def _read_thumbnails(
             raise MemoryFileError(other.path, problem, "it was not written by cbcl")
         numbers.update(own)
         thumbnails[label] = other.thumbnails(view, label)
-        for example in thumbnails[label]:
-            check_place(example, size_of(stored))
     return thumbnails
 
 
