@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import random
 import sqlite3
+import struct
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
-from struct import pack
 from typing import NamedTuple
 
 from cbcl.memory.rows import Settings, _step_checksum, checksum
@@ -29,6 +29,7 @@ TABLES = [*COLUMNS]
 INDEXES = ("known", "since", "until", "of_class", "of_picture", "sqlite_autoindex_memory_1")
 NESTED = "[" * 50_000 + "]" * 50_000
 MAX_BLOB = 1 << 20
+MAX_INSTRUCTIONS = 1_000_000  # of SQLite's machine, for a statement
 
 
 class Change(NamedTuple):
@@ -36,6 +37,13 @@ class Change(NamedTuple):
 
     words: str
     is_edit: bool  # of rows that cbcl could have written: the contents may be others then
+
+
+def connect(path: str | Path) -> sqlite3.Connection:
+    """Open a file with SQLite alone; a statement that does not end is stopped."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.set_progress_handler(lambda: 1, MAX_INSTRUCTIONS)
+    return connection
 
 
 class Grammar:
@@ -54,6 +62,7 @@ class Grammar:
             (self._edit_row, True),
             (self._odd_history, True),
             (self._odd_class, True),
+            (self._odd_picture, True),
             (self._odd_description, True),
         ]
 
@@ -64,10 +73,9 @@ class Grammar:
             rule, is_edit = self._rng.choice(self._rules)
             words = rule.__name__
             with (
-                closing(sqlite3.connect(path, isolation_level=None)) as connection,
-                suppress(sqlite3.Error, ValueError, TypeError, LookupError, AttributeError),
+                closing(connect(path)) as connection,
+                suppress(sqlite3.Error, struct.error, ValueError, TypeError, LookupError),
             ):
-                connection.execute("PRAGMA synchronous = OFF")
                 words = rule(connection)
             changes.append(Change(words, is_edit))
         return changes
@@ -257,11 +265,11 @@ class Grammar:
         sql = f"UPDATE {table} SET {column} = {self._value()} WHERE rowid IN ({rows})"
         path = connection.execute("PRAGMA database_list").fetchone()[2]
         for text, statement in ((loose, sql), (strict, "SELECT 1")):
-            with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            with closing(connect(path)) as other:
                 other.execute("PRAGMA writable_schema = ON")
                 other.execute("UPDATE sqlite_schema SET sql = ? WHERE name = ?", (text, table))
             with (
-                closing(sqlite3.connect(path, isolation_level=None)) as other,
+                closing(connect(path)) as other,
                 suppress(sqlite3.Error),
             ):
                 other.execute(statement)
@@ -328,7 +336,7 @@ class Grammar:
             case _:
                 start = self._rng.randrange(0, max(1, len(blob) - 8))
                 value = self._rng.choice((-1, 0, (1 << 62) - 1, (1 << 63) - 1))
-                blob[start : start + 8] = pack("<q", value)
+                blob[start : start + 8] = struct.pack("<q", value)
         blobs[place] = bytes(blob)
         right = checksum(label, *(one for one in blobs if one is not None))
         connection.execute(
@@ -337,6 +345,20 @@ class Grammar:
             (*blobs, right, label),
         )
         return f"class {label}, part {place}"
+
+    def _odd_picture(self, connection: sqlite3.Connection) -> str:
+        """Write a thumbnail, or its vector, that none is, with the right checksum."""
+        query = "SELECT picture, jpeg, vector FROM pictures ORDER BY random()"
+        number, jpeg, vector = connection.execute(query).fetchone()
+        size = self._rng.choice((0, 1, 4, len(jpeg), 1 << 16, 1 << 17))
+        odd = self._rng.choice((bytes(size), self._rng.randbytes(size), jpeg[: size // 2]))
+        part = self._rng.choice(("jpeg", "vector"))
+        jpeg, vector = (odd, vector) if part == "jpeg" else (jpeg, odd)
+        connection.execute(
+            "UPDATE pictures SET jpeg = ?, vector = ?, checksum = ? WHERE picture = ?",
+            (jpeg, vector, checksum(jpeg, vector), number),
+        )
+        return f"{part} of {len(odd)} bytes"
 
     def _odd_description(self, connection: sqlite3.Connection) -> str:
         """Describe the memory as none is, with the right checksum."""

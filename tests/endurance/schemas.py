@@ -134,4 +134,4 @@ def make_up(attack: Attack) -> Outcome:
     return divide(attack, make)
 
 
-TRIALS = (Trial("made-up schemas and rows", "files", 1200, 60_000, make_up),)
+TRIALS = (Trial("made-up schemas and rows", "files", 800, 60_000, make_up),)

@@ -307,6 +307,6 @@ def soak_vote(attack: Attack) -> Outcome:
 
 
 TRIALS: tuple[Trial, ...] = (
-    Trial("soak", "operations", 1200, 100_000, soak_discriminant),
-    Trial("soak of the vote", "operations", 600, 20_000, soak_vote),
+    Trial("soak", "operations", 1000, 100_000, soak_discriminant),
+    Trial("soak of the vote", "operations", 500, 20_000, soak_vote),
 )
