@@ -126,4 +126,4 @@ def kill_server(attack: Attack) -> Outcome:
     return outcome
 
 
-TRIALS = (Trial("kills at writes of the server", "kills", 12, 300, preloaded(kill_server)),)
+TRIALS = (Trial("kills at writes of the server", "kills", 10, 300, preloaded(kill_server)),)

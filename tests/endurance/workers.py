@@ -121,7 +121,7 @@ class _Worker:
             outcome.found += told["found"]
             kinds.update(told["kinds"])
             for name, key in (("slowest: seconds", "seconds"), ("peak of a process: MB", "peak")):
-                outcome.figures[name] = round(max(outcome.figures.get(name, 0), told[key]), 3)
+                outcome.figures[name] = round(max(outcome.figures.get(name, 0), told[key]), 2)
             return
         self.lines.close()
         if status := wait(self._child):
