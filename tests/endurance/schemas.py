@@ -20,7 +20,7 @@ import numpy as np
 from cbcl import CBCLError, Recognizer
 from cbcl.memory.check import check
 from endurance.flips import LOOK, Contents, make_memories, read
-from endurance.grammar import Grammar
+from endurance.grammar import change
 from endurance.trial import Attack, Outcome, Trial
 from endurance.workers import Judge, Verdict, divide
 
@@ -66,9 +66,9 @@ class Subject:
     def judge(self, rng: random.Random) -> Verdict:
         """Change the memory and see what becomes of it."""
         self._restore()
-        changes = Grammar(rng).change(self.path)
-        words = "; ".join(change.words[:150] for change in changes)
-        verdict = self._see(any(change.is_edit for change in changes), rng)
+        changes = change(self.path, rng)
+        words = "; ".join(one.words[:150] for one in changes)
+        verdict = self._see(any(one.is_edit for one in changes), rng)
         return (
             verdict._replace(problem=f"{words}: {verdict.problem}") if verdict.problem else verdict
         )
