@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from endurance import commands, flips, full_disk, kills, schemas, teaching, torn
+from endurance import commands, flips, full_disk, kills, logs, schemas, teaching, torn
 from endurance.trial import Trial
 
 TRIALS: tuple[Trial, ...] = (
@@ -12,5 +12,6 @@ TRIALS: tuple[Trial, ...] = (
     *torn.TRIALS,
     *full_disk.TRIALS,
     *flips.TRIALS,
+    *logs.TRIALS,
     *schemas.TRIALS,
 )
