@@ -116,7 +116,7 @@ class Specimen:
         try:
             return self._judge(undo=undo)
         except Exception as error:
-            return Verdict("raised", f"bit {bit} of {self.path.name}: {error!r}")
+            return Verdict("raised", repr(error))
         finally:
             after = self.path.stat()
             if (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns):

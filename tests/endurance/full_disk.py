@@ -33,8 +33,9 @@ def fill_disk(attack: Attack) -> Outcome:
     for script, how, number in strikes(attack, HOWS):
         replace_files(script.start, folder)
         path = folder / script.start_path.name
-        failed = _perform(script, path, how, number)
-        problems = [
+        failed, status = _perform(script, path, how, number)
+        problems = [f"it ended with {status}, as printed above"] if status else []
+        problems += [
             f"step {step} failed ({sentence}), but others see {found} {findings}"
             for step, sentence, found, findings in failed
             if found != script.states[step + (DONE in sentence)] or findings
@@ -52,8 +53,11 @@ def fill_disk(attack: Attack) -> Outcome:
     return outcome
 
 
-def _perform(script: Script, path: Path, how: Strike, number: int) -> list[Failure]:
-    """Take the steps of a script in a child; look at the memory from here when one fails."""
+def _perform(script: Script, path: Path, how: Strike, number: int) -> tuple[list[Failure], int]:
+    """Take the steps of a script in a child; look at the memory from here when one fails.
+
+    Returned are the failures, and the exit status.
+    """
     ours, theirs = socketpair()
     child = start(lambda: _take_steps(script, path, how, number, theirs))
     theirs.close()
@@ -64,9 +68,7 @@ def _perform(script: Script, path: Path, how: Strike, number: int) -> list[Failu
             failed.append((step, sentence, *look(path)))
             talk.write("go on\n")
             talk.flush()
-    if status := wait(child):
-        raise RuntimeError(f"seed {script.seed} at call {number} ended with {status}")
-    return failed
+    return failed, wait(child)
 
 
 def _take_steps(script: Script, path: Path, how: Strike, number: int, parent: socket) -> None:

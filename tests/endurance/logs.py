@@ -86,4 +86,4 @@ def flip_logs(attack: Attack) -> Outcome:
     return divide(attack, make)
 
 
-TRIALS = (Trial("flipped bits of a log", "files", 200, 20_000, flip_logs),)
+TRIALS = (Trial("flipped bits of a log", "files", 200, 10_000, flip_logs),)
