@@ -19,7 +19,7 @@ from support.memory_contents import some
 from cbcl import CBCLError, MemoryFileError, Recognizer, load_backbone
 from cbcl.cli.commands import main
 from cbcl.memory.check import check, repair
-from cbcl.memory.packing import step_checksum
+from cbcl.memory.packing import checksum, step_checksum
 from cbcl.memory.rows import MAX_JPEG, Settings, StoredExample, StoredStatistics
 from cbcl.memory.state import STEP_COLUMNS
 from cbcl.memory.statistics_blob import MAX_COUNT
@@ -494,3 +494,35 @@ def test_odd_exports_are_told(path: Path, tmp_path: Path, old: str, new: str) ->
         with pytest.raises(MemoryFileError):
             recognizer.import_(tmp_path / "out")
         assert not recognizer.path.exists()
+
+
+MISPLACED = {
+    "place": "UPDATE examples SET centroid = 3",
+    "vector": "UPDATE pictures SET vector = x'', checksum = checksum_of(jpeg, x'') WHERE picture=1",
+}
+
+
+@pytest.mark.parametrize(
+    ("head", "change"),
+    [("discriminant", "place"), ("vote", "place"), ("vote", "vector")],
+)
+def test_thumbnails_that_are_none_of_their_class_are_told(
+    tmp_path: Path, head: Literal["vote", "discriminant"], change: str
+) -> None:
+    path = tmp_path / "things.cbcl"
+    with Recognizer(path, LOOK, head=head) as recognizer:
+        for seed, label in enumerate(("cup", "key")):
+            recognizer.learn(label, noise(3, seed))
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.create_function("checksum_of", 2, checksum)
+        connection.execute(MISPLACED[change])
+    assert check(path) != []
+    with Recognizer(path, LOOK) as recognizer:
+        for use in (
+            lambda: recognizer.merge("key", "cup"),
+            lambda: recognizer.unlearn(1),
+            lambda: recognizer.learn("cup", noise(2, 9)),
+        ):
+            with pytest.raises(MemoryFileError, match="thumbnails of 'cup'"):
+                use()
+        assert recognizer.labels() == {"cup": 3, "key": 3}

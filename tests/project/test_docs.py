@@ -37,6 +37,11 @@ def test_the_study_is_that_of_the_records() -> None:
     assert report.headline(records) in (ROOT / "README.md").read_text()
 
 
+def test_the_endurance_is_that_of_the_record() -> None:
+    made = runpy.run_path(str(ROOT / "docs" / "make_endurance.py"))["tables"]()
+    assert made in (ROOT / "docs" / "endurance.md").read_text()
+
+
 def anchors_of(page: Path) -> set[str]:
     """Return the anchors of a page's headings, as GitHub and the site make them."""
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)

@@ -647,7 +647,7 @@ def test_a_memory_that_repeats_a_picture_is_not_adopted(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("UPDATE examples SET centroid = 3 WHERE picture = 1", "contains invalid data"),
+        ("UPDATE examples SET centroid = 3 WHERE picture = 1", "invalid thumbnails of 'cup'"),
         ("UPDATE pictures SET jpeg = zeroblob(70000) WHERE picture = 1", "thumbnail"),
     ],
 )

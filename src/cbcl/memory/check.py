@@ -18,10 +18,16 @@ from cbcl.memory.connection import (
     read_identity,
 )
 from cbcl.memory.packing import unpack_class, unpack_example, unpack_step
-from cbcl.memory.rows import check_head, check_place, damaged, show_label, size_of
+from cbcl.memory.rows import (
+    ANY_PLACE,
+    ExamplePlaces,
+    check_head,
+    damaged,
+    places_of,
+    show_label,
+)
 from cbcl.memory.select import select
 from cbcl.memory.state import STEP_COLUMNS, MemoryState, read_state, read_value
-from cbcl.memory.statistics_blob import MAX_COUNT
 from cbcl.memory.transaction import CLASS_COLUMNS
 
 
@@ -111,15 +117,15 @@ def _tables(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
     read_value(connection, "backbone", path)
     for row in connection.execute(f"SELECT {STEP_COLUMNS} FROM steps"):
         unpack_step(row, path)
-    sizes: dict[int, int] = {}
-    yield from _classes(connection, state, path, sizes)
-    yield from _thumbnails(connection, state, path, sizes)
+    places: dict[int, ExamplePlaces] = {}
+    yield from _classes(connection, state, path, places)
+    yield from _thumbnails(connection, state, path, places)
 
 
 def _classes(
-    connection: sqlite3.Connection, state: MemoryState, path: Path, sizes: dict[int, int]
+    connection: sqlite3.Connection, state: MemoryState, path: Path, places: dict[int, ExamplePlaces]
 ) -> Iterator[Finding]:
-    """Yield the damaged classes; of the others, note how many centroids or views there are."""
+    """Yield the damaged classes; of the others, note the places that examples can have."""
     query = f"SELECT class, label, since, until, {CLASS_COLUMNS} FROM classes ORDER BY class"
     rows = select(connection, path, query)
     for number, label, since, until, *row in rows:
@@ -130,7 +136,7 @@ def _classes(
             stored = unpack_class(row, label, state.about, path)
             if until is None:
                 check_head(stored, state.settings, label, path)
-            sizes[number] = size_of(stored)
+            places[number] = places_of(stored)
         except MemoryFileError:
             if until is None:
                 advice = f"`cbcl forget` {name!r} and learn it again; all others are unharmed."
@@ -145,7 +151,7 @@ def _classes(
 
 
 def _thumbnails(
-    connection: sqlite3.Connection, state: MemoryState, path: Path, sizes: dict[int, int]
+    connection: sqlite3.Connection, state: MemoryState, path: Path, places: dict[int, ExamplePlaces]
 ) -> Iterator[Finding]:
     rows = select(
         connection,
@@ -159,9 +165,8 @@ def _thumbnails(
             yield Finding("a thumbnail belongs to no label", "it is never shown, and does no harm.")
             continue
         try:
-            example = unpack_example(row, label, state.about, path)
-            check_place(example, sizes.get(number, MAX_COUNT))
-        except (MemoryFileError, ValueError):
+            unpack_example(row, label, state.about, path, places.get(number, ANY_PLACE))
+        except MemoryFileError:
             name = show_label(label)
             advice = f"`cbcl forget` {name!r} and learn it again."
             yield Finding(f"a thumbnail of {name!r} is damaged", advice)

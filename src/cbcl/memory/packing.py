@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 
 from cbcl.memory.rows import (
+    ANY_PLACE,
     DAMAGE,
     MAX_DIMENSION,
     ClassRow,
+    ExamplePlaces,
     MemoryInfo,
     Settings,
     StoredClass,
@@ -35,7 +37,7 @@ from cbcl.memory.rows import (
     show_label,
     tells_a_step,
 )
-from cbcl.memory.statistics_blob import MAX_COUNT, pack_sketches, pack_statistics, unpack_statistics
+from cbcl.memory.statistics_blob import pack_sketches, pack_statistics, unpack_statistics
 from cbcl.method.arrays import read_only
 from cbcl.method.concepts import Concepts
 from cbcl.method.confidence import Spread
@@ -162,7 +164,13 @@ def pack_picture(example: StoredExample, about: MemoryInfo) -> tuple[bytes, byte
     return example.jpeg, vector, checksum(example.jpeg, vector)
 
 
-def unpack_example(row: Sequence[Any], label: str, about: MemoryInfo, path: Path) -> StoredExample:
+def unpack_example(
+    row: Sequence[Any],
+    label: str,
+    about: MemoryInfo,
+    path: Path,
+    places: ExamplePlaces = ANY_PLACE,
+) -> StoredExample:
     """Read picture, centroid, rank, JPEG, vector, checksum."""
     number, centroid, rank, jpeg, blob, expected = row
     if (
@@ -175,7 +183,7 @@ def unpack_example(row: Sequence[Any], label: str, about: MemoryInfo, path: Path
     example = StoredExample(centroid, jpeg, vector, rank, number)
     try:
         check_picture(jpeg, vector, about)
-        check_place(example, MAX_COUNT)
+        check_place(example, places)
     except ValueError:
         raise invalid(path, f"thumbnails of {show_label(label)!r}") from None
     return example

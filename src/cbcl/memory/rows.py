@@ -85,6 +85,16 @@ class StoredExample(NamedTuple):
     number: int = 0  # permanent, even when its class is rewritten; 0: not written yet
 
 
+class ExamplePlaces(NamedTuple):
+    """Places in a class that its examples can have."""
+
+    size: int = MAX_COUNT  # centroids, or views
+    need_vectors: bool = False  # as those of the vote do
+
+
+ANY_PLACE = ExamplePlaces()  # of a class of which nothing is known
+
+
 def as_settings(
     radius: object, n_voters: object, max_centroids: object, head: object, path: Path
 ) -> Settings:
@@ -214,14 +224,16 @@ def check_picture(jpeg: bytes, vector: Float32s, about: MemoryInfo) -> None:
         raise ValueError(f"the vector of a thumbnail has not {about.dimension} finite numbers")
 
 
-def check_place(example: StoredExample, size: int) -> None:
+def check_place(example: StoredExample, places: ExamplePlaces) -> None:
     """Raise ValueError for an example of none of the centroids, or views, of its class."""
-    if not 0 <= example.centroid < size or not 0 <= example.rank < MAX_COUNT:
-        raise ValueError(f"a thumbnail is at place {example.centroid} of {size}")
+    if not 0 <= example.centroid < places.size or not 0 <= example.rank < MAX_COUNT:
+        raise ValueError(f"a thumbnail is at place {example.centroid} of {places.size}")
+    if places.need_vectors and not len(example.vector):
+        raise ValueError("a thumbnail has no vector")
 
 
-def size_of(stored: ClassRow) -> int:
-    """Return the number of centroids, or views, that examples of a class can belong to."""
+def places_of(stored: ClassRow) -> ExamplePlaces:
+    """Return the places that examples of a class can have."""
     if isinstance(stored, StoredStatistics):
-        return stored.statistics.n
-    return len(stored.concepts.counts)
+        return ExamplePlaces(stored.statistics.n)
+    return ExamplePlaces(len(stored.concepts.counts), need_vectors=True)

@@ -39,6 +39,7 @@ from cbcl.memory.rows import (
     StoredStatistics,
     check_head,
     damaged_class,
+    places_of,
 )
 from cbcl.memory.schema import ENTRIES
 from cbcl.memory.select import select
@@ -152,19 +153,24 @@ class Memory(OpenFile):
             raise MemoryFileError(self.path, "cannot be written", advice)
 
     def checkpoint(self) -> None:
-        """Move all steps from the WAL into the file, so that what was deleted is nowhere else."""
+        """Move all steps from the WAL into the file, so that what was forgotten is nowhere else."""
         with self._access(self._writing):
             if self._writer is None:
                 return
             connection = self._writer.connection
+            hindrance = "another process is reading the file"
             _set_timeout(connection, CHECKPOINT_TIMEOUT_SECONDS)
-            busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            _set_timeout(connection, LOCK_TIMEOUT_SECONDS)
+            try:
+                busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            except sqlite3.OperationalError:
+                busy, hindrance = 1, "the disk has an error, or no room"
+            finally:
+                _set_timeout(connection, LOCK_TIMEOUT_SECONDS)
             if busy:
                 raise MemoryFileError(
                     self.path,
-                    "has forgotten it, but another process is reading the file",
-                    "until the last one closes it, old pages stay on the disk",
+                    f"has forgotten it, but {hindrance}",
+                    "until the last process closes it, old pages stay on the disk",
                 )
 
     def check_structure(self) -> None:
@@ -189,11 +195,9 @@ class Memory(OpenFile):
                     raise self._missing()
                 with closing(handle.connection):
                     handle.connection.execute("VACUUM INTO ?", (str(part),))
-            with explained(path), closing(Memory(part)) as copy:
-                with copy.writing() as writing:
-                    writing.add_step("copy", {}, writing.view.settings)
-                    writing.erase_history()
-                copy.checkpoint()
+            with explained(path), closing(Memory(part)) as copy, copy.writing() as writing:
+                writing.add_step("copy", {}, writing.view.settings)
+                writing.erase_history()
             with explained(path):
                 compact(part)
                 part.rename(path)
@@ -208,12 +212,14 @@ class Memory(OpenFile):
     def thumbnails(self, view: MemoryState, label: str) -> list[StoredExample]:
         """Return the examples that are kept of a label, in the order learned."""
         with self._access(self._reading):
+            number = view.row(label)
             rows = self._select(
                 f"SELECT {EXAMPLE_COLUMNS} FROM examples JOIN pictures USING (picture)"
                 " WHERE class = ? ORDER BY examples.rowid",
-                view.row(label),
+                number,
             )
-            return [unpack_example(row, label, view.about, self.path) for row in rows]
+            places = places_of(self._class(view, number, label))
+            return [unpack_example(row, label, view.about, self.path, places) for row in rows]
 
     def example_numbers(self, view: MemoryState, label: str) -> list[tuple[int, int]]:
         """Return number and centroid of the examples kept of a label, in the order learned."""

@@ -14,12 +14,13 @@ from cbcl.memory.packing import pack_class, pack_picture, pack_step, unpack_clas
 from cbcl.memory.rows import (
     NEGATIVES,
     ClassRow,
+    ExamplePlaces,
     Settings,
     StoredExample,
     StoredStatistics,
     check_place,
+    places_of,
     show_label,
-    size_of,
 )
 from cbcl.memory.select import select, select_one
 from cbcl.memory.state import STEP_COLUMNS, MemoryState
@@ -119,7 +120,7 @@ class Transaction:
             rows = [
                 (
                     added.lastrowid,
-                    self._add(example, size_of(stored)),
+                    self._add(example, places_of(stored)),
                     example.centroid,
                     example.rank,
                 )
@@ -128,9 +129,9 @@ class Transaction:
         self._connection.executemany("INSERT INTO examples VALUES (?, ?, ?, ?)", rows)
         self._changes[label] = added.lastrowid
 
-    def _add(self, example: StoredExample, size: int) -> int | None:
-        """Return the number of an example of a class of some size, written if it is new."""
-        check_place(example, size)
+    def _add(self, example: StoredExample, places: ExamplePlaces) -> int | None:
+        """Return the number of an example of a class, written if it is new."""
+        check_place(example, places)
         if example.number:
             return example.number
         added = self._connection.execute(

@@ -21,9 +21,7 @@ from cbcl.memory.rows import (
     StoredExample,
     StoredStatistics,
     as_label,
-    check_place,
     show_label,
-    size_of,
 )
 from cbcl.memory.state import MemoryState
 from cbcl.memory.store import Memory
@@ -258,8 +256,6 @@ def _read_thumbnails(
             raise MemoryFileError(other.path, problem, "it was not written by cbcl")
         numbers.update(own)
         thumbnails[label] = other.thumbnails(view, label)
-        for example in thumbnails[label]:
-            check_place(example, size_of(stored))
     return thumbnails
 
 
