@@ -173,3 +173,13 @@ def test_a_process_killed_while_it_moves_its_steps_into_the_file_loses_nothing(
         opened.write(copy.read_bytes()[:4096])
     assert known(path) == {"cup", "key", "pen", *labels}
     assert check(path) == []
+
+
+def test_a_page_that_a_killed_process_wrote_half_is_no_damage(path: Path) -> None:
+    """It is in the log, from which the file is completed."""
+    kill_after(path, *(f"label {number}" for number in range(40)))
+    with path.open("ab") as opened:
+        opened.write(bytes(100))
+    assert check(path) == []
+    assert len(known(path)) == 43
+    assert path.stat().st_size % 4096 == 0
