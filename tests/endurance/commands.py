@@ -191,6 +191,6 @@ def _kill(
 
 
 TRIALS = (
-    Trial("kills at writes of commands", "kills", 40, 3000, preloaded(kill_edits)),
+    Trial("kills at writes of commands", "kills", 40, 3200, preloaded(kill_edits)),
     Trial("kills at writes of exports and imports", "kills", 30, 1800, preloaded(kill_exchanges)),
 )

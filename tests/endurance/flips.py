@@ -178,4 +178,4 @@ def flip_bits(attack: Attack) -> Outcome:
     return divide(attack, make)
 
 
-TRIALS = (Trial("flipped bits", "files", 2500, 150_000, flip_bits),)
+TRIALS = (Trial("flipped bits", "files", 2000, 150_000, flip_bits),)

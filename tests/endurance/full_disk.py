@@ -91,4 +91,4 @@ def _take_steps(script: Script, path: Path, how: Strike, number: int, parent: so
                 rng = before
 
 
-TRIALS = (Trial("full disk at every write", "processes", 50, 3000, preloaded(fill_disk)),)
+TRIALS = (Trial("full disk at every write", "processes", 50, 2700, preloaded(fill_disk)),)

@@ -123,5 +123,5 @@ def _strike(script: Script, path: Path, how: Strike, number: int) -> int:
 
 TRIALS = (
     Trial("kills at random moments", "kills", 25, 300, kill_at_random),
-    Trial("kills at writes of the library", "kills", 70, 3000, preloaded(kill_at_writes)),
+    Trial("kills at writes of the library", "kills", 70, 4000, preloaded(kill_at_writes)),
 )

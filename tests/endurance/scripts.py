@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cbcl import Recognizer
-from endurance.steps import OPTIONS, do, look, replace_files
+from cbcl.memory.connection import wal_size
+from endurance.steps import LABELS, OPTIONS, do, draw, look, replace_files
 from endurance.trial import Attack
 from endurance.writes import Strike, fork, kinds_of, places, read_trace
 
 STEPS = 5
-LONG = 70  # steps that bring the log near to where SQLite moves it into the file
+LONG_LOG = 970 * 4120  # bytes: with 1,000 frames, SQLite moves the log into the file
 SCRIPTS = 8  # two of each kind
 KINDS = ("new", "closed", "killed", "killed with a long log")  # files that a script begins with
 
@@ -70,8 +71,10 @@ def prepare(seed: int, folder: Path) -> Script:
 def _make_first_files(script: Script) -> None:
     rng = random.Random(f"first files of {script.seed}")
     recognizer = Recognizer(script.start_path, "identity", **OPTIONS[script.head])
-    for _ in range(LONG if "long" in script.kind else STEPS):
+    for _ in range(STEPS):
         do(recognizer, rng, script.head)
+    while "long" in script.kind and wal_size(script.start_path) < LONG_LOG:
+        recognizer.learn(rng.choice(LABELS), draw(rng, 20))
     if script.kind == "closed":
         recognizer.close()
 

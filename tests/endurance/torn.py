@@ -140,4 +140,4 @@ def cut_power(attack: Attack) -> Outcome:
     return outcome
 
 
-TRIALS = (Trial("torn writes", "power cuts", 250, 10_000, preloaded(cut_power)),)
+TRIALS = (Trial("torn writes", "power cuts", 200, 10_000, preloaded(cut_power)),)

@@ -183,3 +183,13 @@ def test_a_plain_copy_of_the_state_before_is_the_file_itself(path: Path, tmp_pat
     shutil.copyfile(tmp_path / "backup", path)
     assert known(path) == {"cup", "key", "pen", "fox", "owl"}
     assert check(path) == []
+
+
+def test_a_page_that_a_killed_process_wrote_half_is_no_damage(path: Path) -> None:
+    """It is in the log, from which the file is completed."""
+    kill_after(path, *(f"label {number}" for number in range(40)))
+    with path.open("ab") as opened:
+        opened.write(bytes(100))
+    assert check(path) == []
+    assert len(known(path)) == 43
+    assert path.stat().st_size % 4096 == 0

@@ -16,6 +16,7 @@ from cbcl.memory.connection import (
     find_structural_damage,
     prepare,
     read_identity,
+    wal_size,
 )
 from cbcl.memory.packing import unpack_class, unpack_example, unpack_step
 from cbcl.memory.rows import (
@@ -94,7 +95,7 @@ def _as_finding(error: MemoryFileError) -> Finding:
 def _pages(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
     with explained(path):
         (size,) = connection.execute("PRAGMA page_size").fetchone()
-        cut_off = path.stat().st_size % size
+        cut_off = path.stat().st_size % size and not wal_size(path)  # which would complete it
         messages = find_structural_damage(connection)
     if cut_off:
         yield Finding("the file is cut off in the middle of a page", "restore a copy of the file.")
