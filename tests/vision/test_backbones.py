@@ -17,8 +17,8 @@ import numpy as np
 import onnx
 import pytest
 from PIL import Image
+from support.checkpoints import write_zip
 from support.photos import NAMES, photo, views
-from test_weights import write_zip
 
 from cbcl import Recognizer, WeightsError, load_backbone
 from cbcl.folders import backbones_folder, cache_folder
