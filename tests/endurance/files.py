@@ -31,7 +31,7 @@ from endurance.stored_files import FILE_KINDS, FileKind, make_files
 from endurance.trial import Attack, Outcome, Trial
 from endurance.workers import Batch, Input, Limits, attack_in_workers, fast_folder, wants_memory
 
-LIMITS = Limits(megabytes=400.0, seconds=20.0)  # a pickle may have a million opcodes
+LIMITS = Limits(megabytes=400.0, seconds=8.0)  # a pickle of 200 kB takes less than two
 LINEAGE = 20_000  # pickles that are found one by another
 WATCHED_SHARE = 40  # of so many one is watched, at first: that takes the time of ten others
 BATCH = 1000

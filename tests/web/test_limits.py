@@ -127,6 +127,26 @@ def test_an_export_has_its_place_until_its_end(taught: Page) -> None:
     assert app.state.exports.taken == 0
 
 
+def test_bodies_begin_and_the_server_stops_while_another_body_is_timed_out() -> None:
+    async def run() -> None:
+        bodies = request_body.BodyRegistry()
+
+        async def receive() -> None:
+            async with bodies.timeout("10.0.0.1", 0.0):
+                await asyncio.sleep(60)
+
+        receiving = asyncio.create_task(receive())
+        for _ in range(2):  # its time is over then, and it does not know yet
+            await asyncio.sleep(0)
+        for _ in range(int(request_body.MAX_ARRIVING * request_body.CROWDED_SHARE) + 1):
+            bodies.begin("10.0.0.1")
+        bodies.stop()
+        with pytest.raises(TimeoutError):
+            await receiving
+
+    run_async(run())
+
+
 def test_the_limit_on_pictures_is_the_same_wherever_it_is_written() -> None:
     root = Path(__file__).parents[2]
     script = (root / "src/cbcl/web/static/js/teaching.js").read_text()

@@ -81,7 +81,8 @@ class BodyRegistry:
     def _shorten(self, seconds: float, address: str | None = None) -> None:
         last = asyncio.get_running_loop().time() + seconds
         for timeout, owner in self._timeouts.items():
-            if address in (None, owner):
+            # One that has expired cannot be changed; its task has not run since, to remove it.
+            if address in (None, owner) and not timeout.expired():
                 timeout.reschedule(min(last, timeout.when() or last))
 
 
