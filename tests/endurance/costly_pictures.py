@@ -32,7 +32,7 @@ from cbcl.vision.preprocessing import Preprocessing
 from endurance.picture_seeds import bmp, png_chunk, tiff
 from endurance.pictures import LIMITS
 from endurance.trial import Attack, Outcome, Trial
-from endurance.workers import MB, Batch, Input, measure, wants_memory
+from endurance.workers import Batch, Input, measure, wants_memory
 
 SMALL, LARGE = 32, 2048  # pixels a side that a backbone asks for: a JPEG is scaled down for few
 
@@ -217,8 +217,7 @@ def read_costly_pictures(attack: Attack) -> Outcome:
     for costly in there[: attack.count]:
         _write(costly, path)
         name = f"{costly.kind}, {costly.name}"
-        limits = LIMITS._replace(megabytes=LIMITS.megabytes + path.stat().st_size / MB)
-        result = measure(CostlyReader(path, costly.side), Batch(name, 0, 1), limits)
+        result = measure(CostlyReader(path, costly.side), Batch(name, 0, 1), LIMITS)
         outcome.tried += 1
         outcome.found += result.found
         for unit, value in (("peak MB", result.megabytes), ("seconds", result.seconds)):

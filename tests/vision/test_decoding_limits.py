@@ -71,6 +71,15 @@ def test_the_largest_picture_that_is_read_takes_no_more_than_400_mb(
     assert kept < 60
 
 
+def test_the_bytes_of_the_file_itself_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = encoded(Image.new("RGB", (1000, 1000)), "BMP")  # 3 MB, and 4 MB decoded
+    monkeypatch.setattr("cbcl.vision.decoding.MAX_DECODED_BYTES", 8_000_000)
+    assert load(data, "picture 1", 224).size == (1000, 1000)
+    monkeypatch.setattr("cbcl.vision.decoding.MAX_DECODED_BYTES", 6_000_000)
+    with pytest.raises(PictureError, match="1000 x 1000 pixels, which take more than 6 MB"):
+        load(data, "picture 1", 224)
+
+
 def test_eight_large_pictures_at_once_take_no_more_than_the_budget(tmp_path: Path) -> None:
     data = picture("RGBA", 24, "WEBP", lossless=True, method=0)
     peak, kept, errors = measure(data, tmp_path, threads=8)

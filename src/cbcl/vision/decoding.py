@@ -127,10 +127,11 @@ def _decode(data: bytes, name: Subject, at_least: int) -> Image.Image:
         _check_codec(image, data, name)
         several = isinstance(image, JpegImageFile) and _has_scans(image, data, full_size, name)
         with BUDGET.share():
-            expected = _take(_decoding_bytes(image, full_size, several), 0, image, name)
+            expected = len(data) + _decoding_bytes(image, full_size, several)
+            _take(expected, 0, image, name)
             image.load()
             is_turned = _is_turned(image)
-            _take(2 * _stored_bytes(image) if is_turned else 0, expected, image, name)
+            _take(len(data) + 2 * _stored_bytes(image) if is_turned else 0, expected, image, name)
             image = image.copy() if image.format in KEEP_DECODERS else image
             image = _upright(image) if is_turned else image
             return _as_rgb(image, name)
@@ -194,8 +195,8 @@ def _has_scans(image: JpegImageFile, data: bytes, size: tuple[int, int], name: S
     raise PictureError(name, problem, "save it again")
 
 
-def _take(count: int, taken: int, image: Image.Image, name: Subject) -> int:
-    """Take from the budget what a picture needs more than it has; return what it has then."""
+def _take(count: int, taken: int, image: Image.Image, name: Subject) -> None:
+    """Take from the budget what a picture needs more than it has."""
     if count > MAX_DECODED_BYTES:
         width, height = image.size
         size = f"{width} x {height} pixels"
@@ -203,7 +204,6 @@ def _take(count: int, taken: int, image: Image.Image, name: Subject) -> int:
         raise PictureError(name, problem, "make it smaller, or save it as JPEG")
     if count > taken:
         BUDGET.take(count - taken)
-    return max(count, taken)
 
 
 def _decoding_bytes(image: Image.Image, full_size: tuple[int, int], several: bool) -> int:
