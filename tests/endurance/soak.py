@@ -26,7 +26,8 @@ from cbcl.memory.rows import NEGATIVES
 from endurance.model import Batch, Model, bits_of, teach, vectors_of
 from endurance.steps import OPTIONS
 from endurance.trial import Attack, Outcome, Trial
-from endurance.writes import RAM, start, wait
+from endurance.workers import fast_folder
+from endurance.writes import start, wait
 
 LABELS = [f"thing {number}" for number in range(12)]
 WEIGHTS = {
@@ -246,8 +247,8 @@ def soak(attack: Attack, head: str) -> Outcome:
     memory: list[float] = []
     descriptors: list[int] = []
     marks: list[dict[str, int]] = []  # how many were timed by the end of each tenth
-    with TemporaryDirectory(dir=RAM if RAM.is_dir() else attack.folder) as folder:
-        used = Soak(Path(folder), head, attack.seed)
+    with fast_folder(attack.folder) as folder:
+        used = Soak(folder, head, attack.seed)
         for number in range(tenth * TENTHS):
             if problem := used.do():
                 outcome.lost += 1

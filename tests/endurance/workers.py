@@ -34,6 +34,10 @@ MAX_FOUND = 20  # findings of a trial that are told; after them it ends
 WALL_SECONDS = 120.0  # for an input that waits and computes nothing
 
 
+class LostWorkError(AssertionError):
+    """Acknowledged work is gone, or silently another."""
+
+
 class Input(NamedTuple):
     """One thing to try."""
 
@@ -71,6 +75,7 @@ class BatchResult:
     """Outcome of a worker: findings, suspects of having broken a limit, and the worst of all."""
 
     tried: int = 0
+    lost: int = 0
     tally: Counter[str] = field(default_factory=Counter)
     found: list[str] = field(default_factory=list)
     suspects: list[Input] = field(default_factory=list)
@@ -104,6 +109,7 @@ def attack_in_workers(
                 outcome.tried += result.tried
                 tally += result.tally
                 outcome.found += result.found
+                outcome.lost += result.lost
                 _note_worst(outcome, worker.batch.kind, result)
                 suspects = [culprit] if culprit is not None else result.suspects
                 for suspect in suspects:
@@ -129,7 +135,10 @@ def measure(attacker: Attacker, batch: Batch, limits: Limits) -> BatchResult:
 
 @contextmanager
 def fast_folder(folder: Path) -> Iterator[Path]:
-    """Provide a folder in RAM where there is one: on some disks, writing a file takes longest."""
+    """Provide a folder in RAM where there is one: on some disks, writing a file takes longest.
+
+    A killed process loses nothing there that it would not lose on a disk.
+    """
     shared = Path("/dev/shm")
     with TemporaryDirectory(prefix="cbcl-", dir=shared if shared.is_dir() else folder) as name:
         yield Path(name)
@@ -234,6 +243,7 @@ def _try_all(attacker: Attacker, batch: Batch, limits: Limits, shared: mmap.mmap
         except BaseException as error:  # also those of extensions that are no Exception
             kind = type(error).__name__
             result.found.append(f"{given.name}: {kind}: {error}{packed(given.data)}")
+            result.lost += isinstance(error, LostWorkError)
         seconds, peak = time.process_time() - begun, _peak() - base
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)

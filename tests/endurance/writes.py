@@ -21,13 +21,13 @@ from dataclasses import asdict
 from enum import IntEnum
 from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryDirectory, TemporaryFile
+from tempfile import TemporaryFile
 from typing import IO, NamedTuple
 
 from endurance.trial import Attack, Outcome
+from endurance.workers import fast_folder
 
 SOURCE = Path(__file__).with_name("writes.c")
-RAM = Path("/dev/shm")  # a killed process loses nothing there that it would not lose on a disk
 
 
 class Strike(IntEnum):
@@ -63,8 +63,8 @@ def preloaded(run: Callable[[Attack], Outcome]) -> Callable[[Attack], Outcome]:
 
     def start(attack: Attack) -> Outcome:
         shim = _compile(attack.folder)
-        with TemporaryDirectory(dir=RAM if RAM.is_dir() else attack.folder) as folder:
-            name = [run.__module__, run.__name__, str(attack.count), str(attack.seed), folder]
+        with fast_folder(attack.folder) as folder:
+            name = [run.__module__, run.__name__, str(attack.count), str(attack.seed), str(folder)]
             with subprocess.Popen(
                 [sys.executable, "-m", "endurance.writes", *name],
                 env={**os.environ, "LD_PRELOAD": str(shim), "OPENBLAS_NUM_THREADS": "1"},

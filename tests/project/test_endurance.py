@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from endurance.cases import Verdict, divide
 from endurance.trial import Attack, Outcome
 from endurance.workers import Batch, Input, Limits, attack_in_workers, unpack, wants_memory
 
@@ -75,6 +76,18 @@ def test_where_there_is_no_fault_nothing_is_found() -> None:
     outcome = attack("none")
     assert (outcome.found, outcome.tried, outcome.remarks) == ([], 10, ["read 10"])
     assert set(outcome.figures) == {"numbers: peak MB", "numbers: seconds"}
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_judged_cases_are_counted_and_a_loss_is_both_found_and_lost(tmp_path: Path) -> None:
+    verdicts = {3: Verdict("other", "a label is gone", is_loss=True), 5: Verdict("told", "twice")}
+    outline = Attack(10, 7, tmp_path, lambda _: None)
+    outcome = divide(outline, lambda _: lambda case: verdicts.get(case, Verdict("told")))
+    assert sorted(outcome.found) == [
+        "case 3 of seed 7: LostWorkError: a label is gone",
+        "case 5 of seed 7: AssertionError: twice",
+    ]
+    assert (outcome.tried, outcome.lost, outcome.remarks) == (10, 1, ["told 8"])
 
 
 def test_a_refusal_for_want_of_memory_is_told_from_others() -> None:
