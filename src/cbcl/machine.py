@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 from collections.abc import Iterator
@@ -71,3 +72,10 @@ def description() -> str:
         lines = []
     models = (line.split(":")[1].strip() for line in lines if line.startswith("model name"))
     return f"{next(models, platform.machine())}, {cores()} cores, {platform.system()}"
+
+
+def trim_memory() -> None:
+    """Return free memory to the system, which the C library may keep for later (on Linux)."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    if trim is not None:
+        trim(0)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import ssl
 import threading
+import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from support.server import TIMEOUT_SECONDS, make_certificate
 
 from cbcl.web import connections
 from cbcl.web.connections import (
+    ENDED_CONNECTIONS,
     ConnectionLimiter,
     IdleTimeoutMiddleware,
     connection_limit,
@@ -191,3 +194,26 @@ def test_over_tls_too_a_connection_without_a_request_is_closed(
         else:
             connection.sendall(b"\x16\x03\x01")
             assert connection.recv(1) == b""
+
+
+def test_what_many_connections_left_in_cycles_is_freed() -> None:
+    class Left:
+        pass
+
+    limiter = ConnectionLimiter()
+    with limiter, closing(socket.socket()) as connection:
+        gc.disable()
+        try:
+            left = Left()
+            left.itself = left  # type: ignore[attr-defined]
+            seen = weakref.ref(left)
+            del left
+            limiter.limit = 2 * ENDED_CONNECTIONS
+            for number in range(ENDED_CONNECTIONS):
+                limiter.free_ended()
+                assert seen() is not None
+                assert limiter.admit(connection, ("127.0.0.1", number))
+            limiter.free_ended()
+            assert seen() is None
+        finally:
+            gc.enable()

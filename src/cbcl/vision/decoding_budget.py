@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Condition, local
+
+from cbcl.machine import trim_memory
 
 MAX_DECODED_BYTES = 390_000_000  # of a picture and its file, at the worst moment of its decoding
 MAX_TOTAL_BYTES = 600_000_000  # of all pictures that are decoded at the same time
@@ -67,14 +68,7 @@ class DecodingBudget:
             self.taken -= count
             self._changed.notify_all()
         if count >= TRIMMED_BYTES:
-            _trim()
-
-
-def _trim() -> None:
-    """Return free memory to the system, which the C library may keep for later (on Linux)."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
-    if trim is not None:
-        trim(0)
+            trim_memory()
 
 
 BUDGET = DecodingBudget(MAX_TOTAL_BYTES)

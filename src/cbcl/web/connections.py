@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import socket
 from collections.abc import Iterator
@@ -15,11 +16,13 @@ from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from cbcl.machine import trim_memory
 from cbcl.web.rate_limit import MAX_SHARE
 
 MAX_CONNECTIONS = 512
 MAX_PER_ADDRESS = 64  # of this machine, all but a quarter
 IDLE_TIMEOUT_SECONDS = 10.0  # until the head of a request is complete
+ENDED_CONNECTIONS = 100  # after which what they left behind is freed: 256 kB, where TLS failed
 
 
 @lru_cache(1024)
@@ -63,6 +66,7 @@ class ConnectionLimiter(socket.socket):
     limit = MAX_CONNECTIONS
     idle_timeout = IDLE_TIMEOUT_SECONDS
     _open: tuple[OpenConnection, ...] = ()
+    _admitted = 0  # since what the others left behind was freed
 
     def accept(self) -> tuple[socket.socket, Any]:
         while True:
@@ -79,6 +83,7 @@ class ConnectionLimiter(socket.socket):
         if self._count(peer[0]) >= self._limit_of(peer[0]):
             return False
         self._open = (*self._open, OpenConnection(connection, peer, monotonic()))
+        self._admitted += 1
         return True
 
     def _count(self, address: str) -> int:
@@ -110,6 +115,13 @@ class ConnectionLimiter(socket.socket):
                 with suppress(OSError):  # it is closed already
                     connection.socket.shutdown(socket.SHUT_RD)  # read as the client's end
 
+    def free_ended(self) -> None:
+        """Free what ended connections left behind in cycles of references, if they were many."""
+        if self._admitted >= ENDED_CONNECTIONS:
+            self._admitted = 0
+            gc.collect()
+            trim_memory()
+
 
 class IdleTimeoutMiddleware:
     """Closes connections on which no request begins in time: at first, and after each answer."""
@@ -132,3 +144,4 @@ class IdleTimeoutMiddleware:
         while True:
             await asyncio.sleep(self._connections.idle_timeout / 10)
             self._connections.close_idle()
+            self._connections.free_ended()

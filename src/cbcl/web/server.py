@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import io
 import logging
 import os
@@ -179,6 +180,7 @@ def _run(app: FastAPI, address: ServerAddress, announce: Callable[[], None], **t
         if current_thread() is main_thread():  # no other can handle signals
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, stop)
+        gc.freeze()  # the modules: what connections leave behind is then collected quickly
         announce()
 
     app.state.on_start = start
