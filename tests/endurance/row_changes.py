@@ -25,7 +25,9 @@ class RowChanges(Values):
         schema = "SELECT sql FROM sqlite_schema WHERE name = ?"
         (strict,) = connection.execute(schema, (table,)).fetchone()
         loose = strict.replace(") STRICT", ")").replace("NOT NULL", "")
-        rows = f"SELECT rowid FROM {table} ORDER BY random() LIMIT {self._rng.choice((1, 1, 9))}"
+        numbers = [number for (number,) in connection.execute(f"SELECT rowid FROM {table}")]
+        some = self._rng.sample(numbers, min(len(numbers), self._rng.choice((1, 1, 9))))
+        rows = ", ".join(map(str, some))
         sql = f"UPDATE {table} SET {column} = {self._value()} WHERE rowid IN ({rows})"
         path = connection.execute("PRAGMA database_list").fetchone()[2]
         for text, statement in ((loose, sql), (strict, "SELECT 1")):
@@ -85,9 +87,9 @@ class RowChanges(Values):
     def odd_class(self, connection: sqlite3.Connection) -> str:
         """Write data of a class that no learning gives, with the right checksum."""
         columns = "label, centroids, counts, spread, sketches, statistics"
-        query = f"SELECT {columns} FROM classes WHERE until IS NULL ORDER BY random()"
-        label, *blobs = connection.execute(query).fetchone()
-        places = [place for place, blob in enumerate(blobs) if blob]
+        query = f"SELECT {columns} FROM classes WHERE until IS NULL ORDER BY class"
+        label, *blobs = self._rng.choice(connection.execute(query).fetchall())
+        places = [place for place, blob in enumerate(blobs) if blob and isinstance(blob, bytes)]
         place = self._rng.choice(places)
         blob = bytearray(blobs[place])
         match self._rng.randrange(4):
@@ -112,8 +114,8 @@ class RowChanges(Values):
 
     def odd_picture(self, connection: sqlite3.Connection) -> str:
         """Write a thumbnail, or its vector, that none is, with the right checksum."""
-        query = "SELECT picture, jpeg, vector FROM pictures ORDER BY random()"
-        number, jpeg, vector = connection.execute(query).fetchone()
+        query = "SELECT picture, jpeg, vector FROM pictures ORDER BY picture"
+        number, jpeg, vector = self._rng.choice(connection.execute(query).fetchall())
         size = self._rng.choice((0, 1, 4, len(jpeg), 1 << 16, 1 << 17))
         odd = self._rng.choice((bytes(size), self._rng.randbytes(size), jpeg[: size // 2]))
         part = self._rng.choice(("jpeg", "vector"))

@@ -15,7 +15,10 @@ COLUMNS = {
     "sqlite_sequence": "name seq",
 }
 TABLES = [*COLUMNS]
-INDEXES = ("known", "since", "until", "of_class", "of_picture", "sqlite_autoindex_memory_1")
+INDEXES = (
+    *("known", "since", "until", "of_class", "of_picture", "of_checksum", "of_undone"),
+    "sqlite_autoindex_memory_1",
+)
 MAX_BLOB = 1 << 20
 MAX_INSTRUCTIONS = 1_000_000  # of SQLite's machine, for a statement
 

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 from support.memory_contents import some
 
-from cbcl import CBCLError, MemoryFileError, Recognizer, load_backbone
+from cbcl import CBCLError, LabelError, MemoryFileError, Recognizer, load_backbone
 from cbcl.cli.commands import main
 from cbcl.memory.check import check, repair
 from cbcl.memory.packing import checksum, step_checksum
@@ -99,6 +99,27 @@ def test_no_flipped_bit_of_the_indexes_of_examples_gives_the_photos_of_another(
         except MemoryFileError:
             told.append(place)
     assert len(told) > 50
+
+
+@pytest.mark.parametrize("table", ["examples", "pictures", "steps"])
+def test_no_flipped_bit_of_a_table_silently_gives_other_photos_or_another_history(
+    tmp_path: Path, table: str
+) -> None:
+    path = tmp_path / "things.cbcl"
+    with Recognizer(path, LOOK, head="vote") as recognizer:
+        recognizer.learn_many({"cup": noise(3, 1), "key": noise(3, 2)})
+        before = [*recognizer.history()]
+    shown = photos(path)
+    told = []
+    for place in flips(path, table):
+        try:
+            with Recognizer(path, LOOK) as recognizer:
+                same = [*recognizer.history()] == before
+            assert (same and photos(path) == shown) or check(path) != [], place
+        except (MemoryFileError, LabelError):
+            assert check(path) != [], place
+            told.append(place)
+    assert len(told) > 20
 
 
 def photos(path: Path) -> dict[str, list[bytes]]:

@@ -87,5 +87,12 @@ MIGRATIONS = (
     ALTER TABLE classes ADD COLUMN sketches BLOB;
     ALTER TABLE classes ADD COLUMN statistics BLOB;
     """,
+    # What has no checksum is in an index, too: damage is found where the two differ.
+    """
+    DROP INDEX of_class;
+    CREATE INDEX of_class ON examples (class, picture, centroid, rank);
+    CREATE INDEX of_checksum ON pictures (checksum);
+    CREATE INDEX of_undone ON steps (undone);
+    """,
 )
 VERSION = len(MIGRATIONS)
