@@ -18,23 +18,22 @@ def main() -> None:
 
 def tables() -> str:
     """Return the outcome of each trial, and the figures, as of the record."""
-    record: dict[str, Any] = json.loads(RECORD.read_text())
-    trials = record["trials"]
+    trials: list[dict[str, Any]] = json.loads(RECORD.read_text())["trials"]
     tried = sum(trial["tried"] for trial in trials)
     found = sum(len(trial["found"]) for trial in trials)
     lost = sum(trial["lost"] for trial in trials)
     seconds = sum(trial["seconds"] for trial in trials)
     lines = [
-        f"Seed {record['seed']}, commit {record['commit']}, {record['machine']}.",
+        "The latest run of each trial, on " + _all(trials, "machine") + ".",
         "",
-        "| trial | how many | found | lost | seconds |",
-        "|---|---:|---:|---:|---:|",
+        "| trial | how many | found | lost | seconds | seed | commit |",
+        "|---|---:|---:|---:|---:|---:|---|",
         *(
             f"| {trial['trial']} | {trial['tried']:,} {trial['unit']} | {len(trial['found'])}"
-            f" | {trial['lost']} | {trial['seconds']:,.0f} |"
+            f" | {trial['lost']} | {trial['seconds']:,.0f} | {trial['seed']} | {trial['commit']} |"
             for trial in trials
         ),
-        f"| **all** | **{tried:,}** | **{found}** | **{lost}** | **{seconds:,.0f}** |",
+        f"| **all** | **{tried:,}** | **{found}** | **{lost}** | **{seconds:,.0f}** | | |",
         "",
         "| trial | figure | value |",
         "|---|---|---:|",
@@ -45,6 +44,10 @@ def tables() -> str:
         ),
     ]
     return "\n".join([*lines, ""])
+
+
+def _all(trials: list[dict[str, Any]], name: str) -> str:
+    return "; ".join(sorted({str(trial[name]) for trial in trials}))
 
 
 if __name__ == "__main__":

@@ -52,6 +52,16 @@ def attempt(trial: Trial, count: int, seed: int) -> tuple[Outcome, float]:
     return outcome, time.monotonic() - begun
 
 
+def keep(path: Path, row: dict[str, Any]) -> None:
+    """Write the outcome of a trial into a record, in place of an earlier one."""
+    rows = {}
+    if path.exists():
+        rows = {each["trial"]: each for each in json.loads(path.read_text())["trials"]}
+    rows[row["trial"]] = row
+    kept = [rows[trial.name] for trial in TRIALS if trial.name in rows]
+    path.write_text(json.dumps({"trials": kept}, indent=1) + "\n")
+
+
 def main() -> int:
     names = [trial.name for trial in TRIALS]
     parser = argparse.ArgumentParser(
@@ -63,7 +73,9 @@ def main() -> int:
     parser.add_argument("--only", action="append", metavar="NAME", help=", ".join(names))
     parser.add_argument("--count", type=int, metavar="N", help="how many to try in each trial")
     parser.add_argument("--seed", type=int, default=0, help="of all random numbers; default: 0")
-    parser.add_argument("--record", type=Path, metavar="FILE", help="write outcomes there, as JSON")
+    parser.add_argument(
+        "--record", type=Path, metavar="FILE", help="keep the latest outcome of each trial there"
+    )
     options = parser.parse_args()
     for name in options.only or []:
         if name not in names:
@@ -85,8 +97,7 @@ def main() -> int:
             sys.stdout.write(f"  {line}\n")
         sys.stdout.flush()
         if options.record:
-            record = {"seed": options.seed, **surroundings(), "trials": rows}
-            options.record.write_text(json.dumps(record, indent=1) + "\n")
+            keep(options.record, rows[-1] | {"seed": options.seed} | surroundings())
     return int(any(row["found"] or row["lost"] for row in rows))
 
 
