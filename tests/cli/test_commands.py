@@ -145,6 +145,18 @@ def test_photos_that_are_known_add_nothing_and_corrected_ones_move(
     assert "coffee\t2\n" in said("show", memory)
 
 
+def test_a_label_that_differs_in_case_from_a_known_one_is_told_with_the_way_out(
+    memory: Path, photos: Path
+) -> None:
+    rocket = photos / "rocket" / "0.jpg"
+    told = said("learn", memory, "--label", "Coffee", rocket)
+    command = f"cbcl merge {memory} Coffee coffee"
+    assert f"'Coffee' and 'coffee' are two things now; if they are one: `{command}`.\n" in told
+    said(*command.split()[1:])
+    assert "coffee\t4\n" in said("show", memory)
+    assert "two things" not in said("learn", memory, "--label", " coffee ", rocket)
+
+
 def test_photos_of_none_of_the_things_are_unknown_counted_and_forgotten(
     memory: Path, photos: Path
 ) -> None:
@@ -285,7 +297,18 @@ def bad(memory: Path, photos: Path, tmp_path: Path) -> dict[str, tuple[list[Any]
             ["recognize", tmp_path / "none.cbcl", text],
             "does not exist: learn something first",
         ),
-        "no such label": (["forget", memory, "cofee"], "'cofee' is not known; there are 'coffee'"),
+        **{
+            f"no such label to {words[0]}": (
+                [words[0], memory, *words[1:]],
+                "Error: 'Cofee' is not known: did you mean 'coffee'?\n",
+            )
+            for words in (
+                ["forget", "Cofee"],
+                ["rename", "Cofee", "x"],
+                ["merge", "Cofee", "rocket"],
+                ["merge", "rocket", "Cofee"],
+            )
+        },
         "label of two lines": (["learn", memory, "--label", "a\nb", photos], "cannot be a label"),
         "newer": (["show", newer], "newer cbcl"),
         "not a memory": (["show", text], "is not a memory of cbcl"),

@@ -345,12 +345,32 @@ def test_what_is_not_known_is_told_with_what_is(things: Recognizer) -> None:
         ("merge", "key", "cups"),
     )
     for action, *about in wrong:
-        with pytest.raises(LabelError, match="'cups' is not known; there are 'cup'"):
+        with pytest.raises(LabelError, match=r"^'cups' is not known: did you mean 'cup'\?$"):
             getattr(things, action)(*about)
+    with pytest.raises(LabelError, match=r"^'CUP' is not known: did you mean 'cup'\?$"):
+        things.examples("CUP")
+    with pytest.raises(
+        LabelError, match=r"^'spoon' is not known; there are 'cup', 'key', 'pen'\.$"
+    ):
+        things.examples("spoon")
     with pytest.raises(LabelError, match="is taken"):
         things.rename("cup", "key")
     with pytest.raises(LabelError, match="with itself"):
         things.merge("cup", "cup")
+
+
+def test_labels_that_differ_in_the_space_around_them_are_one_and_in_case_are_told(
+    things: Recognizer,
+) -> None:
+    assert things.learn(" cup ", some("cup", 2)).spelled_alike == {}
+    assert [*things.labels()] == ["cup", "key", "pen"]
+    assert things.learn("Cup", some("key", 2, seed=1)).spelled_alike == {"Cup": "cup"}
+    assert things.learn("Cup", some("key", 2, seed=2)).spelled_alike == {}  # not new any more
+    both = {
+        label: some("pen", 2, seed=n) for n, label in enumerate(("My  bag", "my bag", "hat"), 1)
+    }
+    assert things.learn_many(both).spelled_alike == {"My  bag": "my bag"}
+    assert len(things.labels()) == 7
 
 
 def test_a_memory_opened_with_another_backbone_is_an_error_that_names_both(

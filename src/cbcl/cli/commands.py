@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import warnings
 from pathlib import Path
 from time import perf_counter
@@ -144,14 +145,14 @@ def learn(
             result = recognizer.learn_many(folders, broken=on_broken, progress=progress)
         else:
             result = recognizer.learn(label, [*photos], broken=on_broken, progress=progress)
-    _show_learned(screen, result)
+    _show_learned(screen, memory, result)
     photos_read = count(sum(result.pictures.values()), "photo")
     known = count(result.n_labels, "thing")
     screen.say(f"{photos_read} in {perf_counter() - start:.1f} s; {memory} knows {known}.")
     screen.problems(result.problems)
 
 
-def _show_learned(screen: Output, result: LearningResult) -> None:
+def _show_learned(screen: Output, memory: Path, result: LearningResult) -> None:
     """Print how many photos of each label were new, and why others were not."""
     rows = [
         (name_of(label), number, number - result.copies.get(label, 0), result.totals[label])
@@ -163,6 +164,11 @@ def _show_learned(screen: Output, result: LearningResult) -> None:
         screen.say(f"{count(copies, 'photo')} {were} nearly the same as known ones: nothing new.")
     for label, number in result.moved.items():
         screen.say(f"{count(number, 'photo')} moved here from {name_of(label)}.")
+    for label, known in result.spelled_alike.items():
+        screen.say(
+            f"{label!r} and {known!r} are two things now; if they are one: "
+            f"`{shlex.join(['cbcl', 'merge', str(memory), label, known])}`."
+        )
 
 
 @main.command()

@@ -33,6 +33,7 @@ from cbcl.method.knowledge import Knowledge, Options, learn
 from cbcl.method.tuning import MIN_VECTORS_FOR_RADIUS, Tuning, tune
 from cbcl.recognition.embedder import Embedder, OnBroken, likeness_of, nothing_given
 from cbcl.recognition.examples import FIRST, of_vote, select
+from cbcl.recognition.labels import find_same_spelling
 from cbcl.recognition.views import learn_views
 from cbcl.vision.extraction import EmbeddedPicture, Progress
 
@@ -74,6 +75,7 @@ class LearningResult(NamedTuple):
     n_labels: int  # known after it
     copies: Mapping[str, int] = MappingProxyType({})  # known already, or nearly so, by label
     moved: Mapping[str, int] = MappingProxyType({})  # taken from other labels, by these
+    spelled_alike: Mapping[str, str] = MappingProxyType({})  # new labels, and what they resemble
 
 
 class LabelledBatch(NamedTuple):
@@ -165,9 +167,17 @@ def learn_batch(
                 writing.retire_class(label)
     totals = {label: _size(pending.classes[label][0]) for label in batch.counts}
     gone = {label for label, (stored, _) in pending.classes.items() if stored is None}
-    n_labels = len(({*writing.view.classes, *batch.counts} - gone) - {NEGATIVES})
+    before, taught = writing.view.classes, {*batch.counts} - gone - {NEGATIVES}
+    labels = ({*before} - gone) | taught
+    new = sorted(taught - {*before})
     return LearningResult(
-        batch.counts, batch.problems, totals, n_labels, pending.copies, pending.moved
+        batch.counts,
+        batch.problems,
+        totals,
+        len(labels),
+        pending.copies,
+        pending.moved,
+        find_same_spelling(new, sorted(labels)) if new else {},
     )
 
 

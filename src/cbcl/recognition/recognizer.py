@@ -24,7 +24,7 @@ from cbcl.method.statistical import StatisticalKnowledge
 from cbcl.method.tuning import Tuning
 from cbcl.recognition import editing
 from cbcl.recognition.answer import Answer, Example
-from cbcl.recognition.editing import ImportResult, check_known
+from cbcl.recognition.editing import ImportResult
 from cbcl.recognition.embedder import (
     BackboneSpec,
     Embedder,
@@ -32,6 +32,7 @@ from cbcl.recognition.embedder import (
     initial_limit_of,
     nothing_given,
 )
+from cbcl.recognition.labels import check_known
 from cbcl.recognition.learning import (
     LearningOptions,
     LearningResult,
@@ -288,7 +289,7 @@ class Recognizer:
     def examples(self, label: str) -> list[Example]:
         """Return the examples kept of a label, in the order learned: at least its first hundred."""
         view = self._memory.view()
-        check_known(label := as_label(label), view)
+        check_known(label := as_label(label), view.classes)
         numbers = self._memory.example_numbers(view, label)
         return [Example(number, centroid, self._memory) for number, centroid in numbers]
 
