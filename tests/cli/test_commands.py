@@ -240,7 +240,10 @@ def test_export_and_import(memory: Path, photos: Path, tmp_path: Path) -> None:
 
 
 def test_tune_says_what_it_chose(photos: Path, tmp_path: Path) -> None:
-    assert said("tune", tmp_path / "new.cbcl", photos).startswith("radius inf, 1 voter.")
+    told = said("tune", tmp_path / "new.cbcl", photos)
+    assert told.startswith("chosen by cross-validation on 4 things:\nradius inf: one centroid a")
+    assert "\n1 voter: the nearest centroid decides.\n" in told
+    assert told.endswith("new.cbcl keeps both; the radius holds for what it learns from now on.\n")
     assert "head vote: 0 centroids, radius inf" in said("show", tmp_path / "new.cbcl")
 
 
@@ -312,7 +315,12 @@ def bad(memory: Path, photos: Path, tmp_path: Path) -> dict[str, tuple[list[Any]
         "label of two lines": (["learn", memory, "--label", "a\nb", photos], "cannot be a label"),
         "newer": (["show", newer], "newer cbcl"),
         "not a memory": (["show", text], "is not a memory of cbcl"),
-        "not a folder": (["learn", memory, photos / "coffee" / "0.jpg"], "is not a folder"),
+        "no label": (
+            ["learn", memory, photos / "coffee" / "0.jpg"],
+            "0.jpg is not a folder: give folders with one folder per label in them, or photos and"
+            " their --label.",
+        ),
+        "no such folder": (["learn", memory, tmp_path / "none"], "none does not exist: give"),
         "wrong backbone": (
             ["recognize", memory, "--backbone", "visual-words", photos],
             "not through visual-words",
@@ -346,7 +354,7 @@ def bad(memory: Path, photos: Path, tmp_path: Path) -> dict[str, tuple[list[Any]
         "another head": (["learn", memory, photos, "--head", "vote"], "cannot go on by the vote"),
         "nothing to tune": (
             ["tune", memory, photos],
-            "the discriminant, which has nothing to tune",
+            "the discriminant, which has nothing to tune: it weighs its photos anew whenever",
         ),
         "no radius": (["learn", memory, photos, "--radius", "nan"], "is not a distance"),
         "long name": (["show", tmp_path / ("x" * 300)], "cannot be opened"),
@@ -442,11 +450,13 @@ def on_terminal(*words: object) -> str:
     return interrupted_on_terminal(*words, sign=None)[1]
 
 
-def interrupted_on_terminal(*words: object, sign: str | None) -> tuple[int, str]:
+def interrupted_on_terminal(
+    *words: object, sign: str | None, columns: int = 120
+) -> tuple[int, str]:
     """Press Ctrl-C when the terminal shows a sign; return the exit code and what it showed."""
     leader, follower = pty.openpty()
     command = [sys.executable, "-m", "cbcl", *map(str, words)]
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": str(columns)}
     shown, pressed = b"", False
     with subprocess.Popen(
         command, env=environment, stdin=follower, stdout=follower, stderr=follower
@@ -476,6 +486,17 @@ def test_a_terminal_gets_tables_colours_and_a_progress_bar(memory: Path, photos:
     assert "recognizing" in shown
     assert "12/12" in shown
     assert "\t" not in shown
+
+
+def test_a_table_on_a_narrow_terminal_cuts_no_name_of_a_file(memory: Path, photos: Path) -> None:
+    name = "IMG_20260712_184455_panorama_HDR_edited.jpg"
+    long = memory.with_name(name)
+    long.write_bytes((photos / "coffee" / "0.jpg").read_bytes())
+    for columns in (40, 80, 200):
+        words = ("recognize", memory, "--why", long)
+        shown = interrupted_on_terminal(*words, sign=None, columns=columns)[1]
+        assert str(long) in shown, columns
+        assert "…" not in shown
 
 
 def test_an_interrupted_learning_leaves_a_whole_memory(

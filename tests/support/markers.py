@@ -12,6 +12,7 @@ MARKED = {
         "tests/cli/test_bench.py::test_what_ctrl_c_stops_goes_on_with_the_same_command",
         "tests/cli/test_bench.py::test_what_fails_is_told_and_the_rest_is_run",
         "tests/cli/test_commands.py::test_a_terminal_gets_tables_colours_and_a_progress_bar",
+        "tests/cli/test_commands.py::test_a_table_on_a_narrow_terminal_cuts_no_name_of_a_file",
         "tests/cli/test_commands.py::test_an_interrupted_learning_leaves_a_whole_memory",
         "tests/memory/test_memory.py::test_a_child_process_loses_nothing",
         "tests/memory/test_memory.py::test_a_read_only_memory_can_be_asked_but_not_taught",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import warnings
 from pathlib import Path
@@ -282,7 +283,8 @@ def teach(
     try:
         from cbcl.web.server import serve
     except ModuleNotFoundError as error:
-        raise click.ClickException(f'{error.name} is missing: pip install "cbcl[web]"') from error
+        problem = 'the teaching page needs the extra "web"'
+        raise click.ClickException(f'{problem}: pip install "cbcl[web]"') from error
     from cbcl.recognition.recognizer import Recognizer
 
     screen = Output()
@@ -335,7 +337,24 @@ def tune(
     ):
         things = recognizer.find_labelled(folders)
         tuning = recognizer.tune(things, broken=_on_broken(strict), progress=progress)
-    screen.say(f"radius {tuning.radius:g}, {count(tuning.n_voters, 'voter')}.")
+    screen.say(f"chosen by cross-validation on {count(len(things), 'thing')}:")
+    screen.say(f"radius {tuning.radius:g}: {_describe_radius(tuning.radius)}.")
+    screen.say(f"{count(tuning.n_voters, 'voter')}: {_describe_voters(tuning.n_voters)}.")
+    screen.say(f"{memory} keeps both; the radius holds for what it learns from now on.")
+
+
+def _describe_radius(radius: float) -> str:
+    if radius == math.inf:
+        return "one centroid a thing, the mean of all its photos"
+    if radius == 0.0:
+        return "every photo is a centroid of its own"
+    return "photos of a thing that are closer than this share a centroid, their mean"
+
+
+def _describe_voters(n_voters: int) -> str:
+    if n_voters == 1:
+        return "the nearest centroid decides"
+    return f"the {n_voters} nearest centroids decide together, the nearer the more"
 
 
 for command in (*COMMANDS, backbones, bench):

@@ -193,7 +193,8 @@ def tune_by(memory: Memory, embedder: Embedder, batch: LabelledBatch) -> Tuning:
     with _begin(memory, embedder, batch) as writing:
         if writing.view.settings.head != "vote" and writing.view.step:
             problem = "learns by the discriminant, which has nothing to tune"
-            raise MemoryFileError(memory.path, problem)
+            advice = "it weighs its photos anew whenever it learns; go on with `cbcl learn`"
+            raise MemoryFileError(memory.path, problem, advice)
         settings = writing.view.settings._replace(
             radius=tuning.radius, n_voters=tuning.n_voters, head="vote"
         )

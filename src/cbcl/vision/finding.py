@@ -52,15 +52,16 @@ def find_labelled(
 ) -> list[LabelledFile]:
     """Return the files in folders of one folder a class (`things/cup/1.jpg`), or in class folders.
 
-    >>> find_labelled(["nowhere"])
+    >>> find_labelled(["nowhere"])  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    cbcl.errors.PictureError: nowhere is not a folder: give folders with one folder a class in them.
+    cbcl.errors.PictureError: nowhere does not exist: give folders with one folder per label...
     """
     labelled: list[LabelledFile] = []
     for folder in map(Path, folders):
         if not _is_folder(folder):
-            advice = "give folders with one folder a class in them"
-            raise PictureError(folder, "is not a folder", advice)
+            problem = "is not a folder" if identity(folder) else "does not exist"
+            advice = "give folders with one folder per label in them, or photos and their --label"
+            raise PictureError(folder, problem, advice)
         files = _files_in(folder, leave_out)
         loose = [path for path in files if path.parent == folder]
         if loose and len(loose) < len(files):
