@@ -421,6 +421,36 @@ def test_a_broken_picture_is_fatal_or_reported_as_the_caller_chose(tmp_path: Pat
             recognizer.learn("y", [])
 
 
+def test_what_is_printed_of_answers_and_pictures_can_be_read(seen: Recognizer) -> None:
+    answer = seen.recognize(views("coffee", 1)[0])
+    assert repr(answer).startswith("<Answer: coffee, ")
+    assert "; else " in repr(answer)
+    assert len(repr(answer)) < 120
+    nothing = answer._replace(label=None, picture="new.jpg")
+    assert repr(nothing).startswith("<Answer: unknown, ")
+    assert "else coffee " in repr(nothing)
+    assert repr(nothing).endswith("; of new.jpg>")
+    assert repr(seen) == "Recognizer('photos.cbcl')"
+    (embedded,) = seen.look(views("coffee", 1))
+    assert embedded.jpeg
+    assert "jpeg" not in repr(embedded)
+    assert len(repr(embedded)) < 300
+
+
+def test_recognize_takes_one_picture_in_any_way_and_recognize_many_several(
+    seen: Recognizer, tmp_path: Path
+) -> None:
+    for number, pixels in enumerate(views("coffee", 2)):
+        (tmp_path / f"{number}.png").write_bytes(encoded(pixels, "PNG"))
+    file = tmp_path / "0.png"
+    for way in (file, str(file), [file], str(tmp_path / "0.*"), file.read_bytes()):
+        assert seen.recognize(way).label == "coffee"
+    for several in (tmp_path, str(tmp_path / "*.png"), [file, tmp_path / "1.png"]):
+        with pytest.raises(PictureError, match=r"takes one picture, not 2: use recognize_many\.$"):
+            seen.recognize(several)
+        assert [answer.label for answer in seen.recognize_many(several)] == ["coffee"] * 2
+
+
 def test_any_way_in_gives_the_same_vector(tmp_path: Path) -> None:
     data = encoded(views("coffee", 1)[0], "PNG")
     (tmp_path / "a b").mkdir()

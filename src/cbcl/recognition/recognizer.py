@@ -222,7 +222,11 @@ class Recognizer:
         return learn_batch(self._memory, self._embedder, batch, self._options)
 
     def recognize(self, picture: Any) -> Answer:
-        """Recognize a picture: a label or "unknown", the confidence, a ranking, and evidence."""
+        """Recognize one picture: a label or "unknown", the confidence, a ranking, and evidence.
+
+        It may be a file, bytes, an array, or a folder or pattern that stands for one picture; for
+        several there is `recognize_many`.
+        """
         answers = self.recognize_many([picture])
         if len(answers) != 1:
             problem = f"takes one picture, not {len(answers)}"
