@@ -20,6 +20,7 @@ MARKED = {
         "tests/memory/test_memory.py::test_two_hundred_kills_lose_nothing",
         "tests/memory/test_memory.py::test_what_another_user_learns_is_seen_from_a_read_only_place",
         "tests/project/test_examples.py",
+        "tests/project/test_first_steps.py",
         "tests/project/test_package.py::test_importing_it_loads_nothing_else",
         "tests/project/test_package.py::test_what_is_asked_for_is_loaded_then",
         "tests/recognition/test_recognizer.py::test_processes_that_learn_at_once_lose_nothing",
