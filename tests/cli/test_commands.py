@@ -143,6 +143,10 @@ def test_photos_that_are_known_add_nothing_and_corrected_ones_move(
     moving = said("learn", memory, "--label", "mug", photos / "coffee" / "0.jpg")
     assert "mug\t1\t1\t1\n1 photo moved here from coffee.\n" in moving
     assert "coffee\t2\n" in said("show", memory)
+    moving = said("learn", memory, "--label", "tea", photos / "coffee")
+    assert "\n2 photos moved here from coffee, of which nothing is left.\n" in moving
+    assert "\n1 photo moved here from mug, of which nothing is left.\n" in moving
+    assert [*Recognizer(memory).labels()] == ["astronaut", "chelsea", "rocket", "tea"]
 
 
 def test_a_label_that_differs_in_case_from_a_known_one_is_told_with_the_way_out(
@@ -337,6 +341,7 @@ def bad(memory: Path, photos: Path, tmp_path: Path) -> dict[str, tuple[list[Any]
             ["undo", tmp_path / "none.cbcl"],
             "does not exist: learn something first",
         ),
+        "nothing to check": (["check", tmp_path / "none.cbcl"], "none.cbcl does not exist: give"),
         "nothing to show": (["show", tmp_path / "none.cbcl"], "none.cbcl does not exist"),
         "no history": (["show", "--history", tmp_path / "none.cbcl"], "none.cbcl does not exist"),
         "too small a limit": (
@@ -427,6 +432,9 @@ def test_broken_pictures_are_left_out_and_told_or_fatal(
     assert result.exit_code == 1
     assert "mug\t1\t1\t1" in result.output
     assert f"skipped: {mixed / 'notes.txt'} is not a picture" in result.output
+    (mixed / "more.txt").write_text("hello again")
+    again = run("learn", memory, mixed.parent).output
+    assert again.endswith(f"it is text.\nskipped, too: {mixed / 'notes.txt'}\n")
     answered = run("recognize", memory, "--json", mixed)
     assert answered.exit_code == 1
     assert json.loads(answered.stdout.splitlines()[0])["photo"].endswith("good.jpg")

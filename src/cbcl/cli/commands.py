@@ -164,7 +164,8 @@ def _show_learned(screen: Output, memory: Path, result: LearningResult) -> None:
         were = "was" if copies == 1 else "were"
         screen.say(f"{count(copies, 'photo')} {were} nearly the same as known ones: nothing new.")
     for label, number in result.moved.items():
-        screen.say(f"{count(number, 'photo')} moved here from {name_of(label)}.")
+        nothing_left = ", of which nothing is left" if label in result.gone else ""
+        screen.say(f"{count(number, 'photo')} moved here from {name_of(label)}{nothing_left}.")
     for label, known in result.spelled_alike.items():
         screen.say(
             f"{label!r} and {known!r} are two things now; if they are one: "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -190,6 +191,8 @@ def check(memory: Path, repair: bool, quiet: bool) -> None:
     cbcl check things.cbcl
     cbcl check things.cbcl --repair
     """
+    if not os.path.lexists(memory):
+        raise MemoryFileError(memory, "does not exist", "give the file of a memory")
     screen = Output(quiet=quiet)
     with _open(memory) as recognizer:
         if repair and recognizer.repair():

@@ -76,9 +76,15 @@ class Output:
         console.print(table)
 
     def problems(self, problems: Sequence[CBCLError]) -> None:
-        """Report what was skipped on standard error; then the exit code is 1."""
+        """Report what was skipped on standard error, each reason once; then the exit code is 1."""
+        reasons: set[tuple[str, str]] = set()
         for problem in problems:
-            click.echo(printable(f"skipped: {problem}"), err=True)
+            reason = (problem.problem, problem.advice)
+            text = (
+                f"skipped, too: {problem.subject}" if reason in reasons else f"skipped: {problem}"
+            )
+            click.echo(printable(text), err=True)
+            reasons.add(reason)
         if problems:
             raise click.exceptions.Exit(1)
 

@@ -33,13 +33,17 @@ def check_known(label: str, labels: Collection[str]) -> None:
 
 
 def find_like(label: str, labels: Iterable[str]) -> list[str]:
-    """Return the labels most like one, whatever their case.
+    """Return the labels most like one, or with all its words in them, whatever their case.
 
     >>> find_like("CUPS", ["key", "cup", "Cup"])
     ['cup', 'Cup']
+    >>> find_like("cup", ["a large tea cup with a saucer"])
+    ['a large tea cup with a saucer']
     """
-    by_spelling = _by_spelling(labels)
-    near = get_close_matches(_spelling(label), by_spelling, MAX_SUGGESTED)
+    by_spelling, wanted = _by_spelling(labels), _spelling(label)
+    near = get_close_matches(wanted, by_spelling, MAX_SUGGESTED)
+    longer = [known for known in by_spelling if {*wanted.split()} <= {*known.split()}]
+    near = [*dict.fromkeys([*near, *longer])]
     return [known for spelling in near for known in by_spelling[spelling]][:MAX_SUGGESTED]
 
 

@@ -75,6 +75,7 @@ class LearningResult(NamedTuple):
     n_labels: int  # known after it
     copies: Mapping[str, int] = MappingProxyType({})  # known already, or nearly so, by label
     moved: Mapping[str, int] = MappingProxyType({})  # taken from other labels, by these
+    gone: tuple[str, ...] = ()  # labels of which nothing is left, as all their pictures moved
     spelled_alike: Mapping[str, str] = MappingProxyType({})  # new labels, and what they resemble
 
 
@@ -177,6 +178,7 @@ def learn_batch(
         len(labels),
         pending.copies,
         pending.moved,
+        tuple(sorted(gone - {NEGATIVES})),
         find_same_spelling(new, sorted(labels)) if new else {},
     )
 

@@ -12,6 +12,9 @@ from typing import NamedTuple
 from cbcl.errors import PictureError, reason
 from cbcl.files import Identity, identity
 
+# Written by Windows, and into archives by macOS.
+SYSTEM_NAMES = frozenset(("desktop.ini", "ehthumbs.db", "thumbs.db", "__macosx"))
+
 
 class LabelledFile(NamedTuple):
     """A file to learn, and the label that its folder gives it."""
@@ -66,12 +69,18 @@ def find_labelled(
         loose = [path for path in files if path.parent == folder]
         if loose and len(loose) < len(files):
             problem = "lies beside folders of pictures, so its label is unclear"
-            raise PictureError(loose[0], problem, "move it into one of them")
+            advice = "move it into one of them, or elsewhere"
+            raise PictureError(loose[0], problem, advice)
         folder_label = folder.absolute().name or folder.resolve().name
         for path in files:
             label = folder_label if loose else path.relative_to(folder).parts[0]
             labelled.append(LabelledFile(label, path))
     return labelled
+
+
+def _is_hidden(name: str) -> bool:
+    """Tell whether a file or folder is hidden, here or on a system that it may come from."""
+    return name.startswith(".") or name.casefold() in SYSTEM_NAMES
 
 
 def _is_folder(path: Path) -> bool:
@@ -117,7 +126,7 @@ def _walk(top: Path) -> Iterator[Path]:
             continue
         walked.add(here)
         try:
-            entries = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+            entries = sorted(path for path in folder.iterdir() if not _is_hidden(path.name))
         except OSError as error:
             raise PictureError(folder, f"cannot be read: {reason(error)}") from error
         inner = [path for path in entries if _is_folder(path)]
