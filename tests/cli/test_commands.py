@@ -403,6 +403,9 @@ def test_wrong_usage_exits_2() -> None:
     assert run("learn", "a", "--label", "x", "").exit_code == 2
     assert run("learn", "a", "--label", "x", "--none", "b").exit_code == 2
     assert run("learn", "a", "--head", "foot", "b").exit_code == 2
+    swapped = run("recognize", "new.jpg", "things.cbcl")
+    assert swapped.exit_code == 2
+    assert "things.cbcl is a memory: give it first, then the photos." in swapped.output
     assert run("forget", "a").exit_code == 2
     assert run("forget", "a", "cup", "--none").exit_code == 2
     assert run("forget", "a", "--none", "--for-good").exit_code == 2
