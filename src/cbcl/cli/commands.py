@@ -338,10 +338,12 @@ def tune(
     ):
         things = recognizer.find_labelled(folders)
         tuning = recognizer.tune(things, broken=_on_broken(strict), progress=progress)
-    screen.say(f"chosen by cross-validation on {count(len(things), 'thing')}:")
+    photos = count(sum(tuning.pictures.values()), "photo")
+    screen.say(f"tried on {photos} of {count(len(tuning.pictures), 'thing')}:")
     screen.say(f"radius {tuning.radius:g}: {_describe_radius(tuning.radius)}.")
     screen.say(f"{count(tuning.n_voters, 'voter')}: {_describe_voters(tuning.n_voters)}.")
     screen.say(f"{memory} keeps both; the radius holds for what it learns from now on.")
+    screen.problems(tuning.problems)
 
 
 def _describe_radius(radius: float) -> str:

@@ -30,7 +30,7 @@ from cbcl.memory.transaction import Transaction
 from cbcl.method.arrays import Float32s
 from cbcl.method.confidence import NO_SPREAD, spread_of
 from cbcl.method.knowledge import Knowledge, Options, learn
-from cbcl.method.tuning import MIN_VECTORS_FOR_RADIUS, Tuning, tune
+from cbcl.method.tuning import MIN_VECTORS_FOR_RADIUS, tune
 from cbcl.recognition.embedder import Embedder, OnBroken, likeness_of, nothing_given
 from cbcl.recognition.examples import FIRST, of_vote, select
 from cbcl.recognition.labels import find_same_spelling
@@ -77,6 +77,15 @@ class LearningResult(NamedTuple):
     moved: Mapping[str, int] = MappingProxyType({})  # taken from other labels, by these
     gone: tuple[str, ...] = ()  # labels of which nothing is left, as all their pictures moved
     spelled_alike: Mapping[str, str] = MappingProxyType({})  # new labels, and what they resemble
+
+
+class TuningResult(NamedTuple):
+    """Outcome of tuning: the radius and the number of voters that the memory keeps from now on."""
+
+    radius: float
+    n_voters: int
+    pictures: dict[str, int]  # that it was tried on, by label
+    problems: tuple[PictureError, ...]  # of pictures that were left out
 
 
 class LabelledBatch(NamedTuple):
@@ -189,7 +198,7 @@ def _size(stored: StoredClass | StoredStatistics | None) -> int:
     return 0 if stored is None else stored.concepts.size
 
 
-def tune_by(memory: Memory, embedder: Embedder, batch: LabelledBatch) -> Tuning:
+def tune_by(memory: Memory, embedder: Embedder, batch: LabelledBatch) -> TuningResult:
     """Choose radius and voters by cross-validation on a batch, in one step."""
     tuning = tune([batch.matrix[batch.targets == label] for label in batch.counts])
     with _begin(memory, embedder, batch) as writing:
@@ -201,7 +210,7 @@ def tune_by(memory: Memory, embedder: Embedder, batch: LabelledBatch) -> Tuning:
             radius=tuning.radius, n_voters=tuning.n_voters, head="vote"
         )
         writing.add_step("tune", {"pictures": batch.counts}, settings)
-    return tuning
+    return TuningResult(tuning.radius, tuning.n_voters, batch.counts, batch.problems)
 
 
 @contextmanager

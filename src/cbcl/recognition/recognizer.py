@@ -21,7 +21,6 @@ from cbcl.method.arrays import Float32s
 from cbcl.method.concepts import Concepts
 from cbcl.method.directions import as_directions
 from cbcl.method.statistical import StatisticalKnowledge
-from cbcl.method.tuning import Tuning
 from cbcl.recognition import editing
 from cbcl.recognition.answer import Answer, Example
 from cbcl.recognition.editing import ImportResult
@@ -36,6 +35,7 @@ from cbcl.recognition.labels import check_known
 from cbcl.recognition.learning import (
     LearningOptions,
     LearningResult,
+    TuningResult,
     embed_labelled,
     learn_batch,
     tune_by,
@@ -464,7 +464,7 @@ class Recognizer:
         *,
         broken: OnBroken = "raise",
         progress: Progress | None = None,
-    ) -> Tuning:
+    ) -> TuningResult:
         """Choose radius and number of voters by cross-validation on these pictures, and keep them.
 
         The pictures are not learned. What is known stays as it is: the radius is for what comes.
