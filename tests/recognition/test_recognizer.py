@@ -629,7 +629,7 @@ def test_few_pictures_at_first_leave_the_choice_to_many_later_and_then_it_stays(
         assert tuning(recognizer) == chosen
         for count in (2, 60):
             recognizer.learn("6", of[6][:count])
-            assert tuning(recognizer) == (chosen.radius, chosen.n_voters)
+            assert tuning(recognizer) == chosen
 
 
 def test_a_radius_that_was_tuned_stays(tmp_path: Path) -> None:

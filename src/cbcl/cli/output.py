@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
-from cbcl.errors import CBCLError
+from cbcl.errors import CBCLError, PictureError
 
 if TYPE_CHECKING:
     from cbcl.recognition.answer import Answer
@@ -76,15 +76,17 @@ class Output:
         console.print(table)
 
     def problems(self, problems: Sequence[CBCLError]) -> None:
-        """Report what was skipped on standard error, each reason once; then the exit code is 1."""
-        reasons: set[tuple[str, str]] = set()
+        """Report what was skipped on standard error; then the exit code is 1.
+
+        What is wrong with several photos alike is told of the first.
+        """
+        told: set[tuple[str, str]] = set()
         for problem in problems:
             reason = (problem.problem, problem.advice)
-            text = (
-                f"skipped, too: {problem.subject}" if reason in reasons else f"skipped: {problem}"
-            )
+            again = reason in told and isinstance(problem, PictureError)
+            text = f"skipped, too: {problem.subject}" if again else f"skipped: {problem}"
             click.echo(printable(text), err=True)
-            reasons.add(reason)
+            told.add(reason)
         if problems:
             raise click.exceptions.Exit(1)
 
