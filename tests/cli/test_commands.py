@@ -413,6 +413,10 @@ def test_wrong_usage_exits_2() -> None:
     swapped = run("recognize", "new.jpg", "things.cbcl")
     assert swapped.exit_code == 2
     assert "things.cbcl is a memory: give it first, then the photos." in swapped.output
+    for words in (["forget", "a", "tea", "cup"], ["merge", "a", "tea", "b", "cup"]):
+        unquoted = run(*words)
+        assert unquoted.exit_code == 2
+        assert "'cup' is too much: write a label of several words as \"blue" in unquoted.output
     assert run("forget", "a").exit_code == 2
     assert run("forget", "a", "cup", "--none").exit_code == 2
     assert run("forget", "a", "--none", "--for-good").exit_code == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +16,18 @@ from cbcl.errors import MemoryFileError
 if TYPE_CHECKING:
     from cbcl.memory.rows import MemoryInfo, Settings
     from cbcl.recognition.recognizer import Recognizer
+
+
+class LabelCommand(click.Command):
+    """A command on labels: what it says of too many words is how to write a label of several."""
+
+    allow_extra_args = True
+
+    def invoke(self, ctx: click.Context) -> Any:
+        if ctx.args:
+            problem = f"{ctx.args[0]!r} is too much"
+            raise click.UsageError(f'{problem}: write a label of several words as "blue cup".', ctx)
+        return super().invoke(ctx)
 
 
 @click.command()
@@ -79,7 +91,7 @@ def _describe_vote(settings: Settings, n_centroids: int) -> str:
     return f"head vote: {centroids}{limit}, radius {settings.radius:g}, {voters}"
 
 
-@click.command()
+@click.command(cls=LabelCommand)
 @MEMORY
 @click.argument("label", required=False)
 @click.option(
@@ -134,7 +146,7 @@ def upgrade(memory: Path, quiet: bool) -> None:
     )
 
 
-@click.command()
+@click.command(cls=LabelCommand)
 @MEMORY
 @click.argument("label")
 @click.argument("new")
@@ -150,7 +162,7 @@ def rename(memory: Path, label: str, new: str, quiet: bool) -> None:
     Output(quiet=quiet).say(f"{label} is now {new}.")
 
 
-@click.command()
+@click.command(cls=LabelCommand)
 @MEMORY
 @click.argument("label")
 @click.argument("into")
