@@ -43,8 +43,15 @@ def _home(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.fixture(autouse=True)
-def _folder(doctest_namespace: dict[str, Any], tmp_path: Path) -> None:
+def _folder(
+    request: pytest.FixtureRequest,
+    doctest_namespace: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     doctest_namespace["folder"] = tmp_path
+    if request.node.path.suffix == ".md":
+        monkeypatch.chdir(tmp_path)  # the examples of a page write where its reader is
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from string import Template
 from tempfile import mkdtemp
@@ -84,6 +85,8 @@ def main(folder: Path | None = None) -> None:
 
     Without a folder, a temporary one is made.
     """
+    if find_spec("skimage") is None:
+        raise SystemExit('the photographs are in scikit-image: pip install "cbcl[demo]"')
     place = (folder or Path(mkdtemp(prefix="cbcl-"))) / "demo"
     if place.exists():
         raise SystemExit(f"{place} is there already: give another folder.")

@@ -3,15 +3,24 @@
 python portable.py things.onnx PHOTO...
 """
 
+import argparse
 import json
-import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnxruntime
 from PIL import Image, ImageOps
 
-session = onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
+parser = argparse.ArgumentParser(description="Recognize photos without cbcl.")
+parser.add_argument("graph", help="the file that was exported, such as things.onnx")
+parser.add_argument("photos", nargs="+", metavar="PHOTO", help="a photo to recognize")
+arguments = parser.parse_args()
+for file in (arguments.graph, *arguments.photos):
+    if not Path(file).is_file():
+        parser.error(f"{file} is not a file.")
+
+session = onnxruntime.InferenceSession(arguments.graph, providers=["CPUExecutionProvider"])
 inputs = json.loads(session.get_modelmeta().custom_metadata_map["preprocessing"])
 if len(session.get_inputs()) == 1:
     inputs = {"pictures": inputs}
@@ -30,7 +39,7 @@ def pixels(photo: str, how: dict[str, Any]) -> np.ndarray:
     return np.asarray(ImageOps.mirror(square) if how.get("mirrored") else square)
 
 
-for photo in sys.argv[2:]:
+for photo in arguments.photos:
     pictures = {name: pixels(photo, how)[np.newaxis] for name, how in inputs.items()}
     (label,), (confidence,) = session.run(["label", "confidence"], pictures)
     print(photo, label, f"{confidence:.6g}", sep="\t")

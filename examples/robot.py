@@ -11,6 +11,7 @@ whole address that `cbcl teach --host 0.0.0.0` prints, with its token.
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections import deque
 from collections.abc import Iterator
@@ -23,14 +24,15 @@ from cbcl import CBCLError, LabelError
 from cbcl.client import Client
 
 
-def frames(folder: str | None) -> Iterator[bytes]:
-    """Yield what the robot sees, as files of pictures."""
-    if folder is not None:
-        files = [path for path in sorted(Path(folder).iterdir()) if path.is_file()]
+def frames(files: list[Path]) -> Iterator[bytes]:
+    """Yield what the robot sees, as files of pictures; without files, from the camera."""
+    if files:
         yield from cycle([path.read_bytes() for path in files])
         return
-    import cv2  # pip install opencv-python
-
+    try:
+        import cv2
+    except ModuleNotFoundError:
+        sys.exit("the camera needs OpenCV: pip install opencv-python, or give a folder of pictures")
     camera = cv2.VideoCapture(0)
     while (frame := camera.read())[0]:
         yield cv2.imencode(".jpg", frame[1])[1].tobytes()
@@ -41,12 +43,11 @@ def read_names(names: deque[str]) -> None:
         names.append(line.strip())
 
 
-def main(url: str, folder: str | None = None) -> None:
-    robot = Client(url)
+def main(robot: Client, files: list[Path]) -> None:
     names: deque[str] = deque()  # typed, and not learned yet
     Thread(target=read_names, args=[names], daemon=True).start()
     said = None
-    for frame in frames(folder):
+    for frame in frames(files):
         try:
             answer = robot.recognize(frame)
             if (sees := answer["label"] or "something that I do not know") != said:
@@ -68,4 +69,19 @@ def main(url: str, folder: str | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("url", help="the address that `cbcl teach` prints")
+    parser.add_argument("folder", nargs="?", type=Path, help="pictures to see; else the camera")
+    arguments = parser.parse_args()
+    pictures: list[Path] = []
+    if arguments.folder is not None:
+        found = sorted(arguments.folder.iterdir()) if arguments.folder.is_dir() else []
+        pictures = [path for path in found if path.is_file()]
+        if not pictures:
+            parser.error(f"{arguments.folder} is not a folder with pictures in it.")
+    try:
+        main(Client(arguments.url), pictures)
+    except CBCLError as error:
+        sys.exit(str(error))

@@ -55,7 +55,8 @@ class CBCLError(Exception):
     def about(self, subject: str) -> str:
         """Return the sentence with another name for the subject."""
         sentence = f"{subject} {self.problem}".strip().removesuffix(".")
-        return encodable(f"{sentence}: {self.advice}." if self.advice else f"{sentence}.")
+        text = f"{sentence}: {self.advice}" if self.advice else sentence
+        return encodable(text if text.endswith("?") else f"{text}.")
 
 
 class PictureError(CBCLError):

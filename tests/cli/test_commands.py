@@ -143,6 +143,22 @@ def test_photos_that_are_known_add_nothing_and_corrected_ones_move(
     moving = said("learn", memory, "--label", "mug", photos / "coffee" / "0.jpg")
     assert "mug\t1\t1\t1\n1 photo moved here from coffee.\n" in moving
     assert "coffee\t2\n" in said("show", memory)
+    moving = said("learn", memory, "--label", "tea", photos / "coffee")
+    assert "\n2 photos moved here from coffee, of which nothing is left.\n" in moving
+    assert "\n1 photo moved here from mug, of which nothing is left.\n" in moving
+    assert [*Recognizer(memory).labels()] == ["astronaut", "chelsea", "rocket", "tea"]
+
+
+def test_a_label_that_differs_in_case_from_a_known_one_is_told_with_the_way_out(
+    memory: Path, photos: Path
+) -> None:
+    rocket = photos / "rocket" / "0.jpg"
+    told = said("learn", memory, "--label", "Coffee", rocket)
+    command = f"cbcl merge {memory} Coffee coffee"
+    assert f"'Coffee' and 'coffee' are two things now; if they are one: `{command}`.\n" in told
+    said(*command.split()[1:])
+    assert "coffee\t4\n" in said("show", memory)
+    assert "two things" not in said("learn", memory, "--label", " coffee ", rocket)
 
 
 def test_photos_of_none_of_the_things_are_unknown_counted_and_forgotten(
@@ -228,8 +244,18 @@ def test_export_and_import(memory: Path, photos: Path, tmp_path: Path) -> None:
 
 
 def test_tune_says_what_it_chose(photos: Path, tmp_path: Path) -> None:
-    assert said("tune", tmp_path / "new.cbcl", photos).startswith("radius inf, 1 voter.")
+    told = said("tune", tmp_path / "new.cbcl", photos)
+    assert told.startswith("tried on 12 photos of 4 things:\nradius inf: one centroid a thing")
+    assert "\n1 voter: the nearest centroid decides.\n" in told
+    assert told.endswith("new.cbcl keeps both; the radius holds for what it learns from now on.\n")
     assert "head vote: 0 centroids, radius inf" in said("show", tmp_path / "new.cbcl")
+    mixed = folders(tmp_path / "mixed", NAMES[:2])
+    (mixed / NAMES[0] / "notes.txt").write_text("hello")
+    result = run("tune", tmp_path / "new.cbcl", mixed)
+    assert result.exit_code == 1
+    assert result.output.startswith("tried on 6 photos of 2 things:\n")
+    assert "\nskipped: " in result.output
+    assert "notes.txt is not a picture" in result.output
 
 
 def test_backbones_are_listed_tested_and_refused() -> None:
@@ -285,11 +311,27 @@ def bad(memory: Path, photos: Path, tmp_path: Path) -> dict[str, tuple[list[Any]
             ["recognize", tmp_path / "none.cbcl", text],
             "does not exist: learn something first",
         ),
-        "no such label": (["forget", memory, "cofee"], "'cofee' is not known; there are 'coffee'"),
+        **{
+            f"no such label to {words[0]}": (
+                [words[0], memory, *words[1:]],
+                "Error: 'Cofee' is not known: did you mean 'coffee'?\n",
+            )
+            for words in (
+                ["forget", "Cofee"],
+                ["rename", "Cofee", "x"],
+                ["merge", "Cofee", "rocket"],
+                ["merge", "rocket", "Cofee"],
+            )
+        },
         "label of two lines": (["learn", memory, "--label", "a\nb", photos], "cannot be a label"),
         "newer": (["show", newer], "newer cbcl"),
         "not a memory": (["show", text], "is not a memory of cbcl"),
-        "not a folder": (["learn", memory, photos / "coffee" / "0.jpg"], "is not a folder"),
+        "no label": (
+            ["learn", memory, photos / "coffee" / "0.jpg"],
+            "0.jpg is not a folder: give folders with one folder per label in them, or photos and"
+            " their --label.",
+        ),
+        "no such folder": (["learn", memory, tmp_path / "none"], "none does not exist: give"),
         "wrong backbone": (
             ["recognize", memory, "--backbone", "visual-words", photos],
             "not through visual-words",
@@ -306,6 +348,7 @@ def bad(memory: Path, photos: Path, tmp_path: Path) -> dict[str, tuple[list[Any]
             ["undo", tmp_path / "none.cbcl"],
             "does not exist: learn something first",
         ),
+        "nothing to check": (["check", tmp_path / "none.cbcl"], "none.cbcl does not exist: give"),
         "nothing to show": (["show", tmp_path / "none.cbcl"], "none.cbcl does not exist"),
         "no history": (["show", "--history", tmp_path / "none.cbcl"], "none.cbcl does not exist"),
         "too small a limit": (
@@ -323,7 +366,7 @@ def bad(memory: Path, photos: Path, tmp_path: Path) -> dict[str, tuple[list[Any]
         "another head": (["learn", memory, photos, "--head", "vote"], "cannot go on by the vote"),
         "nothing to tune": (
             ["tune", memory, photos],
-            "the discriminant, which has nothing to tune",
+            "the discriminant, which has nothing to tune: it weighs its photos anew whenever",
         ),
         "no radius": (["learn", memory, photos, "--radius", "nan"], "is not a distance"),
         "long name": (["show", tmp_path / ("x" * 300)], "cannot be opened"),
@@ -367,6 +410,13 @@ def test_wrong_usage_exits_2() -> None:
     assert run("learn", "a", "--label", "x", "").exit_code == 2
     assert run("learn", "a", "--label", "x", "--none", "b").exit_code == 2
     assert run("learn", "a", "--head", "foot", "b").exit_code == 2
+    swapped = run("recognize", "new.jpg", "things.cbcl")
+    assert swapped.exit_code == 2
+    assert "things.cbcl is a memory: give it first, then the photos." in swapped.output
+    for words in (["forget", "a", "tea", "cup"], ["merge", "a", "tea", "b", "cup"]):
+        unquoted = run(*words)
+        assert unquoted.exit_code == 2
+        assert "'cup' is too much: write a label of several words as \"blue" in unquoted.output
     assert run("forget", "a").exit_code == 2
     assert run("forget", "a", "cup", "--none").exit_code == 2
     assert run("forget", "a", "--none", "--for-good").exit_code == 2
@@ -396,6 +446,9 @@ def test_broken_pictures_are_left_out_and_told_or_fatal(
     assert result.exit_code == 1
     assert "mug\t1\t1\t1" in result.output
     assert f"skipped: {mixed / 'notes.txt'} is not a picture" in result.output
+    (mixed / "more.txt").write_text("hello again")
+    again = run("learn", memory, mixed.parent).output
+    assert again.endswith(f"it is text.\nskipped, too: {mixed / 'notes.txt'}\n")
     answered = run("recognize", memory, "--json", mixed)
     assert answered.exit_code == 1
     assert json.loads(answered.stdout.splitlines()[0])["photo"].endswith("good.jpg")
@@ -419,11 +472,13 @@ def on_terminal(*words: object) -> str:
     return interrupted_on_terminal(*words, sign=None)[1]
 
 
-def interrupted_on_terminal(*words: object, sign: str | None) -> tuple[int, str]:
+def interrupted_on_terminal(
+    *words: object, sign: str | None, columns: int = 120
+) -> tuple[int, str]:
     """Press Ctrl-C when the terminal shows a sign; return the exit code and what it showed."""
     leader, follower = pty.openpty()
     command = [sys.executable, "-m", "cbcl", *map(str, words)]
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": str(columns)}
     shown, pressed = b"", False
     with subprocess.Popen(
         command, env=environment, stdin=follower, stdout=follower, stderr=follower
@@ -453,6 +508,17 @@ def test_a_terminal_gets_tables_colours_and_a_progress_bar(memory: Path, photos:
     assert "recognizing" in shown
     assert "12/12" in shown
     assert "\t" not in shown
+
+
+def test_a_table_on_a_narrow_terminal_cuts_no_name_of_a_file(memory: Path, photos: Path) -> None:
+    name = "IMG_20260712_184455_panorama_HDR_edited.jpg"
+    long = memory.with_name(name)
+    long.write_bytes((photos / "coffee" / "0.jpg").read_bytes())
+    for columns in (40, 80, 200):
+        words = ("recognize", memory, "--why", long)
+        shown = interrupted_on_terminal(*words, sign=None, columns=columns)[1]
+        assert str(long) in shown, columns
+        assert "…" not in shown
 
 
 def test_an_interrupted_learning_leaves_a_whole_memory(

@@ -203,10 +203,8 @@ def test_rows_below_the_paper_are_shown() -> None:
 def session() -> list[tuple[str, list[str]]]:
     """Return the commands of the README's session, each with the lines that it shows."""
     block = README.split("## A session with photos")[1].split("```console\n")[1].split("```")[0]
-    commands = block.removeprefix("$ ").split("\n$ ")
-    return [
-        (lines[0], lines[1:]) for lines in (command.strip().splitlines() for command in commands)
-    ]
+    commands = [lines.strip().splitlines() for lines in block.removeprefix("$ ").split("\n$ ")]
+    return [(lines[0], lines[1:]) for lines in commands if lines[0].startswith("cbcl ")]
 
 
 def test_the_session_prints_what_it_shows(

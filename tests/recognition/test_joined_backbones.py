@@ -194,7 +194,8 @@ def test_the_example_without_cbcl_prepares_every_input_as_we_do(
     with taught(tmp_path / "things.cbcl", backbone) as recognizer:
         recognizer.export_onnx(tmp_path / "things.onnx")
     (tmp_path / "large.jpg").write_bytes(encoded(photo("coffee").resize((2400, 1600))))
-    monkeypatch.setattr(sys, "argv", ["portable.py", str(tmp_path / "things.onnx")])
+    words = ["portable.py", str(tmp_path / "things.onnx"), str(tmp_path / "large.jpg")]
+    monkeypatch.setattr(sys, "argv", words)
     example = runpy.run_path(str(EXAMPLE))
     assert [*example["inputs"]] == [*crops_of(backbone)]
     for name, how in crops_of(backbone).items():

@@ -555,11 +555,13 @@ def test_the_example_prepares_pictures_as_we_do(
 ) -> None:
     taught(tmp_path / "things.cbcl", NAMES[:1]).close()
     exported(tmp_path / "things.cbcl")
-    monkeypatch.setattr(sys, "argv", ["portable.py", str(tmp_path / "things.onnx")])
+    files = photos_of_every_kind(tmp_path / "asked")
+    words = ["portable.py", str(tmp_path / "things.onnx"), str(files[0])]
+    monkeypatch.setattr(sys, "argv", words)
     example = runpy.run_path(str(EXAMPLE))
     network = load_backbone(NETWORK)
     assert isinstance(network, Network)
-    for file in photos_of_every_kind(tmp_path / "asked"):
+    for file in files:
         np.testing.assert_array_equal(
             example["pixels"](file, example["inputs"]["pictures"]),
             network.preprocessing.crop(load(file, file.name, network.at_least)),

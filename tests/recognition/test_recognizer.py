@@ -345,12 +345,32 @@ def test_what_is_not_known_is_told_with_what_is(things: Recognizer) -> None:
         ("merge", "key", "cups"),
     )
     for action, *about in wrong:
-        with pytest.raises(LabelError, match="'cups' is not known; there are 'cup'"):
+        with pytest.raises(LabelError, match=r"^'cups' is not known: did you mean 'cup'\?$"):
             getattr(things, action)(*about)
+    with pytest.raises(LabelError, match=r"^'CUP' is not known: did you mean 'cup'\?$"):
+        things.examples("CUP")
+    with pytest.raises(
+        LabelError, match=r"^'spoon' is not known; there are 'cup', 'key', 'pen'\.$"
+    ):
+        things.examples("spoon")
     with pytest.raises(LabelError, match="is taken"):
         things.rename("cup", "key")
     with pytest.raises(LabelError, match="with itself"):
         things.merge("cup", "cup")
+
+
+def test_labels_that_differ_in_the_space_around_them_are_one_and_in_case_are_told(
+    things: Recognizer,
+) -> None:
+    assert things.learn(" cup ", some("cup", 2)).spelled_alike == {}
+    assert [*things.labels()] == ["cup", "key", "pen"]
+    assert things.learn("Cup", some("key", 2, seed=1)).spelled_alike == {"Cup": "cup"}
+    assert things.learn("Cup", some("key", 2, seed=2)).spelled_alike == {}  # not new any more
+    both = {
+        label: some("pen", 2, seed=n) for n, label in enumerate(("My  bag", "my bag", "hat"), 1)
+    }
+    assert things.learn_many(both).spelled_alike == {"My  bag": "my bag"}
+    assert len(things.labels()) == 7
 
 
 def test_a_memory_opened_with_another_backbone_is_an_error_that_names_both(
@@ -399,6 +419,36 @@ def test_a_broken_picture_is_fatal_or_reported_as_the_caller_chose(tmp_path: Pat
             recognizer.recognize_many(photos)
         with pytest.raises(PictureError, match="list of pictures is empty"):
             recognizer.learn("y", [])
+
+
+def test_what_is_printed_of_answers_and_pictures_can_be_read(seen: Recognizer) -> None:
+    answer = seen.recognize(views("coffee", 1)[0])
+    assert repr(answer).startswith("<Answer: coffee, ")
+    assert "; else " in repr(answer)
+    assert len(repr(answer)) < 120
+    nothing = answer._replace(label=None, picture="new.jpg")
+    assert repr(nothing).startswith("<Answer: unknown, ")
+    assert "else coffee " in repr(nothing)
+    assert repr(nothing).endswith("; of new.jpg>")
+    assert repr(seen) == "Recognizer('photos.cbcl')"
+    (embedded,) = seen.look(views("coffee", 1))
+    assert embedded.jpeg
+    assert "jpeg" not in repr(embedded)
+    assert len(repr(embedded)) < 300
+
+
+def test_recognize_takes_one_picture_in_any_way_and_recognize_many_several(
+    seen: Recognizer, tmp_path: Path
+) -> None:
+    for number, pixels in enumerate(views("coffee", 2)):
+        (tmp_path / f"{number}.png").write_bytes(encoded(pixels, "PNG"))
+    file = tmp_path / "0.png"
+    for way in (file, str(file), [file], str(tmp_path / "0.*"), file.read_bytes()):
+        assert seen.recognize(way).label == "coffee"
+    for several in (tmp_path, str(tmp_path / "*.png"), [file, tmp_path / "1.png"]):
+        with pytest.raises(PictureError, match=r"takes one picture, not 2: use recognize_many\.$"):
+            seen.recognize(several)
+        assert [answer.label for answer in seen.recognize_many(several)] == ["coffee"] * 2
 
 
 def test_any_way_in_gives_the_same_vector(tmp_path: Path) -> None:
@@ -589,7 +639,7 @@ def test_a_radius_that_was_tuned_stays(tmp_path: Path) -> None:
         assert chosen.radius < math.inf
         for label in MEANS:
             recognizer.learn(label, 5.0 * some(label, 60))
-            assert tuning(recognizer) == chosen
+            assert tuning(recognizer) == (chosen.radius, chosen.n_voters)
 
 
 def test_text_is_learned_through_a_function(tmp_path: Path, head: Any) -> None:

@@ -61,7 +61,7 @@ def refused(answer: Any, kind: str) -> dict[str, Any]:
     assert answer.status_code == STATUSES[kind], answer.text
     told: dict[str, Any] = answer.json()["error"]
     assert told["kind"] == kind
-    assert re.fullmatch(r".+\.", told["message"])
+    assert re.fullmatch(r".+[.?]", told["message"])
     assert set(told) == {"kind", "message"} | (
         {"retry_after"} if answer.status_code == 429 else set()
     ) | ({"seen"} if kind == "seen" else set())

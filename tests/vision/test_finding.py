@@ -13,7 +13,8 @@ from cbcl.vision.finding import find, find_labelled
 
 
 def test_folders_and_patterns_are_the_files_in_them_in_order(tmp_path: Path) -> None:
-    for name in ("b/2.jpg", "b/10.jpg", "a/1.jpg", "a/.hidden.jpg", ".git/x.jpg"):
+    hidden = ("a/.hidden.jpg", ".git/x.jpg", "Thumbs.db", "b/desktop.ini", "__MACOSX/x.jpg")
+    for name in ("b/2.jpg", "b/10.jpg", "a/1.jpg", *hidden):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     assert find([tmp_path]) == [tmp_path / name for name in ("a/1.jpg", "b/10.jpg", "b/2.jpg")]

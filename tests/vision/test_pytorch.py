@@ -101,7 +101,7 @@ def test_without_timm_one_is_told_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "timm", None)
     with pytest.raises(
-        WeightsError, match=r'timm/resnet18 needs PyTorch and timm: pip install "cbcl\[torch\]"'
+        WeightsError, match=r'timm/resnet18 needs the extra torch: pip install "cbcl\[torch\]"'
     ):
         load_timm(name)
 

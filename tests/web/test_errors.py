@@ -134,7 +134,7 @@ def bad(
         ),
         "an unknown label": (
             "label",
-            "'cofee' is not known; there are 'coffee'",
+            "'cofee' is not known: did you mean 'coffee'?",
             sent("/api/forget", label="cofee"),
         ),
         "half a letter": (

@@ -360,7 +360,7 @@ def test_without_the_extra_one_sentence_says_what_to_install(tmp_path: Path) -> 
     )
     assert (done.returncode, done.stderr) == (
         1,
-        'Error: fastapi is missing: pip install "cbcl[web]"\n',
+        'Error: the teaching page needs the extra "web": pip install "cbcl[web]"\n',
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import shlex
 import warnings
 from pathlib import Path
 from time import perf_counter
@@ -144,14 +146,14 @@ def learn(
             result = recognizer.learn_many(folders, broken=on_broken, progress=progress)
         else:
             result = recognizer.learn(label, [*photos], broken=on_broken, progress=progress)
-    _show_learned(screen, result)
+    _show_learned(screen, memory, result)
     photos_read = count(sum(result.pictures.values()), "photo")
     known = count(result.n_labels, "thing")
     screen.say(f"{photos_read} in {perf_counter() - start:.1f} s; {memory} knows {known}.")
     screen.problems(result.problems)
 
 
-def _show_learned(screen: Output, result: LearningResult) -> None:
+def _show_learned(screen: Output, memory: Path, result: LearningResult) -> None:
     """Print how many photos of each label were new, and why others were not."""
     rows = [
         (name_of(label), number, number - result.copies.get(label, 0), result.totals[label])
@@ -162,7 +164,13 @@ def _show_learned(screen: Output, result: LearningResult) -> None:
         were = "was" if copies == 1 else "were"
         screen.say(f"{count(copies, 'photo')} {were} nearly the same as known ones: nothing new.")
     for label, number in result.moved.items():
-        screen.say(f"{count(number, 'photo')} moved here from {name_of(label)}.")
+        nothing_left = ", of which nothing is left" if label in result.gone else ""
+        screen.say(f"{count(number, 'photo')} moved here from {name_of(label)}{nothing_left}.")
+    for label, known in result.spelled_alike.items():
+        screen.say(
+            f"{label!r} and {known!r} are two things now; if they are one: "
+            f"`{shlex.join(['cbcl', 'merge', str(memory), label, known])}`."
+        )
 
 
 @main.command()
@@ -276,7 +284,8 @@ def teach(
     try:
         from cbcl.web.server import serve
     except ModuleNotFoundError as error:
-        raise click.ClickException(f'{error.name} is missing: pip install "cbcl[web]"') from error
+        problem = 'the teaching page needs the extra "web"'
+        raise click.ClickException(f'{problem}: pip install "cbcl[web]"') from error
     from cbcl.recognition.recognizer import Recognizer
 
     screen = Output()
@@ -329,7 +338,26 @@ def tune(
     ):
         things = recognizer.find_labelled(folders)
         tuning = recognizer.tune(things, broken=_on_broken(strict), progress=progress)
-    screen.say(f"radius {tuning.radius:g}, {count(tuning.n_voters, 'voter')}.")
+    photos = count(sum(tuning.pictures.values()), "photo")
+    screen.say(f"tried on {photos} of {count(len(tuning.pictures), 'thing')}:")
+    screen.say(f"radius {tuning.radius:g}: {_describe_radius(tuning.radius)}.")
+    screen.say(f"{count(tuning.n_voters, 'voter')}: {_describe_voters(tuning.n_voters)}.")
+    screen.say(f"{memory} keeps both; the radius holds for what it learns from now on.")
+    screen.problems(tuning.problems)
+
+
+def _describe_radius(radius: float) -> str:
+    if radius == math.inf:
+        return "one centroid a thing, the mean of all its photos"
+    if radius == 0.0:
+        return "every photo is a centroid of its own"
+    return "photos of a thing that are closer than this share a centroid, their mean"
+
+
+def _describe_voters(n_voters: int) -> str:
+    if n_voters == 1:
+        return "the nearest centroid decides"
+    return f"the {n_voters} nearest centroids decide together, the nearer the more"
 
 
 for command in (*COMMANDS, backbones, bench):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +16,18 @@ from cbcl.errors import MemoryFileError
 if TYPE_CHECKING:
     from cbcl.memory.rows import MemoryInfo, Settings
     from cbcl.recognition.recognizer import Recognizer
+
+
+class LabelCommand(click.Command):
+    """A command on labels: what it says of too many words is how to write a label of several."""
+
+    allow_extra_args = True
+
+    def invoke(self, ctx: click.Context) -> Any:
+        if ctx.args:
+            problem = f"{ctx.args[0]!r} is too much"
+            raise click.UsageError(f'{problem}: write a label of several words as "blue cup".', ctx)
+        return super().invoke(ctx)
 
 
 @click.command()
@@ -78,7 +91,7 @@ def _describe_vote(settings: Settings, n_centroids: int) -> str:
     return f"head vote: {centroids}{limit}, radius {settings.radius:g}, {voters}"
 
 
-@click.command()
+@click.command(cls=LabelCommand)
 @MEMORY
 @click.argument("label", required=False)
 @click.option(
@@ -133,7 +146,7 @@ def upgrade(memory: Path, quiet: bool) -> None:
     )
 
 
-@click.command()
+@click.command(cls=LabelCommand)
 @MEMORY
 @click.argument("label")
 @click.argument("new")
@@ -149,7 +162,7 @@ def rename(memory: Path, label: str, new: str, quiet: bool) -> None:
     Output(quiet=quiet).say(f"{label} is now {new}.")
 
 
-@click.command()
+@click.command(cls=LabelCommand)
 @MEMORY
 @click.argument("label")
 @click.argument("into")
@@ -190,6 +203,8 @@ def check(memory: Path, repair: bool, quiet: bool) -> None:
     cbcl check things.cbcl
     cbcl check things.cbcl --repair
     """
+    if not os.path.lexists(memory):
+        raise MemoryFileError(memory, "does not exist", "give the file of a memory")
     screen = Output(quiet=quiet)
     with _open(memory) as recognizer:
         if repair and recognizer.repair():

@@ -7,6 +7,8 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
+MEMORY_SUFFIX = ".cbcl"  # usual, not needed
+
 
 class PathArgument(click.ParamType):  # type: ignore[type-arg] # older versions are not generic
     """A path that is not empty: an unset shell variable must not mean the working folder."""
@@ -24,9 +26,22 @@ class PathArgument(click.ParamType):  # type: ignore[type-arg] # older versions 
         return click.Path().shell_complete(ctx, param, incomplete)
 
 
+def _memory_first(
+    ctx: click.Context, _: click.Parameter, photos: tuple[Path, ...]
+) -> tuple[Path, ...]:
+    """Refuse a memory among the photos, where a photo was given as the memory."""
+    if ctx.params["memory"].suffix != MEMORY_SUFFIX:
+        for path in photos:
+            if path.suffix == MEMORY_SUFFIX:
+                raise click.UsageError(f"{path} is a memory: give it first, then the photos.")
+    return photos
+
+
 MEMORY = click.argument("memory", type=PathArgument())
 FOLDERS = click.argument("folders", nargs=-1, required=True, type=PathArgument())
-PHOTOS = click.argument("photos", nargs=-1, required=True, type=PathArgument())
+PHOTOS = click.argument(
+    "photos", nargs=-1, required=True, type=PathArgument(), callback=_memory_first
+)
 QUIET = click.option("--quiet", "-q", is_flag=True, help="Print only results and errors.")
 STRICT = click.option(
     "--strict", is_flag=True, help="Stop at the first photo that cannot be read, and do nothing."

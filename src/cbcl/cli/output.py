@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
-from cbcl.errors import CBCLError
+from cbcl.errors import CBCLError, PictureError
 
 if TYPE_CHECKING:
     from cbcl.recognition.answer import Answer
 
+GAP = 2  # spaces between the columns of a table
 AnswerWriter: TypeAlias = Callable[[Sequence["Answer"]], None]
 
 # Control letters, of which terminals make commands; marks that turn text around; half letters.
@@ -59,18 +60,33 @@ class Output:
             click.echo("\n".join("\t".join(row) for row in [titles, *cells]))
             return
         from rich.console import Console
-        from rich.table import Table
+        from rich.table import Column, Table
         from rich.text import Text
 
-        table = Table(*titles, box=None, header_style="dim", pad_edge=False)
+        console = Console()
+        widths = column_widths([titles, *cells], console.width)
+        columns = [
+            Column(title, width=width, overflow="fold")
+            for title, width in zip(titles, widths, strict=True)
+        ]
+        table = Table(*columns, box=None, header_style="dim", pad_edge=False)
         for row in cells:
             table.add_row(*map(Text, row))  # as text: a label may look like markup
-        Console().print(table)
+        console.width = max(console.width, _total(widths))
+        console.print(table)
 
     def problems(self, problems: Sequence[CBCLError]) -> None:
-        """Report what was skipped on standard error; then the exit code is 1."""
+        """Report what was skipped on standard error; then the exit code is 1.
+
+        What is wrong with several photos alike is told of the first.
+        """
+        told: set[tuple[str, str]] = set()
         for problem in problems:
-            click.echo(printable(f"skipped: {problem}"), err=True)
+            reason = (problem.problem, problem.advice)
+            again = reason in told and isinstance(problem, PictureError)
+            text = f"skipped, too: {problem.subject}" if again else f"skipped: {problem}"
+            click.echo(printable(text), err=True)
+            told.add(reason)
         if problems:
             raise click.exceptions.Exit(1)
 
@@ -102,6 +118,33 @@ class Output:
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task(doing, total=None)
             yield lambda done, total: bar.update(task, completed=done, total=total or None)
+
+
+def column_widths(rows: Sequence[Sequence[str]], room: int) -> list[int]:
+    """Return the widths of a table's columns, the widest made narrower until all fit into the room.
+
+    No word is cut, such as the name of a file: where all words do not fit beside each other, the
+    lines are longer than the room, and the terminal breaks them.
+
+    >>> rows = [("photo", "because"), ("inbox/1.jpg", "close to cup")]
+    >>> column_widths(rows, 22), column_widths(rows, 12)
+    ([11, 9], [11, 12])
+    """
+    from rich.cells import cell_len
+
+    columns = [*zip(*rows, strict=True)]
+    widths = [max(map(cell_len, cells)) for cells in columns]
+    least = [max(cell_len(word) for cell in cells for word in cell.split(" ")) for cells in columns]
+    if _total(least) > room:
+        return widths
+    while _total(widths) > room:
+        slack = [column for column, width in enumerate(widths) if width > least[column]]
+        widths[max(slack, key=widths.__getitem__)] -= 1
+    return widths
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + GAP * (len(widths) - 1)
 
 
 def _show_nothing(done: int, total: int) -> None:

@@ -72,6 +72,8 @@ class Answer(NamedTuple):
     >>> answer = Answer("cup", 0.97, ranking=(guess,), evidence=(), strangeness=0.5)
     >>> answer.label, answer.ranking[0].distance
     ('cup', 6.1)
+    >>> answer
+    <Answer: cup, 97% sure>
 
     """
 
@@ -81,6 +83,19 @@ class Answer(NamedTuple):
     evidence: tuple[Reason, ...]  # the nearest first
     strangeness: float
     picture: str = ""  # its name, if it has one
+
+    def __repr__(self) -> str:
+        others = [
+            f"{guess.label} {guess.confidence:.0%}"
+            for guess in self.ranking
+            if guess.label != self.label
+        ]
+        parts = [
+            f"{self.label or 'unknown'}, {self.confidence:.0%} sure",
+            *([f"else {', '.join(others)}"] if others else []),
+            *([f"of {self.picture}"] if self.picture else []),
+        ]
+        return f"<Answer: {'; '.join(parts)}>"
 
     @property
     def shares(self) -> tuple[float, ...]:

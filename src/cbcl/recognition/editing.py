@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +33,7 @@ from cbcl.method.directions import as_directions
 from cbcl.method.statistics import learn_class
 from cbcl.recognition.embedder import likeness_of
 from cbcl.recognition.examples import most_kept, of_vote, select
+from cbcl.recognition.labels import check_known
 from cbcl.recognition.views import (
     EMPTY,
     ViewClass,
@@ -42,9 +42,6 @@ from cbcl.recognition.views import (
     statistics_of,
     unlearn_example,
 )
-
-MAX_SUGGESTED = 3  # labels like one that is not known
-MAX_LISTED = 10  # labels, where none is like it
 
 
 class ForeignMemory(NamedTuple):
@@ -68,7 +65,7 @@ def forget(memory: Memory, label: str, *, for_good: bool) -> None:
     label = as_label(label)
     with memory.writing() as writing:
         if not (for_good and writing.remembers(label)):
-            check_known(label, writing.view)
+            check_known(label, writing.view.classes)
         writing.add_step("forget", {} if for_good else {"label": label}, writing.view.settings)
         if label in writing.view.classes:
             writing.retire_class(label)
@@ -81,7 +78,7 @@ def forget(memory: Memory, label: str, *, for_good: bool) -> None:
 def rename(memory: Memory, label: str, new: str) -> None:
     label, new = as_label(label), as_label(new)
     with memory.writing() as writing:
-        check_known(label, writing.view)
+        check_known(label, writing.view.classes)
         if new in writing.view.classes:
             advice = f"to make {label!r} part of it, merge them"
             raise LabelError(repr(new), "is taken", advice)
@@ -94,8 +91,8 @@ def rename(memory: Memory, label: str, new: str) -> None:
 def merge(memory: Memory, label: str, into: str) -> None:
     label, into = as_label(label), as_label(into)
     with memory.writing() as writing:
-        check_known(label, writing.view)
-        check_known(into, writing.view)
+        check_known(label, writing.view.classes)
+        check_known(into, writing.view.classes)
         if label == into:
             raise LabelError(repr(label), "cannot be merged with itself", "give two labels")
         writing.add_step("merge", {"label": label, "into": into}, writing.view.settings)
@@ -343,12 +340,3 @@ def _combine(
         for label, stored in combined.items()
         if label not in known or stored.concepts is not known[label].concepts
     }
-
-
-def check_known(label: str, view: MemoryState) -> None:
-    """Raise LabelError, with labels like it, unless a label is known."""
-    if label not in view.classes:
-        labels = [*view.classes]
-        near = get_close_matches(label, labels, MAX_SUGGESTED) or labels[:MAX_LISTED]
-        known = f"; there are {', '.join(map(repr, near))}" if near else ""
-        raise LabelError(repr(label), f"is not known{known}")

@@ -30,9 +30,10 @@ from cbcl.memory.transaction import Transaction
 from cbcl.method.arrays import Float32s
 from cbcl.method.confidence import NO_SPREAD, spread_of
 from cbcl.method.knowledge import Knowledge, Options, learn
-from cbcl.method.tuning import MIN_VECTORS_FOR_RADIUS, Tuning, tune
+from cbcl.method.tuning import MIN_VECTORS_FOR_RADIUS, tune
 from cbcl.recognition.embedder import Embedder, OnBroken, likeness_of, nothing_given
 from cbcl.recognition.examples import FIRST, of_vote, select
+from cbcl.recognition.labels import find_same_spelling
 from cbcl.recognition.views import learn_views
 from cbcl.vision.extraction import EmbeddedPicture, Progress
 
@@ -74,6 +75,17 @@ class LearningResult(NamedTuple):
     n_labels: int  # known after it
     copies: Mapping[str, int] = MappingProxyType({})  # known already, or nearly so, by label
     moved: Mapping[str, int] = MappingProxyType({})  # taken from other labels, by these
+    gone: tuple[str, ...] = ()  # labels of which nothing is left, as all their pictures moved
+    spelled_alike: Mapping[str, str] = MappingProxyType({})  # new labels, and what they resemble
+
+
+class TuningResult(NamedTuple):
+    """Outcome of tuning: the radius and the number of voters that the memory keeps from now on."""
+
+    radius: float
+    n_voters: int
+    pictures: dict[str, int]  # that it was tried on, by label
+    problems: tuple[PictureError, ...]  # of pictures that were left out
 
 
 class LabelledBatch(NamedTuple):
@@ -165,9 +177,18 @@ def learn_batch(
                 writing.retire_class(label)
     totals = {label: _size(pending.classes[label][0]) for label in batch.counts}
     gone = {label for label, (stored, _) in pending.classes.items() if stored is None}
-    n_labels = len(({*writing.view.classes, *batch.counts} - gone) - {NEGATIVES})
+    before, taught = writing.view.classes, {*batch.counts} - gone - {NEGATIVES}
+    labels = ({*before} - gone) | taught
+    new = sorted(taught - {*before})
     return LearningResult(
-        batch.counts, batch.problems, totals, n_labels, pending.copies, pending.moved
+        batch.counts,
+        batch.problems,
+        totals,
+        len(labels),
+        pending.copies,
+        pending.moved,
+        tuple(sorted(gone - {NEGATIVES})),
+        find_same_spelling(new, sorted(labels)) if new else {},
     )
 
 
@@ -177,18 +198,19 @@ def _size(stored: StoredClass | StoredStatistics | None) -> int:
     return 0 if stored is None else stored.concepts.size
 
 
-def tune_by(memory: Memory, embedder: Embedder, batch: LabelledBatch) -> Tuning:
+def tune_by(memory: Memory, embedder: Embedder, batch: LabelledBatch) -> TuningResult:
     """Choose radius and voters by cross-validation on a batch, in one step."""
     tuning = tune([batch.matrix[batch.targets == label] for label in batch.counts])
     with _begin(memory, embedder, batch) as writing:
         if writing.view.settings.head != "vote" and writing.view.step:
             problem = "learns by the discriminant, which has nothing to tune"
-            raise MemoryFileError(memory.path, problem)
+            advice = "it weighs its photos anew whenever it learns; go on with `cbcl learn`"
+            raise MemoryFileError(memory.path, problem, advice)
         settings = writing.view.settings._replace(
             radius=tuning.radius, n_voters=tuning.n_voters, head="vote"
         )
         writing.add_step("tune", {"pictures": batch.counts}, settings)
-    return tuning
+    return TuningResult(tuning.radius, tuning.n_voters, batch.counts, batch.problems)
 
 
 @contextmanager

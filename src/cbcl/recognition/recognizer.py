@@ -21,10 +21,9 @@ from cbcl.method.arrays import Float32s
 from cbcl.method.concepts import Concepts
 from cbcl.method.directions import as_directions
 from cbcl.method.statistical import StatisticalKnowledge
-from cbcl.method.tuning import Tuning
 from cbcl.recognition import editing
 from cbcl.recognition.answer import Answer, Example
-from cbcl.recognition.editing import ImportResult, check_known
+from cbcl.recognition.editing import ImportResult
 from cbcl.recognition.embedder import (
     BackboneSpec,
     Embedder,
@@ -32,9 +31,11 @@ from cbcl.recognition.embedder import (
     initial_limit_of,
     nothing_given,
 )
+from cbcl.recognition.labels import check_known
 from cbcl.recognition.learning import (
     LearningOptions,
     LearningResult,
+    TuningResult,
     embed_labelled,
     learn_batch,
     tune_by,
@@ -221,7 +222,11 @@ class Recognizer:
         return learn_batch(self._memory, self._embedder, batch, self._options)
 
     def recognize(self, picture: Any) -> Answer:
-        """Recognize a picture: a label or "unknown", the confidence, a ranking, and evidence."""
+        """Recognize one picture: a label or "unknown", the confidence, a ranking, and evidence.
+
+        It may be a file, bytes, an array, or a folder or pattern that stands for one picture; for
+        several there is `recognize_many`.
+        """
         answers = self.recognize_many([picture])
         if len(answers) != 1:
             problem = f"takes one picture, not {len(answers)}"
@@ -288,7 +293,7 @@ class Recognizer:
     def examples(self, label: str) -> list[Example]:
         """Return the examples kept of a label, in the order learned: at least its first hundred."""
         view = self._memory.view()
-        check_known(label := as_label(label), view)
+        check_known(label := as_label(label), view.classes)
         numbers = self._memory.example_numbers(view, label)
         return [Example(number, centroid, self._memory) for number, centroid in numbers]
 
@@ -459,7 +464,7 @@ class Recognizer:
         *,
         broken: OnBroken = "raise",
         progress: Progress | None = None,
-    ) -> Tuning:
+    ) -> TuningResult:
         """Choose radius and number of voters by cross-validation on these pictures, and keep them.
 
         The pictures are not learned. What is known stays as it is: the radius is for what comes.

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Container, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -52,9 +52,10 @@ class EmbeddedPicture:
     """An embedded picture: all that is needed to learn it or to recognize it."""
 
     vector: Floats
-    jpeg: bytes  # thumbnail; empty: none was made, or none may be kept
+    jpeg: bytes = field(repr=False)  # thumbnail; empty: none was made, or none may be kept
     fingerprint: str  # of the backbone
-    deferred: Callable[[], bytes] | None = None  # makes the thumbnail, if the vector was cached
+    # Makes the thumbnail, if the vector was cached.
+    deferred: Callable[[], bytes] | None = field(default=None, repr=False)
 
     @property
     def has_thumbnail(self) -> bool:

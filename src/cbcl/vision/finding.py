@@ -12,6 +12,9 @@ from typing import NamedTuple
 from cbcl.errors import PictureError, reason
 from cbcl.files import Identity, identity
 
+# Written by Windows, and into archives by macOS.
+SYSTEM_NAMES = frozenset(("desktop.ini", "ehthumbs.db", "thumbs.db", "__macosx"))
+
 
 class LabelledFile(NamedTuple):
     """A file to learn, and the label that its folder gives it."""
@@ -52,25 +55,32 @@ def find_labelled(
 ) -> list[LabelledFile]:
     """Return the files in folders of one folder a class (`things/cup/1.jpg`), or in class folders.
 
-    >>> find_labelled(["nowhere"])
+    >>> find_labelled(["nowhere"])  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    cbcl.errors.PictureError: nowhere is not a folder: give folders with one folder a class in them.
+    cbcl.errors.PictureError: nowhere does not exist: give folders with one folder per label...
     """
     labelled: list[LabelledFile] = []
     for folder in map(Path, folders):
         if not _is_folder(folder):
-            advice = "give folders with one folder a class in them"
-            raise PictureError(folder, "is not a folder", advice)
+            problem = "is not a folder" if identity(folder) else "does not exist"
+            advice = "give folders with one folder per label in them, or photos and their --label"
+            raise PictureError(folder, problem, advice)
         files = _files_in(folder, leave_out)
         loose = [path for path in files if path.parent == folder]
         if loose and len(loose) < len(files):
             problem = "lies beside folders of pictures, so its label is unclear"
-            raise PictureError(loose[0], problem, "move it into one of them")
+            advice = "move it into one of them, or elsewhere"
+            raise PictureError(loose[0], problem, advice)
         folder_label = folder.absolute().name or folder.resolve().name
         for path in files:
             label = folder_label if loose else path.relative_to(folder).parts[0]
             labelled.append(LabelledFile(label, path))
     return labelled
+
+
+def _is_hidden(name: str) -> bool:
+    """Tell whether a file or folder is hidden, here or on a system that it may come from."""
+    return name.startswith(".") or name.casefold() in SYSTEM_NAMES
 
 
 def _is_folder(path: Path) -> bool:
@@ -116,7 +126,7 @@ def _walk(top: Path) -> Iterator[Path]:
             continue
         walked.add(here)
         try:
-            entries = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+            entries = sorted(path for path in folder.iterdir() if not _is_hidden(path.name))
         except OSError as error:
             raise PictureError(folder, f"cannot be read: {reason(error)}") from error
         inner = [path for path in entries if _is_folder(path)]

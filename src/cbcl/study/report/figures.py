@@ -259,7 +259,7 @@ def _draw(title: str, height: float, draw: Callable[[Figure], None]) -> str:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise DataError("figures", "need matplotlib", 'pip install "cbcl[study]"') from error
+        raise DataError("figures", "need the extra study", 'pip install "cbcl[study]"') from error
     file = io.StringIO()
     # Names inside the SVG are made from the salt: no two figures of a page may have the same.
     style: Any = {**STYLE, "svg.hashsalt": title}

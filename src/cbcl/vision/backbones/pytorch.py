@@ -99,7 +99,7 @@ def load_timm(name: str) -> TorchNetwork:
     # The last two: PyTorch and torchvision of different builds.
     except (ImportError, OSError, RuntimeError) as error:
         advice = f'pip install "cbcl[torch]" ({first_line(error)})'
-        raise WeightsError(name, "needs PyTorch and timm", advice) from error
+        raise WeightsError(name, "needs the extra torch", advice) from error
     if not timm.is_model_pretrained(model):  # of others, timm may return random weights
         raise WeightsError("timm", f"has no pretrained model {model}", _suggest(model, timm))
     try:
