@@ -547,3 +547,12 @@ def test_thumbnails_that_are_none_of_their_class_are_told(
             with pytest.raises(MemoryFileError, match="thumbnails of 'cup'"):
                 use()
         assert recognizer.labels() == {"cup": 3, "key": 3}
+
+
+def test_the_check_sends_nobody_to_the_check(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:9000])
+    for words in (["check", str(path)], ["check", str(path), "--repair"]):
+        told = CliRunner().invoke(main, words)
+        assert told.exit_code == 1
+        assert "restore a copy of the file" in told.output
+        assert "`cbcl check`" not in told.output

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from cbcl.errors import MemoryFileError
 from cbcl.memory.connection import (
+    CHECK,
     change_identity,
     connect,
     explained,
@@ -30,6 +31,8 @@ from cbcl.memory.rows import (
 from cbcl.memory.select import select
 from cbcl.memory.state import STEP_COLUMNS, MemoryState, read_state, read_value
 from cbcl.memory.transaction import CLASS_COLUMNS
+
+RESTORE = "restore a copy of the file, or learn anew into another"
 
 
 class Finding(NamedTuple):
@@ -58,6 +61,15 @@ def repair(path: Path) -> bool:
     An end of a row that cannot be is removed, where the index of labels has none. If anything else
     is wrong, the file is not changed.
     """
+    try:
+        return _repair(path)
+    except MemoryFileError as error:
+        if error.advice != CHECK:
+            raise
+        raise MemoryFileError(path, f"{error.problem} beyond repair", RESTORE) from error
+
+
+def _repair(path: Path) -> bool:
     with closing(_connect(path, write=True)) as connection, explained(path):
         connection.execute("BEGIN IMMEDIATE")
         identity = read_identity(connection)
@@ -88,8 +100,8 @@ def _connect(path: Path, *, write: bool) -> sqlite3.Connection:
 
 
 def _as_finding(error: MemoryFileError) -> Finding:
-    advice = "if nothing else helps, restore a copy of the file, or learn anew into another."
-    return Finding(str(error), advice)
+    advice = RESTORE if error.advice in ("", CHECK) else error.advice
+    return Finding(f"{error.subject} {error.problem}", f"{advice}.")
 
 
 def _pages(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:

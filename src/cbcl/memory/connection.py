@@ -295,6 +295,8 @@ def _expected_schema(version: int) -> Schema:
         return _schema(connection)
 
 
+CHECK = "`cbcl check` tells more"
+
 # What SQLite's primary result codes mean to the user of a memory: problem and advice.
 _PROBLEMS = {
     sqlite3.SQLITE_BUSY: (
@@ -307,7 +309,7 @@ _PROBLEMS = {
     ),
     sqlite3.SQLITE_READONLY: ("cannot be written", "it, or its folder, is read-only"),
     sqlite3.SQLITE_NOTADB: ("is not a memory of cbcl", ""),
-    sqlite3.SQLITE_CORRUPT: ("is damaged", "`cbcl check` tells more"),
+    sqlite3.SQLITE_CORRUPT: ("is damaged", CHECK),
     sqlite3.SQLITE_CANTOPEN: (
         "cannot be opened",
         "check that it and its folder may be read and written, and that there is room",
