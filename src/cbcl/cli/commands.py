@@ -28,6 +28,7 @@ from cbcl.cli.options import (
     PathArgument,
 )
 from cbcl.cli.output import Output, as_csv_lines, as_json_lines, as_table, count, name_of, printable
+from cbcl.cli.watch import watch
 from cbcl.errors import CBCLError
 
 if TYPE_CHECKING:
@@ -332,7 +333,7 @@ def tune(
     screen.say(f"radius {tuning.radius:g}, {count(tuning.n_voters, 'voter')}.")
 
 
-for command in (*COMMANDS, backbones, bench):
+for command in (*COMMANDS, watch, backbones, bench):
     main.add_command(command)
 
 
