@@ -110,13 +110,39 @@ def test_a_changed_answer_of_a_camera_is_a_line(memory: Path) -> None:
     assert (rest, asked >= 2) == ("", True)
 
 
+def test_each_line_goes_to_a_webhook_a_command_and_frigate(memory: Path, tmp_path: Path) -> None:
+    program = tmp_path / "note.py"
+    program.write_text("import sys; open(sys.argv[1], 'w').write(sys.argv[2])")
+    tracked = Reply(b'[{"id": "7"}]')
+    shown = Reply(photo("coffee"))
+    with http_double(lambda asked: tracked if "events?" in asked.path else shown) as server:
+        sinks = [
+            *("--webhook", f"{server.url}/hook"),
+            *("--command", f"'{sys.executable}' '{program}' '{tmp_path / 'label'}'"),
+            "--sub-label",
+        ]
+        with watching(memory, f"{server.url}/api/door/latest.jpg", *sinks) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            process.stdout.readline()
+            process.send_signal(signal.SIGINT)  # what waits is delivered all the same
+            _, errors = process.communicate(timeout=TIMEOUT_SECONDS)
+    posted = {one.path: json.loads(one.body) for one in server.received if one.method == "POST"}
+    assert posted["/hook"]["label"] == posted["/api/events/7/sub_label"]["subLabel"] == "coffee"
+    assert (tmp_path / "label").read_text() == "coffee"
+    assert errors == "stopped.\n"
+
+
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [
         (["nowhere.cbcl", "."], 1, "nowhere.cbcl does not exist: learn something first."),
         (["MEMORY", "nowhere"], 1, "nowhere is not a folder to watch (No such file or directory)."),
         (["MEMORY", ""], 2, "a path is empty."),
-        (["MEMORY", ".", "--frames", "2"], 2, "--frames goes with a camera."),
+        (["MEMORY", ".", "--frames", "2"], 2, "--frames and --sub-label go with a camera."),
+        (["MEMORY", ".", "--command", "no-such-program"], 1, "there is no such program."),
+        (["MEMORY", ".", "--webhook", "nowhere"], 1, "is not an address of http or https"),
+        (["MEMORY", ".", "--mqtt", "http://a/b"], 1, "is not an address of MQTT"),
         (["MEMORY", "http://h/a.jpg", "--all"], 2, "--all goes with a folder."),
         (["MEMORY", "http://", "--every", "1"], 1, "is not an address of http or https"),
     ],

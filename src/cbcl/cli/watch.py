@@ -8,6 +8,7 @@ import re
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from cbcl.watch.frames import WatchedFrame
     from cbcl.watch.problems import ProblemLog
+    from cbcl.watch.sinks import BackgroundSink
     from cbcl.watch.watcher import Sighting
 
 COLUMNS = ("time", "source", "label", "confidence")
@@ -63,6 +65,29 @@ DEFAULT_FRAMES = 3
     metavar="P",
     help="Below it a label is uncertain: such a frame of a camera does not count.",
 )
+@click.option(
+    "--webhook",
+    metavar="URL",
+    envvar="CBCL_WEBHOOK",
+    help="Post each line as JSON to this address (or $CBCL_WEBHOOK).",
+)
+@click.option(
+    "--command",
+    metavar="COMMAND",
+    help="Run this for each line, without a shell, with label and source as last arguments.",
+)
+@click.option(
+    "--mqtt",
+    metavar="URL",
+    envvar="CBCL_MQTT",
+    help="Tell a broker, mqtt://user:password@host/topic (or $CBCL_MQTT); each thing becomes a"
+    " sensor of Home Assistant.",
+)
+@click.option(
+    "--sub-label",
+    is_flag=True,
+    help="Of a camera of Frigate: set the label as sub_label of what it is tracking there.",
+)
 @BACKBONE
 @QUIET
 def watch(
@@ -73,6 +98,10 @@ def watch(
     every: float,
     frames: int | None,
     min_confidence: float,
+    webhook: str | None,
+    command: str | None,
+    mqtt: str | None,
+    sub_label: bool,
     backbone: str | None,
     quiet: bool,
 ) -> None:
@@ -86,30 +115,45 @@ def watch(
     \b
     cbcl watch things.cbcl inbox/
     cbcl watch things.cbcl inbox/ --all --format json > answers.jsonl
-    cbcl watch things.cbcl http://frigate:5000/api/door/latest.jpg --frames 5
+    cbcl watch things.cbcl http://frigate:5000/api/door/latest.jpg --frames 5 --sub-label
+    cbcl watch things.cbcl 0 --mqtt mqtt://homeassistant.local/shelf
     """
     from cbcl.recognition.recognizer import Recognizer
     from cbcl.watch.agreement import Agreement
+    from cbcl.watch.mqtt import MqttAddress, MqttSink
     from cbcl.watch.problems import ProblemLog
     from cbcl.watch.watcher import Watcher
 
     is_camera = source.isdecimal() or re.match(r"\w+://", source) is not None
     if is_camera and existing:
         raise click.UsageError("--all goes with a folder.")
-    if not is_camera and frames is not None:
-        raise click.UsageError("--frames goes with a camera.")
+    if not is_camera and (frames is not None or sub_label):
+        raise click.UsageError("--frames and --sub-label go with a camera.")
     problems = ProblemLog(_say_on_stderr)
-    with Recognizer(memory, backbone) as recognizer:
+    with ExitStack() as stack:
+        recognizer = stack.enter_context(Recognizer(memory, backbone))
         if recognizer.about() is None:
             raise MemoryFileError(recognizer.path, "does not exist", "learn something first")
         if is_camera:
             pictures = _camera_frames(source, problems, every)
         else:
             pictures = _folder_frames(source, problems, every, existing, memory)
+        broker = None
+        if mqtt:
+            broker = MqttSink(MqttAddress.of(mqtt, f"cbcl/{memory.stem}"), problems)
+            stack.callback(broker.close)
+        sinks = _open_sinks(webhook, command, source if sub_label else None, problems)
+        for sink in sinks:
+            stack.callback(sink.close)
         watcher = Watcher(
             recognizer,
             problems,
-            tell=[_line_writer(layout)],
+            tell=[  # the line last: what is printed was given to all others
+                *(sink.send for sink in sinks),
+                *([broker.send] if broker else []),
+                _line_writer(layout),
+            ],
+            announce=broker.announce if broker else None,
             agreement=Agreement(frames or DEFAULT_FRAMES) if is_camera else None,
             min_confidence=min_confidence,
         )
@@ -146,6 +190,21 @@ def _camera_frames(source: str, problems: ProblemLog, every: float) -> Iterator[
     if source.startswith(("http://", "https://")):
         return SnapshotCamera(HttpAddress(source), problems, every=every).frames()
     return VideoCamera(source, problems, every=every).frames()
+
+
+def _open_sinks(
+    webhook: str | None, command: str | None, frigate: str | None, problems: ProblemLog
+) -> list[BackgroundSink]:
+    from cbcl.watch.sinks import BackgroundSink, Command, FrigateSubLabel, Sink, Webhook
+
+    sinks: list[Sink] = []
+    if webhook:
+        sinks.append(Webhook(webhook))
+    if command is not None:
+        sinks.append(Command(command))
+    if frigate is not None:
+        sinks.append(FrigateSubLabel(frigate))
+    return [BackgroundSink(sink, problems) for sink in sinks]
 
 
 def _line_writer(layout: str) -> Callable[[Sighting], None]:

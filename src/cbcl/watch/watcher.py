@@ -58,6 +58,7 @@ class Watcher:
 
     def watch(self, frames: Iterable[WatchedFrame]) -> None:
         """Answer all frames; one that is broken is reported."""
+        self._announce_labels()
         for frame in frames:
             try:
                 picture, answer = self._recognize(frame)
