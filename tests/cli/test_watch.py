@@ -110,6 +110,22 @@ def test_a_changed_answer_of_a_camera_is_a_line(memory: Path) -> None:
     assert (rest, asked >= 2) == ("", True)
 
 
+def test_a_photo_that_is_unknown_waits_in_the_inbox(memory: Path, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    with watching(memory, tmp_path / "in", "--inbox", tmp_path / "to name") as process:
+        assert process.stdout is not None
+        for name in ("rocket", "rocket", "coffee"):
+            number = len([*(tmp_path / "in").iterdir()])
+            (tmp_path / "in" / f"{number}.jpg").write_bytes(photo(name))
+            if not number:
+                process.stdout.readline()
+            assert process.stdout.readline().split(",")[2] == name.replace("rocket", "")
+    [kept] = (tmp_path / "to name").glob("*.jpg")
+    assert kept.read_bytes() == photo("rocket")
+    answer = json.loads(kept.with_name(f".{kept.name}.json").read_text())
+    assert (answer["label"], Path(answer["source"]).name) == (None, "0.jpg")
+
+
 def test_each_line_goes_to_a_webhook_a_command_and_frigate(memory: Path, tmp_path: Path) -> None:
     program = tmp_path / "note.py"
     program.write_text("import sys; open(sys.argv[1], 'w').write(sys.argv[2])")
@@ -140,6 +156,7 @@ def test_each_line_goes_to_a_webhook_a_command_and_frigate(memory: Path, tmp_pat
         (["MEMORY", "nowhere"], 1, "nowhere is not a folder to watch (No such file or directory)."),
         (["MEMORY", ""], 2, "a path is empty."),
         (["MEMORY", ".", "--frames", "2"], 2, "--frames and --sub-label go with a camera."),
+        (["MEMORY", ".", "--inbox", "in/side"], 2, "the inbox must not be in the folder"),
         (["MEMORY", ".", "--command", "no-such-program"], 1, "there is no such program."),
         (["MEMORY", ".", "--webhook", "nowhere"], 1, "is not an address of http or https"),
         (["MEMORY", ".", "--mqtt", "http://a/b"], 1, "is not an address of MQTT"),

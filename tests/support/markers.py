@@ -14,6 +14,7 @@ MARKED = {
         "tests/cli/test_commands.py::test_a_terminal_gets_tables_colours_and_a_progress_bar",
         "tests/cli/test_commands.py::test_an_interrupted_learning_leaves_a_whole_memory",
         "tests/cli/test_watch.py::test_a_changed_answer_of_a_camera_is_a_line",
+        "tests/cli/test_watch.py::test_a_photo_that_is_unknown_waits_in_the_inbox",
         "tests/cli/test_watch.py::test_each_line_goes_to_a_webhook_a_command_and_frigate",
         "tests/cli/test_watch.py::test_each_new_photo_is_a_line_until_it_is_stopped",
         "tests/cli/test_watch.py::test_with_all_photos_that_are_there_are_answered_and_the_memory_is_none",

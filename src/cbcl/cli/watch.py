@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cbcl.cli.options import BACKBONE, MEMORY, QUIET
+from cbcl.cli.options import BACKBONE, MEMORY, QUIET, PathArgument
 from cbcl.cli.output import printable
 from cbcl.errors import MemoryFileError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from cbcl.recognition.recognizer import Recognizer
     from cbcl.watch.frames import WatchedFrame
+    from cbcl.watch.inbox import Inbox
     from cbcl.watch.problems import ProblemLog
     from cbcl.watch.sinks import BackgroundSink
     from cbcl.watch.watcher import Sighting
@@ -66,6 +68,20 @@ DEFAULT_FRAMES = 3
     help="Below it a label is uncertain: such a frame of a camera does not count.",
 )
 @click.option(
+    "--inbox",
+    type=PathArgument(),
+    metavar="FOLDER",
+    help="Keep the pictures that are unknown or uncertain here, to be named later.",
+)
+@click.option(
+    "--inbox-size",
+    type=click.IntRange(1),
+    default=200,
+    show_default=True,
+    metavar="N",
+    help="Most pictures to keep there; the oldest make room.",
+)
+@click.option(
     "--webhook",
     metavar="URL",
     envvar="CBCL_WEBHOOK",
@@ -98,6 +114,8 @@ def watch(
     every: float,
     frames: int | None,
     min_confidence: float,
+    inbox: Path | None,
+    inbox_size: int,
     webhook: str | None,
     command: str | None,
     mqtt: str | None,
@@ -113,8 +131,9 @@ def watch(
     process teaches the memory meanwhile counts at once. More: docs/watching.md.
 
     \b
-    cbcl watch things.cbcl inbox/
-    cbcl watch things.cbcl inbox/ --all --format json > answers.jsonl
+    cbcl watch things.cbcl incoming/
+    cbcl watch things.cbcl incoming/ --all --format json > answers.jsonl
+    cbcl watch things.cbcl incoming/ --inbox to-name/
     cbcl watch things.cbcl http://frigate:5000/api/door/latest.jpg --frames 5 --sub-label
     cbcl watch things.cbcl 0 --mqtt mqtt://homeassistant.local/shelf
     """
@@ -129,6 +148,12 @@ def watch(
         raise click.UsageError("--all goes with a folder.")
     if not is_camera and (frames is not None or sub_label):
         raise click.UsageError("--frames and --sub-label go with a camera.")
+    if (
+        inbox is not None
+        and not is_camera
+        and inbox.resolve().is_relative_to(Path(source).resolve())
+    ):
+        raise click.UsageError("the inbox must not be in the folder that is watched.")
     problems = ProblemLog(_say_on_stderr)
     with ExitStack() as stack:
         recognizer = stack.enter_context(Recognizer(memory, backbone))
@@ -154,6 +179,7 @@ def watch(
                 _line_writer(layout),
             ],
             announce=broker.announce if broker else None,
+            keep=_open_inbox(inbox, inbox_size, recognizer, problems).put if inbox else None,
             agreement=Agreement(frames or DEFAULT_FRAMES) if is_camera else None,
             min_confidence=min_confidence,
         )
@@ -205,6 +231,14 @@ def _open_sinks(
     if frigate is not None:
         sinks.append(FrigateSubLabel(frigate))
     return [BackgroundSink(sink, problems) for sink in sinks]
+
+
+def _open_inbox(folder: Path, size: int, recognizer: Recognizer, problems: ProblemLog) -> Inbox:
+    from cbcl.recognition.embedder import likeness_of
+    from cbcl.watch.inbox import Inbox
+
+    copy_cosine = likeness_of(recognizer.backbone.name).copy
+    return Inbox(folder, problems, limit=size, copy_cosine=copy_cosine)
 
 
 def _line_writer(layout: str) -> Callable[[Sighting], None]:
