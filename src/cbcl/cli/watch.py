@@ -148,11 +148,7 @@ def watch(
         raise click.UsageError("--all goes with a folder.")
     if not is_camera and (frames is not None or sub_label):
         raise click.UsageError("--frames and --sub-label go with a camera.")
-    if (
-        inbox is not None
-        and not is_camera
-        and inbox.resolve().is_relative_to(Path(source).resolve())
-    ):
+    if not is_camera and _is_inside(inbox, Path(source)):
         raise click.UsageError("the inbox must not be in the folder that is watched.")
     problems = ProblemLog(_say_on_stderr)
     with ExitStack() as stack:
@@ -193,6 +189,10 @@ def watch(
                 _say_on_stderr("stopped.")
         finally:
             signal.signal(signal.SIGTERM, before)
+
+
+def _is_inside(inbox: Path | None, folder: Path) -> bool:
+    return inbox is not None and inbox.resolve().is_relative_to(folder.resolve())
 
 
 def _folder_frames(
