@@ -11,7 +11,7 @@ from cbcl.cli.commands import main
 
 ROOT = Path(__file__).parents[2]
 TEXT = re.sub(r"\s*\\\n\s*", " ", (ROOT / "Dockerfile").read_text())
-STEPS = re.findall(r"^([A-Z]+) (.+)$", TEXT, flags=re.MULTILINE)
+STEPS: list[tuple[str, str]] = re.findall(r"^([A-Z]+) (.+)$", TEXT, flags=re.MULTILINE)
 
 
 def step(name: str) -> str:
