@@ -31,6 +31,14 @@ def test_snapshots_are_frames_and_an_outage_is_told_once() -> None:
     assert told == [outage, outage]  # two outages
 
 
+def test_a_camera_that_is_off_is_told_in_words() -> None:
+    with http_double(lambda _: Reply()) as server:
+        pass
+    with pytest.raises(ServerError) as refusal:
+        HttpAddress(server.url).request()
+    assert str(refusal.value) == f"{server.url} does not answer (Connection refused)."
+
+
 def asks_for_password(request: Received) -> Reply:
     if request.headers.get("Authorization") == "Basic YW5uOmEgc2VjcmV0":
         return Reply(b"frame")

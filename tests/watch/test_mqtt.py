@@ -7,6 +7,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,10 @@ from cbcl.watch.watcher import Sighting
 
 TIMEOUT_SECONDS = 60
 PROGRAM = broker_program()
-broker = pytest.mark.skipif(PROGRAM is None, reason="no broker: mosquitto, amqtt or $CBCL_BROKER")
+broker = pytest.mark.skipif(
+    PROGRAM is None or find_spec("paho") is None,
+    reason="needs paho-mqtt, and a broker: mosquitto, amqtt or $CBCL_BROKER",
+)
 
 
 def sighting(label: str | None) -> Sighting:
@@ -58,7 +63,7 @@ class Subscriber:
     """The latest message of each topic, as Home Assistant would know it."""
 
     def __init__(self, port: int) -> None:
-        paho = pytest.importorskip("paho.mqtt.client")
+        paho = import_module("paho.mqtt.client")
         self.messages: dict[str, str] = {}
         self.client = paho.Client(paho.CallbackAPIVersion.VERSION2)
         self.client.on_connect = lambda client, *_: client.subscribe("#", qos=1)
@@ -114,7 +119,7 @@ def test_each_thing_is_a_sensor_of_home_assistant(tmp_path: Path) -> None:
             config = json.loads(home.messages[topic])
             assert (config["name"], config["unique_id"]) == ("my key", f"cbcl_shelf_{key}")
             assert config["availability_topic"] == "shelf/availability"
-            assert config["device"]["identifiers"] == ["cbcl_shelf"]
+            assert config["device"] == {"identifiers": ["cbcl_shelf"], "name": "cbcl shelf"}
             sink.send(sighting("my key"))
             home.waits_for(config["state_topic"], "ON")
             home.waits_for("shelf/things/cup", "OFF")

@@ -14,7 +14,7 @@ from urllib.request import (
     build_opener,
 )
 
-from cbcl.errors import ServerError, first_line
+from cbcl.errors import ServerError, reason
 
 TIMEOUT_SECONDS = 10.0
 
@@ -70,7 +70,8 @@ class HttpAddress:
             with error:
                 raise ServerError(self.name, f"answers {error.code} {error.reason}") from None
         except (OSError, HTTPException, ValueError) as error:
-            problem = getattr(error, "reason", None) or first_line(error)
+            cause = getattr(error, "reason", error)  # of an URLError
+            problem = reason(cause) if isinstance(cause, Exception) else cause
             raise ServerError(self.name, f"does not answer ({problem})") from error
         if len(data) > limit:
             raise ServerError(self.name, f"answers more than {limit // 1_000_000} MB")

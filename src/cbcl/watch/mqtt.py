@@ -185,7 +185,10 @@ class MqttSink:
             "name": name,
             "unique_id": f"cbcl_{unique}",
             "availability_topic": f"{self._topic}/availability",
-            "device": {"identifiers": [f"cbcl_{self._device}"], "name": f"cbcl {self._topic}"},
+            "device": {
+                "identifiers": [f"cbcl_{self._device}"],
+                "name": f"cbcl {self._topic.removeprefix('cbcl/')}",
+            },
             "origin": {"name": "cbcl", "sw_version": __version__},
         }
 
