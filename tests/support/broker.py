@@ -21,19 +21,22 @@ def broker_program() -> str | None:
 
 
 @contextmanager
-def running_broker(program: str, port: int, folder: Path) -> Iterator[None]:
-    """Run a broker on this port that lets anybody in, until the end of the block."""
+def running_broker(
+    program: str, port: int, folder: Path, *, open_to_all: bool = True
+) -> Iterator[None]:
+    """Run a broker on this port that lets in anybody or nobody, until the end of the block."""
+    anonymous = str(open_to_all).lower()
     if Path(program).name == "amqtt":
         config = folder / "amqtt.yaml"
         config.write_text(
             f"listeners:\n  default: {{type: tcp, bind: '127.0.0.1:{port}'}}\n"
             "plugins:\n  amqtt.plugins.authentication.AnonymousAuthPlugin:\n"
-            "    allow_anonymous: true\n"
+            f"    allow_anonymous: {anonymous}\n"
         )
         command = [program, "-c", str(config)]
     else:
         config = folder / "mosquitto.conf"
-        config.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\n")
+        config.write_text(f"listener {port} 127.0.0.1\nallow_anonymous {anonymous}\n")
         command = [program, "-c", str(config)]
     log = (folder / "broker.log").open("ab")
     with log, subprocess.Popen(command, stdout=log, stderr=log) as process:

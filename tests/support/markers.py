@@ -37,6 +37,7 @@ MARKED = {
         "tests/vision/test_backbones.py::test_seeing_writes_nothing_but_to_its_own_place_and_reports_to_nobody",
         "tests/vision/test_extraction.py::test_a_forked_process_does_not_wait_for_threads_of_its_parent",
         "tests/watch/test_mqtt.py::test_a_broker_that_is_away_is_told_once_and_told_all_when_it_is_back",
+        "tests/watch/test_mqtt.py::test_a_broker_that_refuses_is_told",
         "tests/watch/test_mqtt.py::test_a_watch_that_is_killed_is_told_by_the_broker",
         "tests/watch/test_mqtt.py::test_each_thing_is_a_sensor_of_home_assistant",
         "tests/watch/test_mqtt.py::test_what_was_forgotten_while_nobody_watched_is_no_sensor_any_more",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 from support.broker import broker_program, free_port, running_broker
+from support.server import TIMEOUT_SECONDS, until
 
 from cbcl.errors import ServerError
 from cbcl.recognition.answer import Answer
@@ -21,7 +21,6 @@ from cbcl.watch.mqtt import MqttAddress, MqttSink, topic_id
 from cbcl.watch.problems import ProblemLog
 from cbcl.watch.watcher import Sighting
 
-TIMEOUT_SECONDS = 60
 PROGRAM = broker_program()
 broker = pytest.mark.skipif(
     PROGRAM is None or find_spec("paho") is None,
@@ -75,13 +74,11 @@ class Subscriber:
         self.messages[message.topic] = message.payload.decode()
 
     def waits_for(self, topic: str, expected: str | Callable[[str], bool]) -> None:
-        deadline = time.monotonic() + TIMEOUT_SECONDS
-        while True:
+        def is_there() -> bool:
             message = self.messages.get(topic, "")
-            if message == expected if isinstance(expected, str) else expected(message):
-                return
-            assert time.monotonic() < deadline, (topic, self.messages)
-            time.sleep(0.02)
+            return message == expected if isinstance(expected, str) else expected(message)
+
+        until(is_there)
 
     def close(self) -> None:
         self.client.disconnect()
@@ -156,9 +153,7 @@ def test_a_broker_that_is_away_is_told_once_and_told_all_when_it_is_back(tmp_pat
     port, told = free_port(), list[str]()
     with connected(port, told) as sink:
         sink.announce(["cup"])
-        deadline = time.monotonic() + TIMEOUT_SECONDS
-        while not told and time.monotonic() < deadline:
-            time.sleep(0.02)
+        until(lambda: told)
         sink.send(sighting("cup"))  # nobody waits for it
         with running_broker(PROGRAM or "", port, tmp_path), subscribed(port) as home:
             home.waits_for("shelf/things/cup", "ON")
@@ -179,3 +174,14 @@ def test_a_watch_that_is_killed_is_told_by_the_broker(tmp_path: Path) -> None:
         sink._client.reconnect_delay_set(TIMEOUT_SECONDS, TIMEOUT_SECONDS)
         sink._client.socket().close()  # without a word, as a kill would
         home.waits_for("shelf/availability", "offline")
+
+
+@broker
+def test_a_broker_that_refuses_is_told(tmp_path: Path) -> None:
+    port, told = free_port(), list[str]()
+    with (
+        running_broker(PROGRAM or "", port, tmp_path, open_to_all=False),
+        connected(port, told),
+    ):
+        until(lambda: told)
+    assert told[0].startswith(f"mqtt://127.0.0.1:{port} refuses the connection (")

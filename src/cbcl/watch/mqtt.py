@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection
+from contextlib import suppress
 from hashlib import sha256
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -74,7 +75,8 @@ class MqttSink:
     def __init__(self, address: MqttAddress, problems: ProblemLog) -> None:
         mqtt = _paho()
         self._topic, self._problems = address.topic, problems
-        self._name = f"mqtt://{address.host}:{address.port}"
+        self._tls = address.tls
+        self._name = f"mqtt{'s' if address.tls else ''}://{address.host}:{address.port}"
         self._device = topic_id(address.topic)
         self._labels: list[str] | None = None  # None: not known yet
         self._latest: Sighting | None = None
@@ -110,7 +112,10 @@ class MqttSink:
             message = self._client.publish(
                 f"{self._topic}/availability", "offline", qos=1, retain=True
             )
-            message.wait_for_publish(CLOSE_SECONDS)
+            with suppress(
+                RuntimeError
+            ):  # it was lost at this moment: the broker's last will says so
+                message.wait_for_publish(CLOSE_SECONDS)
         self._client.disconnect()
         self._client.loop_stop()
 
@@ -127,7 +132,8 @@ class MqttSink:
             self._problems.report(self._name, f"{self._name} was lost ({code}): trying again.")
 
     def _failed(self, _: Any, __: Any) -> None:
-        self._problems.report(self._name, f"{self._name} cannot be reached: trying again.")
+        or_else = ", or its certificate is not trusted here" if self._tls else ""
+        self._problems.report(self._name, f"{self._name} cannot be reached{or_else}: trying again.")
 
     def _discovered(self, _: Any, __: Any, message: Any) -> None:
         """Remove the sensor of a thing that was forgotten while nobody watched."""
