@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -22,10 +23,18 @@ from cbcl.watch.problems import ProblemLog
 from cbcl.watch.watcher import Sighting
 
 PROGRAM = broker_program()
+# A client of paho's that is ended while it connects leaves its socket to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 broker = pytest.mark.skipif(
     PROGRAM is None or find_spec("paho") is None,
     reason="needs paho-mqtt, and a broker: mosquitto, amqtt or $CBCL_BROKER",
 )
+
+
+@pytest.fixture(autouse=True)
+def _collected() -> Iterator[None]:
+    yield
+    gc.collect()
 
 
 def sighting(label: str | None) -> Sighting:
@@ -56,6 +65,15 @@ def test_without_paho_a_sentence_says_what_to_do(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "paho.mqtt.client", None)
     with pytest.raises(ServerError, match=r'is not installed: pip install "cbcl\[mqtt\]"\.'):
         MqttSink(MqttAddress.of("mqtt://127.0.0.1/x"), ProblemLog(print))
+
+
+def test_a_broker_that_is_lost_while_the_watch_ends_fails_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("paho")
+    sink = MqttSink(MqttAddress.of(f"mqtt://127.0.0.1:{free_port()}/x"), ProblemLog(print))
+    monkeypatch.setattr(sink._client, "is_connected", lambda: True)  # a moment ago
+    sink.close()
 
 
 class Subscriber:
