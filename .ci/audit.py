@@ -18,7 +18,12 @@ from urllib.request import urlopen
 from lock import canonical, index_of
 from packaging.requirements import Requirement
 
-EXTRAS = ("demo", "study", "web")  # which people install; the others are tools of development
+EXTRAS = (
+    "demo",
+    "mqtt",
+    "study",
+    "web",
+)  # which people install; the others are tools of development
 ALLOWED = {
     "0BSD",
     "Apache-2.0",
@@ -60,6 +65,8 @@ def licences_of(package: Distribution) -> set[str]:
     text = about["License"] or "UNKNOWN"
     if about["License-Expression"]:
         stated = re.split(r" AND | OR |[() ]+", about["License-Expression"])
+        if " AND " not in about["License-Expression"]:  # a choice, of which one is enough
+            stated = [name for name in stated if name in ALLOWED] or stated
     elif not stated and len(text) <= MAX_STATED and text != "UNKNOWN":
         stated = [text]
     licences = {SPDX.get(name, name) for name in stated if name}

@@ -7,7 +7,12 @@ import tomllib
 from itertools import chain
 from pathlib import Path
 
-EXTRAS = ("demo", "study", "web")  # those that people use; tools for development may be the newest
+EXTRAS = (
+    "demo",
+    "mqtt",
+    "study",
+    "web",
+)  # those that people use; tools for development may be the newest
 
 
 def main() -> None:

@@ -89,7 +89,9 @@ def test_a_lock_has_every_dependency_and_a_hash_of_each(path: Path) -> None:
     entries = re.findall(r"^([\w.-]+)==\S+((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", text, re.M)
     locked = {name for name, _ in entries}
     extras = PROJECT["optional-dependencies"]
-    lines = [line for name in ("demo", "study", "web", "docs", "dev") for line in extras[name]]
+    lines = [
+        line for name in ("demo", "mqtt", "study", "web", "docs", "dev") for line in extras[name]
+    ]
     asked = {re.split(r"[>=\[]", line)[0] for line in [*PROJECT["dependencies"], *lines]}
     assert asked - {"cbcl"} <= locked
     assert text.count("==") == len(locked)
@@ -103,6 +105,7 @@ def test_licences_that_are_not_allowed_are_told(audit: ModuleType, tmp_path: Pat
             tmp_path, "tool", "Classifier: License :: OSI Approved :: Apache Software License"
         ),
         installed(tmp_path, "silent", "License: UNKNOWN"),
+        installed(tmp_path, "paho-mqtt", "License-Expression: EPL-2.0 OR BSD-3-Clause"),
         installed(tmp_path, "copyleft", "License: GPL-3.0-only"),
         installed(tmp_path, "rich", "License: MPL-2.0"),
     ]

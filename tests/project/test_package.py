@@ -28,6 +28,7 @@ ROOMS = [
     "rivals",
     "study",
     "client",
+    "watch",
     "web",
     "cli",
     "__main__",
@@ -37,7 +38,9 @@ APART = {
     ("memory", "vision"),
     ("client", "recognition"),
     ("client", "study"),
+    ("watch", "study"),
     ("web", "study"),
+    ("web", "watch"),
 }
 
 

@@ -50,6 +50,9 @@ def test_the_description_names_every_address_and_all_that_it_names_is_there(page
         ("/api/import", "post"),
         ("/api/events", "get"),
     }
+    events = told["paths"]["/api/events"]["get"]
+    assert "`recognized`" in events["description"]
+    assert "recognized" in events["responses"]["200"]["content"]["text/event-stream"]["example"]
     names = set()
     for methods in told["paths"].values():
         for operation in methods.values():

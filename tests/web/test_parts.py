@@ -183,6 +183,29 @@ def test_a_stream_says_at_times_that_it_is_still_there(
     run_async(day())
 
 
+def test_streams_tell_what_is_recognized_while_they_listen_and_only_the_latest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(events, "MAX_RECOGNITIONS", 2)
+
+    async def day() -> None:
+        told = events.ChangeNotifier(lambda: MemoryRevision(FILE, 7))
+        told.publish_recognition("before anybody listened")
+        stream = await told.subscribe()
+        assert "changed" in await anext(stream)
+        for number in (1, 2, 3):
+            told.publish_recognition(f"{number}")
+        latest = "event: recognized\ndata: 2\n\nevent: recognized\ndata: 3\n\n"
+        assert await anext(stream) == latest
+        told.publish_recognition("a label")
+        told.clear()  # it was forgotten for good
+        told.publish_recognition("4")
+        assert await anext(stream) == "event: recognized\ndata: 4\n\n"
+        await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
+
+    run_async(asyncio.wait_for(day(), TIMEOUT_SECONDS))
+
+
 def test_one_address_cannot_take_all_and_what_is_given_back_can_be_taken() -> None:
     capacity = Capacity(4, "too many", retry_after=3)
     for _ in range(3):

@@ -83,6 +83,22 @@ def test_pages_hear_of_changes_made_here_and_by_other_processes(
     until(lambda: figure(server, "cbcl_event_streams") == 0)
 
 
+def test_streams_tell_what_is_recognized_and_show_no_picture(
+    server: ServerProcess, photos: Path
+) -> None:
+    def told_of(answer: dict[str, Any]) -> dict[str, Any]:
+        return {name: answer[name] for name in ("label", "confidence", "revision")}
+
+    coffee, cat = photos / "coffee" / "1.jpg", photos / "chelsea" / "1.jpg"
+    with server.events() as stream:
+        next_event(stream)
+        one = server.client.recognize(coffee)
+        assert next_event(stream) == told_of(one)
+        first, broken, last = server.client.recognize_many([str(cat), b"no picture", str(coffee)])
+        assert "error" in broken
+        assert [next_event(stream), next_event(stream)] == [told_of(first), told_of(last)]
+
+
 def figure(server: ServerProcess, name: str) -> float:
     with closing(server.connect()) as connection:
         connection.request("GET", "/metrics")

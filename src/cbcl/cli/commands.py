@@ -30,6 +30,7 @@ from cbcl.cli.options import (
     PathArgument,
 )
 from cbcl.cli.output import Output, as_csv_lines, as_json_lines, as_table, count, name_of, printable
+from cbcl.cli.watch import watch
 from cbcl.errors import CBCLError
 
 if TYPE_CHECKING:
@@ -360,7 +361,7 @@ def _describe_voters(n_voters: int) -> str:
     return f"the {n_voters} nearest centroids decide together, the nearer the more"
 
 
-for command in (*COMMANDS, backbones, bench):
+for command in (*COMMANDS, watch, backbones, bench):
     main.add_command(command)
 
 

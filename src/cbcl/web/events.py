@@ -1,8 +1,9 @@
-"""Server-sent events: tell open pages the memory's revision, whoever changed it."""
+"""Server-sent events: the memory's revision, whoever changed it, and what is recognized."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
@@ -14,14 +15,20 @@ from cbcl.web.response_cache import MemoryRevision
 EVENTS_PATH = "/api/events"
 POLL_SECONDS = 0.5  # between two looks at the memory, while there are subscribers
 KEEPALIVE_SECONDS = 15.0
+MAX_RECOGNITIONS = 64  # that wait for a slow stream; it misses those before
 
 
 class ChangeNotifier:
-    """Sends all subscribers the memory's revision, at once and after every change."""
+    """Sends all subscribers the memory's revision, at once and after every change.
+
+    And what is recognized, from the time on that they have subscribed.
+    """
 
     def __init__(self, current: Callable[[], MemoryRevision]) -> None:
         self._current = current
         self._latest = MemoryRevision((0, 0), 0)
+        self._recognitions: deque[str] = deque(maxlen=MAX_RECOGNITIONS)
+        self._recognized = 0  # number of all that ever were
         self._changed = asyncio.Event()
         self._closed = False
         self._poller: asyncio.Task[None] | None = None
@@ -38,6 +45,17 @@ class ChangeNotifier:
         if revision.file != self._latest.file or revision.revision > self._latest.revision:
             self._send(revision)
 
+    def publish_recognition(self, data: str) -> None:
+        """Send JSON about a picture that was recognized."""
+        if self.subscribers:
+            self._recognitions.append(data)
+            self._recognized += 1
+            self._wake()
+
+    def clear(self) -> None:
+        """Forget what was recognized: a label may be forgotten for good."""
+        self._recognitions.clear()
+
     def close(self) -> None:
         """End all streams."""
         self._closed = True
@@ -49,12 +67,16 @@ class ChangeNotifier:
         if self._poller is None:
             self._poller = asyncio.create_task(self._poll_forever())
         try:
-            sent = None
+            sent, told = None, self._recognized
             while not self._closed:
                 changed = self._changed  # before comparing, so that no change is missed
                 if sent != self._latest:
                     sent = self._latest
                     yield f'event: changed\ndata: {{"revision": {sent.revision}}}\n\n'
+                if new := min(self._recognized - told, len(self._recognitions)):
+                    told = self._recognized
+                    recognitions = [*self._recognitions][-new:]
+                    yield "".join(f"event: recognized\ndata: {one}\n\n" for one in recognitions)
                 try:
                     async with asyncio.timeout(KEEPALIVE_SECONDS):
                         await changed.wait()

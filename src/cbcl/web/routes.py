@@ -319,7 +319,18 @@ async def import_(service: Service, request: Request) -> schemas.ImportResponse:
             raise ApiError(error.kind, error.about(name)) from error
 
 
-@router.get("/events", tags=["server"], **_binary("text/event-stream", "memory"))
+EVENTS = _binary("text/event-stream", "memory")
+EVENTS["responses"][200]["content"]["text/event-stream"]["example"] = (
+    'event: changed\ndata: {"revision": 9}\n\n'
+    'event: recognized\ndata: {"label":"mug","confidence":0.97,"revision":9}\n\n'
+)
+
+
+@router.get("/events", tags=["server"], **EVENTS)
 async def events(service: Service) -> Response:
-    """Stream the memory's revision, at once and after every change: event `changed`."""
+    """Stream the memory's revision, at once and after every change: event `changed`.
+
+    And label (null: unknown), confidence and revision of the answer for each picture that anybody
+    has recognized here: event `recognized`. A slow reader misses the older of these.
+    """
     return StreamingResponse(await service.notifier.subscribe(), media_type="text/event-stream")

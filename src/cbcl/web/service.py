@@ -115,13 +115,19 @@ class TeachingService:
     ) -> schemas.RecognizeResponse:
         if len(files) + len(digests) != 1:
             raise ApiError("argument", "give one file as 'picture', or one digest as 'seen'.")
-        return await self.embedding.queue.run(self._recognize_one, files, digests)
+        response = await self.embedding.queue.run(self._recognize_one, files, digests)
+        self._publish_recognition(response)
+        return response
 
     async def recognize_many(
         self, files: Sequence[UploadedFile], digests: Sequence[str]
     ) -> schemas.RecognizeManyResponse:
         pictures = await self.embedding.embed(files, digests)
-        return await self.embedding.queue.run_part(self._recognize_all, pictures)
+        response = await self.embedding.queue.run_part(self._recognize_all, pictures)
+        for answer in response.answers:
+            if isinstance(answer, schemas.RecognizeResponse):
+                self._publish_recognition(answer)
+        return response
 
     # Changes: one after another.
 
@@ -209,8 +215,14 @@ class TeachingService:
         self.notifier.publish(revision)
         return result, revision.revision
 
+    def _publish_recognition(self, answer: schemas.RecognizeResponse) -> None:
+        if answer.confidence is not None:  # else the memory is empty
+            event = answer.model_dump_json(include={"label", "confidence", "revision"})
+            self.notifier.publish_recognition(event)
+
     def _clear_caches(self) -> None:
-        for cache in (self.embedding.cache, self.labels, self._advice, self._scores):
+        caches = self.embedding.cache, self.labels, self._advice, self._scores, self.notifier
+        for cache in caches:
             cache.clear()
 
     def _current_revision(self) -> MemoryRevision:

@@ -1,0 +1,1 @@
+"""Watching: answers about the new photos of a folder or the frames of a camera, told to others."""

@@ -1,0 +1,87 @@
+"""Frames of a camera: snapshots over http, or what OpenCV opens, if it is installed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import Any
+from urllib.parse import urlsplit
+
+from cbcl.errors import PictureError, ServerError
+from cbcl.vision.decoding import MAX_PICTURE_BYTES
+from cbcl.watch.frames import WatchedFrame, ticks
+from cbcl.watch.http_requests import HttpAddress
+from cbcl.watch.problems import ProblemLog
+
+REOPEN_SECONDS = 5.0  # after a camera was lost
+
+
+class SnapshotCamera:
+    """A camera that gives its latest picture at an address."""
+
+    def __init__(self, address: HttpAddress, problems: ProblemLog, *, every: float = 1.0) -> None:
+        self._address, self._problems, self._every = address, problems, every
+
+    def frames(self) -> Iterator[WatchedFrame]:
+        """Yield frames for ever; while the camera does not answer, that is told once."""
+        name = self._address.name
+        for _ in ticks(self._every):
+            try:
+                data = self._address.request(limit=MAX_PICTURE_BYTES)
+            except ServerError as error:
+                self._problems.report(name, str(error))
+                continue
+            self._problems.resolve(name)
+            yield WatchedFrame(name, data)
+
+
+class VideoCamera:
+    """A camera by its number, or a video stream by its address, through OpenCV."""
+
+    def __init__(
+        self, number_or_url: str, problems: ProblemLog, *, every: float = 1.0, cv2: Any = None
+    ) -> None:
+        self._cv2 = cv2 or _opencv()
+        self._opened_by: int | str
+        if number_or_url.isdecimal():
+            self._opened_by, self._name = int(number_or_url), f"camera {int(number_or_url)}"
+        else:
+            parts = urlsplit(number_or_url)
+            place = parts.netloc.rpartition("@")[2]
+            self._opened_by = number_or_url
+            self._name = f"{parts.scheme}://{place}{parts.path}"
+        self._problems, self._every = problems, every
+
+    def frames(self, sleep: Callable[[float], None] = time.sleep) -> Iterator[WatchedFrame]:
+        """Yield frames for ever; a camera that is lost is told once, and opened again."""
+        while True:
+            capture = self._cv2.VideoCapture(self._opened_by)
+            try:
+                yield from self._capture(capture)
+            finally:
+                capture.release()
+            problem = PictureError(self._name, "gives no picture", "waiting for it")
+            self._problems.report(self._name, str(problem))
+            sleep(REOPEN_SECONDS)
+
+    def _capture(self, capture: Any) -> Iterator[WatchedFrame]:
+        """Yield frames until there are none; those in between are taken, so that none is old."""
+        while True:
+            due = time.monotonic() + self._every
+            is_taken, pixels = capture.read()
+            if not is_taken:
+                return
+            self._problems.resolve(self._name)
+            yield WatchedFrame(self._name, self._cv2.imencode(".jpg", pixels)[1].tobytes())
+            while time.monotonic() < due:
+                if not capture.grab():
+                    return
+
+
+def _opencv() -> Any:
+    try:
+        return import_module("cv2")
+    except ImportError as error:
+        advice = "pip install opencv-python-headless, or give an http address of its snapshots"
+        raise PictureError("a camera", "needs OpenCV, which is not installed", advice) from error

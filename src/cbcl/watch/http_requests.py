@@ -1,0 +1,78 @@
+"""Requests to an http address; no message tells its user, password and query."""
+
+from __future__ import annotations
+
+from http.client import HTTPException
+from urllib.error import HTTPError
+from urllib.parse import unquote, urljoin, urlsplit
+from urllib.request import (
+    HTTPBasicAuthHandler,
+    HTTPDigestAuthHandler,
+    HTTPPasswordMgrWithDefaultRealm,
+    ProxyHandler,
+    Request,
+    build_opener,
+)
+
+from cbcl.errors import ServerError, reason
+
+TIMEOUT_SECONDS = 10.0
+
+
+class HttpAddress:
+    """An address of http or https, with the user and password that may be in it.
+
+    >>> HttpAddress("http://ann:secret@camera.lan/snapshot.jpg?key=7").name
+    'http://camera.lan/snapshot.jpg'
+    """
+
+    def __init__(self, url: str) -> None:
+        try:
+            parts = urlsplit(url)
+            is_address = parts.scheme in ("http", "https") and bool(parts.hostname)
+            _ = parts.port  # raises an error, if it is no number
+        except ValueError:
+            is_address = False
+        if not is_address:
+            advice = "give one such as http://127.0.0.1:5000/api/door/latest.jpg"
+            raise ServerError("what is given", "is not an address of http or https", advice)
+        place = parts.netloc.rpartition("@")[2]
+        self.path = parts.path
+        self.name = f"{parts.scheme}://{place}{parts.path}"
+        self._url = parts._replace(netloc=place, fragment="").geturl()
+        passwords = HTTPPasswordMgrWithDefaultRealm()
+        if parts.username is not None:
+            user, password = unquote(parts.username), unquote(parts.password or "")
+            passwords.add_password(None, f"{parts.scheme}://{place}/", user, password)
+        # Proxies of the environment are ignored: they do not know machines nearby.
+        self._opener = build_opener(
+            ProxyHandler({}), HTTPBasicAuthHandler(passwords), HTTPDigestAuthHandler(passwords)
+        )
+
+    def request(
+        self, target: str = "", *, json: bytes | None = None, limit: int = 1_000_000
+    ) -> bytes:
+        """Return what is answered, of at most so many bytes; JSON is posted.
+
+        `target` is another path and query on the same server.
+        """
+        headers = {"User-Agent": "cbcl"}
+        if json is not None:
+            headers["Content-Type"] = "application/json"
+        request = Request(urljoin(self._url, target), data=json, headers=headers)
+        try:
+            with self._opener.open(request, timeout=TIMEOUT_SECONDS) as answer:
+                if answer.headers.get_content_maintype() == "multipart":  # it would never end
+                    advice = "give the address of single pictures"
+                    raise ServerError(self.name, "is a stream", advice)
+                data: bytes = answer.read(limit + 1)
+        except HTTPError as error:
+            with error:
+                raise ServerError(self.name, f"answers {error.code} {error.reason}") from None
+        except (OSError, HTTPException, ValueError) as error:
+            cause = getattr(error, "reason", error)  # of an URLError
+            problem = reason(cause) if isinstance(cause, Exception) else cause
+            raise ServerError(self.name, f"does not answer ({problem})") from error
+        if len(data) > limit:
+            raise ServerError(self.name, f"answers more than {limit // 1_000_000} MB")
+        return data

@@ -1,0 +1,217 @@
+"""Sightings over MQTT, and Home Assistant's discovery: each thing that is known is a sensor.
+
+Topics, under the one that is given; all messages are retained, so that whoever comes later knows:
+
+- `state`: the latest sighting, as JSON;
+- `things/<id>`: ON, if that is the latest answer, else OFF;
+- `availability`: online or offline; the broker says so, too, when the watch was killed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection
+from contextlib import suppress
+from hashlib import sha256
+from importlib import import_module
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from cbcl import __version__
+from cbcl.errors import ServerError
+from cbcl.watch.problems import ProblemLog
+from cbcl.watch.watcher import Sighting
+
+DISCOVERY = "homeassistant"  # the prefix that Home Assistant listens to, unless told otherwise
+KEEPALIVE_SECONDS = 30
+MAX_RETRY_SECONDS = 60
+CLOSE_SECONDS = 5.0
+
+
+class MqttAddress(NamedTuple):
+    """A broker, and the topic under which all is told.
+
+    >>> MqttAddress.of("mqtt://ann:secret@broker/home/shelf")[:4]
+    ('broker', 1883, 'home/shelf', False)
+    >>> MqttAddress.of("mqtts://broker").port
+    8883
+    """
+
+    host: str
+    port: int
+    topic: str
+    tls: bool
+    user: str | None
+    password: str | None
+
+    @classmethod
+    def of(cls, url: str, topic: str = "cbcl") -> MqttAddress:
+        """Read an address; `topic` is taken where it has none."""
+        try:
+            parts = urlsplit(url)
+            given, port = unquote(parts.path).strip("/"), parts.port
+            is_address = parts.scheme in ("mqtt", "mqtts") and not {*"+#\0"} & {*given}
+        except ValueError:
+            is_address = False
+        if not is_address or not parts.hostname:
+            advice = "give one such as mqtt://user:password@broker:1883/home/shelf"
+            raise ServerError("what is given", "is not an address of MQTT", advice)
+        tls = parts.scheme == "mqtts"
+        user, password = (
+            None if text is None else unquote(text) for text in (parts.username, parts.password)
+        )
+        return cls(
+            parts.hostname, port or (8883 if tls else 1883), given or topic, tls, user, password
+        )
+
+
+class MqttSink:
+    """A client of a broker; it connects by itself, and again when the broker was away.
+
+    While there is no connection nothing waits: with the next one, the latest state is told.
+    """
+
+    def __init__(self, address: MqttAddress, problems: ProblemLog) -> None:
+        mqtt = _paho()
+        self._topic, self._problems = address.topic, problems
+        self._tls = address.tls
+        self._name = f"mqtt{'s' if address.tls else ''}://{address.host}:{address.port}"
+        self._device = topic_id(address.topic)
+        self._labels: list[str] | None = None  # None: not known yet
+        self._latest: Sighting | None = None
+        self._client = client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2)
+        client.username_pw_set(address.user, address.password)
+        if address.tls:
+            client.tls_set()
+        client.will_set(f"{self._topic}/availability", "offline", qos=1, retain=True)
+        client.reconnect_delay_set(1, MAX_RETRY_SECONDS)
+        client.on_connect, client.on_disconnect = self._connected, self._disconnected
+        client.on_connect_fail = self._failed
+        client.on_message = self._discovered
+        client.connect_async(address.host, address.port, KEEPALIVE_SECONDS)
+        client.loop_start()
+
+    def announce(self, labels: Collection[str]) -> None:
+        """Make a sensor of each label, and remove those of labels that are gone."""
+        gone = set(self._labels or ()) - {*labels}
+        self._labels = [*labels]
+        for label in gone:
+            self._publish(self._config_topic(label), "")
+            self._publish(self._thing_topic(label), "")
+        self._tell_all()
+
+    def send(self, sighting: Sighting) -> None:
+        """Tell the latest answer."""
+        self._latest = sighting
+        self._tell_state()
+
+    def close(self) -> None:
+        """Tell that the watch has ended, and disconnect."""
+        if self._client.is_connected():
+            message = self._client.publish(
+                f"{self._topic}/availability", "offline", qos=1, retain=True
+            )
+            with suppress(
+                RuntimeError
+            ):  # it was lost at this moment: the broker's last will says so
+                message.wait_for_publish(CLOSE_SECONDS)
+        self._client.disconnect()
+        self._client.loop_stop()
+
+    def _connected(self, client: Any, _: Any, __: Any, code: Any, ___: Any) -> None:
+        if code.is_failure:
+            self._problems.report(self._name, f"{self._name} refuses the connection ({code}).")
+            return
+        self._problems.resolve(self._name)
+        client.subscribe(self._config_pattern(), qos=1)
+        self._tell_all()
+
+    def _disconnected(self, _: Any, __: Any, ___: Any, code: Any, ____: Any) -> None:
+        if code.is_failure:
+            self._problems.report(self._name, f"{self._name} was lost ({code}): trying again.")
+
+    def _failed(self, _: Any, __: Any) -> None:
+        or_else = ", or its certificate is not trusted here" if self._tls else ""
+        self._problems.report(self._name, f"{self._name} cannot be reached{or_else}: trying again.")
+
+    def _discovered(self, _: Any, __: Any, message: Any) -> None:
+        """Remove the sensor of a thing that was forgotten while nobody watched."""
+        if self._labels is None or not message.payload:
+            return
+        if message.topic not in {self._config_topic(label) for label in self._labels}:
+            self._publish(message.topic, "")
+
+    def _tell_all(self) -> None:
+        if self._labels is None:
+            return
+        self._publish(f"{DISCOVERY}/sensor/{self._device}/answer/config", self._sensor_config())
+        for label in self._labels:
+            self._publish(self._config_topic(label), self._thing_config(label))
+        self._publish(f"{self._topic}/availability", "online")
+        self._tell_state()
+
+    def _tell_state(self) -> None:
+        if self._latest is None:
+            return
+        self._publish(f"{self._topic}/state", json.dumps(self._latest.as_dict()))
+        for label in self._labels or ():
+            state = "ON" if label == self._latest.answer.label else "OFF"
+            self._publish(self._thing_topic(label), state)
+
+    def _publish(self, topic: str, message: str | dict[str, Any]) -> None:
+        if self._client.is_connected():
+            text = message if isinstance(message, str) else json.dumps(message)
+            self._client.publish(topic, text, qos=1, retain=True)
+
+    def _config_pattern(self) -> str:
+        return f"{DISCOVERY}/binary_sensor/{self._device}/+/config"
+
+    def _config_topic(self, label: str) -> str:
+        return f"{DISCOVERY}/binary_sensor/{self._device}/{topic_id(label)}/config"
+
+    def _thing_topic(self, label: str) -> str:
+        return f"{self._topic}/things/{topic_id(label)}"
+
+    def _thing_config(self, label: str) -> dict[str, Any]:
+        unique = f"{self._device}_{topic_id(label)}"
+        return {**self._common(unique, label), "state_topic": self._thing_topic(label)}
+
+    def _sensor_config(self) -> dict[str, Any]:
+        state = f"{self._topic}/state"
+        return {
+            **self._common(f"{self._device}_answer", "Answer"),
+            "state_topic": state,
+            "value_template": "{{ value_json.label or 'unknown' }}",
+            "json_attributes_topic": state,
+        }
+
+    def _common(self, unique: str, name: str) -> dict[str, Any]:
+        return {
+            "name": name,
+            "unique_id": f"cbcl_{unique}",
+            "availability_topic": f"{self._topic}/availability",
+            "device": {
+                "identifiers": [f"cbcl_{self._device}"],
+                "name": f"cbcl {self._topic.removeprefix('cbcl/')}",
+            },
+            "origin": {"name": "cbcl", "sw_version": __version__},
+        }
+
+
+def topic_id(text: str) -> str:
+    """Return a text as a part of a topic; what had to be changed ends with a hash.
+
+    >>> topic_id("cup"), topic_id("my cup/mug")
+    ('cup', 'my_cup_mug-dcd0af97')
+    """
+    safe = re.sub(r"[^A-Za-z0-9_-]", "_", text)[:40]
+    return safe if safe == text else f"{safe}-{sha256(text.encode()).hexdigest()[:8]}"
+
+
+def _paho() -> Any:
+    try:
+        return import_module("paho.mqtt.client")
+    except ImportError as error:
+        advice = 'pip install "cbcl[mqtt]"'
+        raise ServerError("MQTT", "needs paho-mqtt, which is not installed", advice) from error

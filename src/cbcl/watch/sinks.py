@@ -1,0 +1,170 @@
+"""Sinks of sightings: a webhook, a command, Frigate; each in a thread, so that no watch waits."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from queue import Empty, Full, Queue
+from threading import Event, Thread
+from typing import Protocol
+from urllib.parse import quote
+
+from cbcl.errors import CBCLError, ServerError, reason
+from cbcl.watch.http_requests import HttpAddress
+from cbcl.watch.problems import ProblemLog
+from cbcl.watch.watcher import Sighting
+
+MAX_WAITING = 100  # sightings, for a sink that is slow
+DELAYS = (1.0, 4.0)  # seconds before it is tried again
+CLOSE_SECONDS = 10.0  # for what waits, when the watch ends
+COMMAND_SECONDS = 60.0
+STDERR = 2
+MAX_SUB_LABEL = 100  # letters, by Frigate's API
+POLL_SECONDS = 0.1
+
+
+class Sink(Protocol):
+    """Delivers a sighting, or raises a CBCLError."""
+
+    name: str
+
+    def __call__(self, sighting: Sighting, /) -> None: ...
+
+
+class BackgroundSink:
+    """Gives sightings to a sink in a thread of its own; one that cannot be delivered is retried."""
+
+    def __init__(
+        self, sink: Sink, problems: ProblemLog, delays: tuple[float, ...] = DELAYS
+    ) -> None:
+        self._name, self._deliver, self._problems, self._delays = sink.name, sink, problems, delays
+        self._queue: Queue[Sighting] = Queue(MAX_WAITING)
+        self._closing = Event()
+        self._thread = Thread(target=self._run, name=sink.name, daemon=True)
+        self._thread.start()
+
+    def send(self, sighting: Sighting) -> None:
+        """Return at once; if too many wait already, this one is lost, and that is told."""
+        try:
+            self._queue.put_nowait(sighting)
+        except Full:
+            problem = f"{self._name} is too slow: not all answers are sent."
+            self._problems.report(f"{self._name}, full", problem)
+
+    def close(self) -> None:
+        """Deliver what waits, as far as there is time, each once."""
+        self._closing.set()
+        self._thread.join(CLOSE_SECONDS)
+
+    def _run(self) -> None:
+        while True:
+            try:
+                sighting = self._queue.get(timeout=POLL_SECONDS)
+            except Empty:
+                if self._closing.is_set():
+                    return
+                continue
+            self._try(sighting)
+
+    def _try(self, sighting: Sighting) -> None:
+        for delay in (*self._delays, None):
+            try:
+                self._deliver(sighting)
+            except CBCLError as error:
+                if delay is None or self._closing.is_set():
+                    self._problems.report(self._name, str(error))
+                    return
+                self._closing.wait(delay)
+            else:
+                self._problems.resolve(self._name)
+                return
+
+
+class Webhook:
+    """Posts a sighting as JSON."""
+
+    def __init__(self, url: str) -> None:
+        self._address = HttpAddress(url)
+        self.name = self._address.name
+
+    def __call__(self, sighting: Sighting) -> None:
+        self._address.request(json=json.dumps(sighting.as_dict()).encode())
+
+
+class Command:
+    """Runs a program, without a shell: its arguments end with the label and the source.
+
+    The label of an unknown picture is `unknown`. Label, confidence, source and time are in the
+    environment, too: CBCL_LABEL and so on.
+    """
+
+    def __init__(self, text: str) -> None:
+        try:
+            self._words = shlex.split(text)
+        except ValueError as error:
+            raise ValueError(f"{text!r} is not a command: {error}.") from error
+        if not self._words or shutil.which(self._words[0]) is None:
+            raise ValueError(f"{text!r} is not a command: there is no such program.")
+        self.name = self._words[0]
+
+    def __call__(self, sighting: Sighting) -> None:
+        answer = sighting.answer
+        label = answer.label or "unknown"  # which is the label of nothing
+        variables = {
+            "CBCL_LABEL": label,
+            "CBCL_CONFIDENCE": f"{answer.confidence:.6g}",
+            "CBCL_SOURCE": sighting.source,
+            "CBCL_TIME": sighting.time,
+        }
+        try:
+            done = subprocess.run(
+                [*self._words, label, sighting.source],
+                env={**os.environ, **variables},
+                stdin=subprocess.DEVNULL,
+                stdout=STDERR,
+                timeout=COMMAND_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            problem = f"was stopped after {COMMAND_SECONDS:g} s"
+            raise ServerError(self.name, problem) from None
+        except OSError as error:
+            raise ServerError(self.name, f"cannot be run ({reason(error)})") from error
+        if done.returncode:
+            raise ServerError(self.name, f"failed with exit code {done.returncode}")
+
+
+class FrigateSubLabel:
+    """Sets the label as `sub_label` of all that Frigate is tracking on a camera at the moment."""
+
+    def __init__(self, url: str) -> None:
+        self._address = HttpAddress(url)
+        path = re.fullmatch(r"(.*/api)/([^/]+)/latest\.(?:jpg|jpeg|png|webp)", self._address.path)
+        if path is None:
+            advice = "give one such as http://frigate:5000/api/door/latest.jpg"
+            raise ServerError(self._address.name, "is not a camera of Frigate", advice)
+        self._api, self._camera = path[1], path[2]
+        self.name = f"{self._address.name} (sub_label)"
+
+    def __call__(self, sighting: Sighting) -> None:
+        answer = sighting.answer
+        if answer.label is None:  # what Frigate was told before stays true of what it tracked
+            return
+        body = {"subLabel": answer.label[:MAX_SUB_LABEL], "subLabelScore": answer.confidence}
+        query = f"cameras={self._camera}&in_progress=1&include_thumbnails=0"
+        events = self._tracked(f"{self._api}/events?{query}")
+        if not events:  # it may begin to in a moment, when this is tried again
+            raise ServerError(self.name, "tracks nothing that could be labelled")
+        for event in events:
+            target = f"{self._api}/events/{quote(event, safe='')}/sub_label"
+            self._address.request(target, json=json.dumps(body).encode())
+
+    def _tracked(self, target: str) -> list[str]:
+        try:
+            return [str(event["id"]) for event in json.loads(self._address.request(target))]
+        except (ValueError, TypeError, KeyError) as error:
+            raise ServerError(self.name, "does not answer as Frigate does") from error

@@ -1,0 +1,105 @@
+"""The watch: from frames to answers, and to those who want to know."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from cbcl.errors import MemoryFileError, PictureError
+from cbcl.recognition.answer import Answer
+from cbcl.recognition.recognizer import Recognizer
+from cbcl.vision.extraction import EmbeddedPicture
+from cbcl.watch.agreement import Agreement
+from cbcl.watch.frames import WatchedFrame
+from cbcl.watch.problems import ProblemLog
+
+RETRY_SECONDS = 1.0  # while the memory cannot be read
+
+
+class Sighting(NamedTuple):
+    """An answer that is told: that of a new photo, or another one than before of a camera."""
+
+    time: str  # UTC
+    source: str  # path of the photo, or name of the camera
+    answer: Answer
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return time, source, label (None: unknown), confidence and more, for JSON."""
+        fields = self.answer.as_dict()
+        del fields["photo"]
+        return {"time": self.time, "source": self.source, **fields}
+
+
+class Watcher:
+    """Answers about frames, each told to all of `tell`.
+
+    With an agreement, an answer is told when it changes; without, each is. `keep` is given the
+    frames with uncertain answers: unknown, or below `min_confidence`; the latter do not count for
+    an agreement. `announce` is given the labels, at first and when they have changed.
+    """
+
+    def __init__(
+        self,
+        recognizer: Recognizer,
+        problems: ProblemLog,
+        *,
+        tell: Collection[Callable[[Sighting], None]],
+        agreement: Agreement | None = None,
+        min_confidence: float = 0.5,
+        keep: Callable[[WatchedFrame, Sighting, EmbeddedPicture], None] | None = None,
+        announce: Callable[[Collection[str]], None] | None = None,
+    ) -> None:
+        self._recognizer, self._problems = recognizer, problems
+        self._tell, self._keep, self._announce = tell, keep, announce
+        self._agreement, self._min_confidence = agreement, min_confidence
+        self._labels: Collection[str] | None = None
+
+    def watch(self, frames: Iterable[WatchedFrame]) -> None:
+        """Answer all frames; one that is broken is reported."""
+        self._announce_labels()
+        for frame in frames:
+            try:
+                picture, answer = self._recognize(frame)
+            except PictureError as error:
+                self._problems.report(frame.source, error.about(frame.source))
+                continue
+            self._problems.resolve(frame.source)
+            now = datetime.now(UTC).isoformat(timespec="milliseconds")
+            self._take(frame, picture, Sighting(now, frame.source, answer))
+
+    def _take(self, frame: WatchedFrame, picture: EmbeddedPicture, sighting: Sighting) -> None:
+        answer = sighting.answer
+        is_doubtful = answer.label is not None and answer.confidence < self._min_confidence
+        if self._keep is not None and (is_doubtful or answer.label is None):
+            self._keep(frame, sighting, picture)
+        if self._agreement is not None and (
+            is_doubtful or not self._agreement.changes_to(answer.label)
+        ):
+            return
+        for tell in self._tell:
+            tell(sighting)
+
+    def _recognize(self, frame: WatchedFrame) -> tuple[EmbeddedPicture, Answer]:
+        """Return the answer; while the memory cannot be read, wait for it."""
+        memory = str(self._recognizer.path)
+        while True:
+            try:
+                self._announce_labels()
+                picture = self._recognizer.look([frame.data])[0]
+                answer = self._recognizer.recognize(picture)
+            except MemoryFileError as error:
+                self._problems.report(memory, f"{error} Waiting for it.")
+                time.sleep(RETRY_SECONDS)
+                continue
+            self._problems.resolve(memory)
+            return picture, answer
+
+    def _announce_labels(self) -> None:
+        if self._announce is None:
+            return
+        labels = [*self._recognizer.labels()]
+        if labels != self._labels:
+            self._labels = labels
+            self._announce(labels)
