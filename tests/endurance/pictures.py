@@ -10,7 +10,7 @@ from PIL import Image
 
 from cbcl.errors import PictureError
 from cbcl.vision.backbones.pixels import PIXELS
-from cbcl.vision.decoding import MAX_DECODING_SECONDS, load
+from cbcl.vision.decoding import MAX_DECODING_SECONDS, ORDINARY_BYTES, load
 from cbcl.vision.decoding_budget import MAX_DECODED_BYTES
 from cbcl.vision.extraction import embed_pictures
 from endurance.mutation import mutated, rearranged
@@ -18,9 +18,7 @@ from endurance.picture_seeds import seeds
 from endurance.trial import Attack, Outcome, Trial
 from endurance.workers import MB, Batch, Input, Limits, attack_in_workers, wants_memory
 
-# Of one file: 390 MB are promised, and 20 s; a band of rows, which is converted at a time, and the
-# vector and the thumbnail take a few MB more.
-LIMITS = Limits(MAX_DECODED_BYTES / MB + 10.0, MAX_DECODING_SECONDS)
+LIMITS = Limits((MAX_DECODED_BYTES + ORDINARY_BYTES) / MB, MAX_DECODING_SECONDS)
 BATCH = 1000
 WHOLE_WAY = 10  # of so many pictures one goes all the way to its vector and its thumbnail
 SIDES = (8, 48, 224, 336)  # that a backbone may ask the decoder for

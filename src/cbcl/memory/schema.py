@@ -89,8 +89,8 @@ MIGRATIONS = (
     """,
     # What has no checksum is in an index, too: damage is found where the two differ.
     """
-    DROP INDEX of_class;
-    CREATE INDEX of_class ON examples (class, picture, centroid, rank);
+    DROP INDEX of_picture;
+    CREATE INDEX of_picture ON examples (picture, centroid, rank, class);
     CREATE INDEX of_checksum ON pictures (checksum);
     CREATE INDEX of_undone ON steps (undone);
     """,

@@ -33,6 +33,8 @@ MAX_SLOW_PIXELS = 100_000  # and bytes, where the decoder is of Python
 MAX_READS = 200_000  # of a file by its decoder; a PNG of 100 MB needs 40,000
 MAX_DECODING_SECONDS = 20.0
 BAND_PIXELS = 500_000  # converted at a time
+WIDE_BAND_BYTES = 28 * BAND_PIXELS  # while it is converted, of 16 bits or floats
+ORDINARY_BYTES = 10_000_000  # of a file are not counted: a photo has no more
 FRACTION_TOLERANCE = 1e-3  # by which a fraction may miss 0 or 1
 
 # Formats that Pillow reads by itself, in memory, without running another program.
@@ -127,11 +129,12 @@ def _decode(data: bytes, name: Subject, at_least: int) -> Image.Image:
         _check_codec(image, data, name)
         several = isinstance(image, JpegImageFile) and _has_scans(image, data, full_size, name)
         with BUDGET.share():
-            expected = len(data) + _decoding_bytes(image, full_size, several)
+            own = max(0, len(data) - ORDINARY_BYTES)
+            expected = own + _decoding_bytes(image, full_size, several)
             _take(expected, 0, image, name)
             image.load()
             is_turned = _is_turned(image)
-            _take(len(data) + 2 * _stored_bytes(image) if is_turned else 0, expected, image, name)
+            _take(own + 2 * _stored_bytes(image) if is_turned else 0, expected, image, name)
             image = image.copy() if image.format in KEEP_DECODERS else image
             image = _upright(image) if is_turned else image
             return _as_rgb(image, name)
@@ -215,7 +218,9 @@ def _decoding_bytes(image: Image.Image, full_size: tuple[int, int], several: boo
         areas = [across * down for _, across, down, _ in image.layer]
         coefficients = 2 * full_size[0] * full_size[1] * sum(areas) // max(areas)
         return 8 * pixels + (coefficients if several else 0)
-    return _stored_bytes(image) + (0 if _is_rgb(image) else 4 * pixels) + _strip_bytes(image)
+    converted = 0 if _is_rgb(image) else 4 * pixels
+    scaled = WIDE_BAND_BYTES if image.mode[0] in "IF" else 0
+    return _stored_bytes(image) + converted + scaled + _strip_bytes(image)
 
 
 def _stored_bytes(image: Image.Image) -> int:

@@ -9,7 +9,7 @@ from threading import Condition, local
 
 from cbcl.machine import trim_memory
 
-MAX_DECODED_BYTES = 390_000_000  # of a picture and its file, at the worst moment of its decoding
+MAX_DECODED_BYTES = 390_000_000  # of a picture, at the worst moment of its decoding
 MAX_TOTAL_BYTES = 600_000_000  # of all pictures that are decoded at the same time
 TRIMMED_BYTES = 100_000_000  # after which free memory is returned to the system
 
