@@ -32,7 +32,9 @@ class Environment:
         venv.create(place, symlinks=True)
         (self._packages,) = place.glob("lib/python*/site-packages")
         (self._packages / "cbcl").symlink_to(Path(cbcl.__file__).parent)
-        self._link(distribution("cbcl"), only=".dist-info")
+        about = self._packages / f"cbcl-{cbcl.__version__}.dist-info"
+        about.mkdir()
+        about.joinpath("METADATA").write_text(f"Name: cbcl\nVersion: {cbcl.__version__}\n")
         for name, entry in PROJECT["scripts"].items():
             module, _, function = entry.partition(":")
             text = SCRIPT.format(python=self.bin / "python", module=module, function=function)
@@ -56,12 +58,12 @@ class Environment:
         for required in _closure(requirements):
             self._link(required)
 
-    def _link(self, installed: Distribution, only: str = "") -> None:
+    def _link(self, installed: Distribution) -> None:
         """Link the packages and modules of a distribution, and what describes it."""
         for name in {file.parts[0] for file in installed.files or ()}:
             target = self._packages / name
             usable = name not in ("..", "__pycache__") and not name.endswith(".pth")
-            if usable and name.endswith(only) and not target.is_symlink():
+            if usable and not target.is_symlink():
                 target.symlink_to(Path(str(installed.locate_file(name))))
 
 
