@@ -62,10 +62,11 @@ def licences_of(package: Distribution) -> set[str]:
     about = package.metadata
     classifiers = about.get_all("Classifier") or []
     stated = [line.split(" :: ")[-1] for line in classifiers if line.startswith("License ::")]
-    text = about["License"] or "UNKNOWN"
-    if about["License-Expression"]:
-        stated = re.split(r" AND | OR |[() ]+", about["License-Expression"])
-        if " AND " not in about["License-Expression"]:  # a choice, of which one is enough
+    (text, *_) = about.get_all("License") or ["UNKNOWN"]
+    (expression, *_) = about.get_all("License-Expression") or [""]
+    if expression:
+        stated = re.split(r" AND | OR |[() ]+", expression)
+        if " AND " not in expression:  # a choice, of which one is enough
             stated = [name for name in stated if name in ALLOWED] or stated
     elif not stated and len(text) <= MAX_STATED and text != "UNKNOWN":
         stated = [text]
