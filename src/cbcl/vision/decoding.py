@@ -33,7 +33,7 @@ MAX_SLOW_PIXELS = 100_000  # and bytes, where the decoder is of Python
 MAX_READS = 200_000  # of a file by its decoder; a PNG of 100 MB needs 40,000
 MAX_DECODING_SECONDS = 20.0
 BAND_PIXELS = 500_000  # converted at a time
-WIDE_BAND_BYTES = 28 * BAND_PIXELS  # while it is converted, of 16 bits or floats
+WIDE_BAND_BYTES = 28 * BAND_PIXELS  # while it is converted, of 1 bit, 16 bits or floats
 ORDINARY_BYTES = 10_000_000  # of a file are not counted: a photo has no more
 FRACTION_TOLERANCE = 1e-3  # by which a fraction may miss 0 or 1
 
@@ -219,7 +219,7 @@ def _decoding_bytes(image: Image.Image, full_size: tuple[int, int], several: boo
         coefficients = 2 * full_size[0] * full_size[1] * sum(areas) // max(areas)
         return 8 * pixels + (coefficients if several else 0)
     converted = 0 if _is_rgb(image) else 4 * pixels
-    scaled = WIDE_BAND_BYTES if image.mode[0] in "IF" else 0
+    scaled = WIDE_BAND_BYTES if image.mode[0] in "1IF" else 0
     return _stored_bytes(image) + converted + scaled + _strip_bytes(image)
 
 
