@@ -146,7 +146,8 @@ def test_photos_that_are_known_add_nothing_and_corrected_ones_move(
     moving = said("learn", memory, "--label", "tea", photos / "coffee")
     assert "\n2 photos moved here from coffee, of which nothing is left.\n" in moving
     assert "\n1 photo moved here from mug, of which nothing is left.\n" in moving
-    assert [*Recognizer(memory).labels()] == ["astronaut", "chelsea", "rocket", "tea"]
+    with Recognizer(memory) as recognizer:
+        assert [*recognizer.labels()] == ["astronaut", "chelsea", "rocket", "tea"]
 
 
 def test_a_label_that_differs_in_case_from_a_known_one_is_told_with_the_way_out(
