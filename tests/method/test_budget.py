@@ -121,6 +121,29 @@ def test_making_room_leaves_the_mean_of_a_class_where_it_is() -> None:
     assert concepts.size == 500
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_merged_centroids_are_the_weighted_means_of_their_groups_bit_for_bit(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    points = (rng.normal(size=(150, 70)) * 10.0 ** rng.integers(-9, 9, size=(150, 1))).astype("f4")
+    points[3], points[::7, ::5] = -0.0, 0.0
+    known = Concepts(points, rng.integers(1, 40, size=150))
+    merged = merge(known, 90, seed)
+    groups = k_means(points, known.counts, 90, seed)
+    members = [np.flatnonzero(groups == number) for number in dict.fromkeys(groups.tolist())]
+    wide = points.astype(np.float64)
+    means = [np.average(wide[rows], axis=0, weights=known.counts[rows]) for rows in members]
+    assert merged.centroids.tobytes() == np.array(means, dtype=np.float32).tobytes()
+    assert merged.counts.tolist() == [known.counts[rows].sum() for rows in members]
+    single = [len(rows) == 1 for rows in members]
+    assert any(single)
+    assert (
+        merged.centroids[single].tobytes()
+        == points[np.concatenate(members)][
+            [len(members[g]) == 1 for g in range(len(members)) for _ in members[g]]
+        ].tobytes()
+    )
+
+
 def test_the_seed_reaches_the_k_means() -> None:
     before = points(200)
     first, again, other = (merge(before, 20, seed=seed).centroids for seed in (1, 1, 2))
@@ -166,3 +189,23 @@ def test_more_classes_than_centroids_is_an_error_of_its_own() -> None:
     assert isinstance(error, ValueError)
     assert (error.subject, error.problem) == ("max_centroids=1", "cannot hold 2 classes")
     assert error.public == str(error)
+
+
+def test_merged_centroids_are_means_added_in_order_and_single_ones_stay() -> None:
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(40, 7)).astype(np.float32)
+    points[:, 3] = -0.0
+    counts = rng.integers(1, 9, 40)
+    merged = merge(Concepts(points, counts), 25, seed=0)
+    groups = k_means(points, counts, 25, seed=0)
+    expected, sizes = [], []
+    for group in dict.fromkeys(groups.tolist()):
+        first, *others = np.flatnonzero(groups == group)
+        total = points[first].astype(np.float64) * counts[first]
+        for row in others:
+            total = total + points[row].astype(np.float64) * counts[row]
+        sizes.append(1 + len(others))
+        weight = counts[groups == group].sum()
+        expected.append(points[first] if not others else (total / weight).astype(np.float32))
+    assert {1, 2} < {*sizes}
+    assert merged.centroids.tobytes() == np.array(expected).tobytes()

@@ -16,7 +16,8 @@ from cbcl.method.calibration import (
     Calibration,
     leave_one_out,
 )
-from cbcl.method.discriminant import SHRINKAGE, Discriminant, Scores
+from cbcl.method.discriminant import Discriminant, Scores
+from cbcl.method.solving import SHRINKAGE
 from cbcl.method.statistics import ClassStatistics, learn_class, unlearn_view
 
 D = 128

@@ -7,7 +7,7 @@ import pytest
 from scipy.linalg import eigh
 from support.statistics import draw_classes
 
-from cbcl.method import discriminant
+from cbcl.method import solving
 from cbcl.method.arrays import Float32s, Float64s
 from cbcl.method.directions import as_directions
 from cbcl.method.discriminant import Discriminant, Scores
@@ -95,9 +95,9 @@ def test_inverting_by_rows_and_by_features_gives_the_same(
 ) -> None:
     _, draws = draw_classes(12, n + 5, 128)
     classes, queries = learn([own[:n] for own in draws]), np.concatenate([o[n:] for o in draws])
-    monkeypatch.setattr(discriminant, "DUAL_SHARE", np.inf)
+    monkeypatch.setattr(solving, "DUAL_SHARE", np.inf)
     by_rows = Discriminant.of(classes)
-    monkeypatch.setattr(discriminant, "DUAL_SHARE", -1.0)
+    monkeypatch.setattr(solving, "DUAL_SHARE", -1.0)
     by_features = Discriminant.of(classes)
     assert (by_rows.whitening.sign, by_features.whitening.sign) == (-1.0, 1.0)
     assert_close(by_rows.scores(queries), by_features.scores(queries))
@@ -109,10 +109,10 @@ def test_the_basis_is_orthonormal_under_the_covariance_and_changes_no_score(
 ) -> None:
     _, draws = draw_classes(30, 8, d)
     classes, queries = learn([own[:4] for own in draws]), np.concatenate([o[4:] for o in draws])
-    monkeypatch.setattr(discriminant, "MAX_EIGENVECTORS", 0)
+    monkeypatch.setattr(solving, "MAX_EIGENVECTORS", 0)
     by_cholesky = Discriminant.of(classes)
-    monkeypatch.setattr(discriminant, "MAX_EIGENVECTORS", 1000)
-    monkeypatch.setattr(discriminant, "MIN_PIVOT", 1.0)
+    monkeypatch.setattr(solving, "MAX_EIGENVECTORS", 1000)
+    monkeypatch.setattr(solving, "MIN_PIVOT", 1.0)
     by_eigenvectors = Discriminant.of(classes)
     assert by_cholesky.basis.shape == by_eigenvectors.basis.shape == (d, min(d, 29))
     assert_close(by_cholesky.scores(queries), by_eigenvectors.scores(queries))
@@ -175,3 +175,14 @@ def test_measurements_far_from_the_origin_are_told_apart() -> None:
         np.concatenate([own[10:] for own in draws])
     )
     assert (totals.argmax(axis=1) == np.repeat([0, 1, 2], 10)).all()
+
+
+@pytest.mark.parametrize("views", [2, 30])
+def test_threads_change_no_bit_of_a_solution(views: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(solving, "ROWS_AT_A_TIME", 100)
+    monkeypatch.setattr(solving, "CLASSES_AT_A_TIME", 4)
+    classes = learn(draw_classes(30, views, 96)[1])
+    one, three = (Discriminant.of(classes, threads) for threads in (1, 3))
+    for name in ("basis", "means", "regression", "spreads", "factors", "log_volumes"):
+        assert getattr(one, name).tobytes() == getattr(three, name).tobytes()
+    assert one.whitening.factor.tobytes() == three.whitening.factor.tobytes()

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.statistics import bits, draw_classes
+from support.statistics import bits, borders, draw_classes
 
 from cbcl.method.arrays import Float32s
 from cbcl.method.directions import as_directions
+from cbcl.method.labelling import BLOCK_ROWS
 from cbcl.method.statistical import (
-    BLOCK_ROWS,
     TAUGHT_CONFIDENCE,
     Judgement,
     StatisticalKnowledge,
@@ -163,6 +163,17 @@ def test_many_vectors_are_judged_as_they_are_one_by_one() -> None:
     np.testing.assert_array_equal(winners, whole.shares.argmax(axis=1))
     np.testing.assert_array_equal(winners, knowledge.decide(many).argmax(axis=1))
     np.testing.assert_allclose(knowledge.probabilities(few).sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("d", [5, D])
+def test_no_division_into_calls_changes_a_label(d: int) -> None:
+    known = learn(draw(8, d=d))
+    some, others = (np.concatenate([*draw(40, seed=0, d=d).values()])[::step] for step in (1, -1))
+    vectors = borders(known, some, others)
+    wanted = known.winners(vectors)
+    for size in (2, 3, 5, 17, 150, 400):
+        parts = [known.winners(vectors[at : at + size]) for at in range(0, len(vectors), size)]
+        assert np.concatenate(parts).tobytes() == wanted.tobytes()
 
 
 def test_an_explanation_has_the_likeliest_labels_first() -> None:

@@ -7,6 +7,7 @@ import numpy as np
 from cbcl.method.arrays import Float32s
 from cbcl.method.coding import CodedRows
 from cbcl.method.directions import as_directions
+from cbcl.method.statistical import StatisticalKnowledge
 from cbcl.method.statistics import ClassStatistics
 
 
@@ -35,3 +36,16 @@ def draw_classes(
         for centre in centres
     ]
     return as_directions(centres), [as_directions(own) for own in draws]
+
+
+def borders(known: StatisticalKnowledge, some: Float32s, others: Float32s) -> Float32s:
+    """Return vectors between some and others on both sides of a change of label, side by side."""
+    first = known.winners(some)
+    low, high = np.zeros((len(some), 1)), np.ones((len(some), 1))
+    for _ in range(40):
+        middle = (low + high) / 2
+        between = ((1.0 - middle) * some + middle * others).astype(np.float32)
+        same = (known.winners(between) == first)[:, np.newaxis]
+        low, high = np.where(same, middle, low), np.where(same, high, middle)
+    ends = (((1.0 - at) * some + at * others).astype(np.float32) for at in (low, high))
+    return np.concatenate([*ends])

@@ -51,6 +51,7 @@
 #define SMALL_BLOCK 8 /* vectors of a block when the products are made here */
 
 static const double UNIT = 5.9604644775390625e-08; /* u = 2^-24 */
+static const double DISTANCE_DOUBT = 1e-6;         /* of a measured distance on the scale of |c|^2 / 2 - x.c */
 
 /* By how much |c|^2 / 2 - x.c of two centroids must differ, besides their own doubts, for `distance` to see it: what it
  * rounds away grows with |x|^2, and with |c|^2, which those doubts cover. */
@@ -371,7 +372,7 @@ typedef struct {
     int64_t *waiting;  /* (room,) centroids that may be among the n nearest and were not measured yet, */
     float *lowers;     /* (room,) and the values they are sure not to fall below */
     int64_t *fill;     /* how many are waiting */
-    double *length;    /* |x|^2 */
+    double *length;    /* |x|^2; NaN: not known yet */
 } Found;
 
 /* For each whole span, the least |c|^2 / 2 - x.c among the centroids l, l + WIDTH, l + 2 WIDTH, ...: WIDTH minima. */
@@ -418,10 +419,20 @@ static void tighten(const Searcher *s, const float *products, float norm, float 
     }
 }
 
+/* Lowers the limit to the n-th distance: on the scale of |c|^2 / 2 - x.c, with more than float32 rounds off. */
+static void lower_limit(const Searcher *s, Found *f, double square) {
+    Py_ssize_t n = s->n;
+    if (f->indices[n - 1] < 0) return;
+    double half = 0.5 * (f->distances[n - 1] * f->distances[n - 1] - square);
+    float upper = (float)(half + DISTANCE_DOUBT * (fabs(half) + square));
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (f->uppers[i] > upper) f->uppers[i] = upper;
+}
+
 /* Measures what is waiting and still within the limit, and keeps the n nearest: by distance, then by number. */
 static void measure(const Searcher *s, Found *f) {
     Py_ssize_t n = s->n, d = s->d;
-    widen(f->vector, d, s->wide);
+    double square = widen(f->vector, d, s->wide);
     int64_t kept = 0;
     for (int64_t w = 0; w < *f->fill; w++)
         if (!(f->lowers[w] > f->uppers[n - 1])) f->waiting[kept++] = f->waiting[w];
@@ -439,6 +450,7 @@ static void measure(const Searcher *s, Found *f) {
         f->indices[i] = number;
     }
     *f->fill = 0;
+    lower_limit(s, f, square);
 }
 
 static void put_by(const Searcher *s, Found *f, Py_ssize_t j, float lower) {
@@ -452,7 +464,7 @@ static void put_by(const Searcher *s, Found *f, Py_ssize_t j, float lower) {
 /* Takes note of a tile of centroids. False: the vector is not finite. */
 static int search_row(const Searcher *s, const float *products, Found *f) {
     Py_ssize_t spans = s->m / SPAN;
-    if (s->first == 0) *f->length = widen(f->vector, s->d, s->wide);
+    if (isnan(*f->length)) *f->length = widen(f->vector, s->d, s->wide);
     if (!isfinite(*f->length)) return 0;
     float norm = (float)(sqrt(*f->length) * 1.0001), *limit = f->uppers + s->n - 1;
     const float *least = s->least;
@@ -470,6 +482,56 @@ static int search_row(const Searcher *s, const float *products, Found *f) {
     for (Py_ssize_t j = spans * SPAN; j < s->m; j++)
         put_by(s, f, j, s->halves[j] - products[j] - (norm * s->doubts[j / SPAN] + s->blurs[j / SPAN]));
     return 1;
+}
+
+/* ---- seeds of k-means ---------------------------------------------------------------------------------------------- */
+
+/* The sum of shares times the smaller of two distances, in float64: summed in another order, a sum of m terms that are
+ * not negative is off by at most m 2^-53 of itself. */
+VECTORISED static double sum_of_smaller(const double *shares, const float *a, const float *b, Py_ssize_t m) {
+    double sums[LANES] = {0}, total = 0.0;
+    Py_ssize_t i = 0;
+    for (; i + LANES <= m; i += LANES)
+        for (int l = 0; l < LANES; l++) sums[l] += shares[i + l] * (double)(a[i + l] < b[i + l] ? a[i + l] : b[i + l]);
+    for (; i < m; i++) total += shares[i] * (double)(a[i] < b[i] ? a[i] : b[i]);
+    for (int l = 0; l < LANES; l++) total += sums[l];
+    return total;
+}
+
+/* The first point up to which the shares add up to `target`; the last, if none do. */
+static Py_ssize_t find_place(const double *cumulated, Py_ssize_t m, double target) {
+    Py_ssize_t low = 0, high = m - 1;
+    while (low < high) {
+        Py_ssize_t middle = (low + high) / 2;
+        if (cumulated[middle] < target)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Draws a seed, the best of several points. -1: two are as good, and the order of a sum decides. */
+static Py_ssize_t draw_seed(const float *distances, const double *shares, const double *places, Py_ssize_t draws,
+                            float *closest, double *cumulated, Py_ssize_t m) {
+    double whole = 0.0, least = INFINITY, second = INFINITY;
+    Py_ssize_t best = -1;
+    for (Py_ssize_t i = 0; i < m; i++) cumulated[i] = whole += shares[i] * (double)closest[i];
+    for (Py_ssize_t i = 0; i < draws; i++) {
+        Py_ssize_t candidate = find_place(cumulated, m, places[i] * whole);
+        if (candidate == best) continue;
+        double sum = sum_of_smaller(shares, closest, distances + candidate * m, m);
+        if (sum < least) {
+            second = least;
+            least = sum;
+            best = candidate;
+        } else if (sum < second)
+            second = sum;
+    }
+    if (!(second - least > 4.0 * (double)(m + 2) * 1.1102230246251565e-16 * second) && second < INFINITY) return -1;
+    const float *row = distances + best * m;
+    for (Py_ssize_t i = 0; i < m; i++) closest[i] = row[i] < closest[i] ? row[i] : closest[i];
+    return best;
 }
 
 /* ---- Python ------------------------------------------------------------------------------------------------------ */
@@ -622,10 +684,39 @@ static PyObject *py_search(PyObject *self, PyObject *args) {
     return release(&buffers, PyBool_FromLong(finite));
 }
 
+static PyObject *py_draw(PyObject *self, PyObject *args) {
+    (void)self;
+    PyObject *o[5];
+    Py_ssize_t m, draws, first, last;
+    Buffers buffers = {.count = 0};
+    const float *distances;
+    const double *shares, *places;
+    float *closest;
+    int64_t *seeds;
+    if (!PyArg_ParseTuple(args, "OOOOOnnnn", &o[0], &o[1], &o[2], &o[3], &o[4], &m, &draws, &first, &last)) return NULL;
+    TAKE(distances, o[0], 0, FLOATS(m * m));
+    TAKE(shares, o[1], 0, EIGHTS(m));
+    TAKE(places, o[2], 0, EIGHTS(draws * (last - 1)));
+    TAKE(closest, o[3], 1, FLOATS(m));
+    TAKE(seeds, o[4], 1, EIGHTS(last));
+    double *cumulated = malloc((size_t)EIGHTS(m));
+    if (!cumulated) return release(&buffers, PyErr_NoMemory());
+    Py_BEGIN_ALLOW_THREADS
+    for (; first < last; first++) {
+        Py_ssize_t seed = draw_seed(distances, shares, places + (first - 1) * draws, draws, closest, cumulated, m);
+        if (seed < 0) break;
+        seeds[first] = (int64_t)seed;
+    }
+    Py_END_ALLOW_THREADS
+    free(cumulated);
+    return release(&buffers, PyLong_FromSsize_t(first));
+}
+
 static PyMethodDef methods[] = {
     {"learn", py_learn, METH_VARARGS, "Agg-Var over few centroids, products included."},
     {"absorb", py_absorb, METH_VARARGS, "Agg-Var over one block whose products are given."},
     {"search", py_search, METH_VARARGS, "Improve the nearest centroids found so far by one tile."},
+    {"draw", py_draw, METH_VARARGS, "Draw seeds of k-means, up to one that a rounding decides."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s
 from cbcl.method.distances import (
+    DISTANCE_DOUBT,
     SPAN,
     UNIT_ROUNDOFF,
     distances_between,
@@ -178,7 +179,7 @@ def search(
     with np.errstate(invalid="ignore"):
         column = lengths[:, np.newaxis]
         measured = 0.5 * (distances**2 - column)  # on the scale of `near`
-        measured_upper = measured + 1e-6 * (np.abs(measured) + column)
+        measured_upper = measured + DISTANCE_DOUBT * (np.abs(measured) + column)
         uppers = np.concatenate([measured_upper, near + doubt], axis=1)
         limits = np.partition(np.where(np.isnan(uppers), math.inf, uppers), n - 1, axis=1)[:, n - 1]
         may_be_near = ~(near - doubt > limits[:, np.newaxis])
@@ -207,3 +208,25 @@ def scores(
         doubt = by_length + blurs[spans] + rounding[:, np.newaxis]
         doubt[~is_bounded(lengths)] = math.inf
         return halves.astype(np.float64) - products, doubt
+
+
+def draw(
+    distances: Float32s,
+    shares: Float64s,
+    places: Float64s,
+    closest: Float32s,
+    seeds: Int64s,
+    m: int,
+    draws: int,
+    first: int,
+    last: int,
+) -> int:
+    cumulated = np.empty(m)
+    for k in range(first, last):
+        np.multiply(shares, closest, out=cumulated)
+        np.add.accumulate(cumulated, out=cumulated)
+        candidates = np.minimum(cumulated.searchsorted(places[k - 1] * cumulated[-1]), m - 1)
+        closest_with = np.minimum(closest, distances.take(candidates, axis=0))  # (draws, m)
+        best = int((closest_with @ shares).argmin())
+        seeds[k], closest[:] = candidates[best], closest_with[best]
+    return last

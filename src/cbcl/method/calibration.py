@@ -16,7 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s
-from cbcl.method.discriminant import Discriminant, Scores, own_weight, ridge_penalty
+from cbcl.method.discriminant import Discriminant, Scores
+from cbcl.method.solving import own_weight, ridge_penalty
 from cbcl.method.statistics import ClassStatistics
 
 REFUSED = 0.05  # share of the pictures of known classes that may be called unknown

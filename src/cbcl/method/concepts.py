@@ -7,11 +7,14 @@ the top of `_kernel.c`.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import cached_property
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cbcl.device import accelerator
 from cbcl.method.arrays import (
     Float32s,
     Float64s,
@@ -25,10 +28,15 @@ from cbcl.method.arrays import (
     not_finite,
     read_only,
 )
+from cbcl.method.blocks import multiply
 from cbcl.method.distances import distances_between, norms_squared
 from cbcl.method.kernel import KERNEL, Kernel
 
 CHUNK_BYTES = 1 << 21  # of vectors converted to float32 at a time
+DEVICE_ROWS = 512  # vectors of a block whose products a device computes
+MAX_GRAM_ROWS = 1024  # vectors of a class whose inner products are kept: 4 MB
+
+MultiplyFunction: TypeAlias = Callable[[Float32s, Float32s, Float32s], Float32s]
 
 
 class ClusteringPlan(NamedTuple):
@@ -37,6 +45,16 @@ class ClusteringPlan(NamedTuple):
     kernel: Kernel = KERNEL
     blas_from: int = 1 << 17  # numbers in a class's centroids from which BLAS is used
     blas_rows: int = 256  # vectors of a block with BLAS
+    multiply: MultiplyFunction = multiply
+
+    @classmethod
+    def on_device(cls, device: str | None, **options: int) -> ClusteringPlan:
+        """Return the plan for a device; None: the processor."""
+        if device is None:
+            return DEFAULT_PLAN
+        from cbcl.method.torch_products import DeviceProducts  # torch, which is optional
+
+        return cls(blas_rows=DEVICE_ROWS, multiply=DeviceProducts(device, **options))
 
 
 DEFAULT_PLAN = ClusteringPlan()
@@ -124,15 +142,53 @@ def cluster(
     rows: Int64s | None,
     radius: float,
     known: Concepts | None = None,
-    plan: ClusteringPlan = DEFAULT_PLAN,
+    plan: ClusteringPlan | None = None,
 ) -> Concepts:
     """Run `agg_var` on some rows (None: all) of a checked matrix, which is never copied whole."""
+    plan = plan or ClusteringPlan.on_device(accelerator())
     clustering = _Clustering(matrix.shape[1], known, radius, plan)
     step = max(plan.blas_rows, CHUNK_BYTES // (4 * matrix.shape[1]))
     for start in range(0, len(matrix) if rows is None else len(rows), step):
         chunk = slice(start, start + step)
         clustering.learn(as_float32(matrix[chunk if rows is None else rows[chunk]]))
     return clustering.concepts()
+
+
+class RepeatedClustering:
+    """The clustering of one class with one radius after another: `cluster`, bit for bit.
+
+    The inner products of its vectors, from which all those with centroids follow, are computed
+    once and kept, if `keep` is true; not of very many vectors, or on top of known concepts.
+    """
+
+    def __init__(
+        self, matrix: Matrix, rows: Int64s, known: Concepts | None = None, *, keep: bool = True
+    ) -> None:
+        self.matrix, self.rows, self.known = matrix, rows, known
+        self.keep = keep and known is None and len(rows) <= MAX_GRAM_ROWS
+
+    @cached_property
+    def gram(self) -> Float32s | None:  # (n, n)
+        if not self.keep:
+            return None
+        n = len(self.rows)
+        vectors, plan = as_float32(self.matrix[self.rows]), ClusteringPlan.on_device(accelerator())
+        return plan.multiply(vectors, vectors, np.empty((n, n), dtype=np.float32))
+
+    def cluster(self, radius: float) -> Concepts:
+        """Return the concepts."""
+        if self.gram is None:
+            return cluster(self.matrix, self.rows, radius, self.known)
+        clustering = _Clustering(self.matrix.shape[1], None, radius, DEFAULT_PLAN)
+        clustering.absorb(as_float32(self.matrix[self.rows]), self.gram)
+        return clustering.concepts()
+
+    def some(self, chosen: NDArray[np.bool_]) -> RepeatedClustering:
+        """Return the clustering of some of the vectors, and of nothing known."""
+        part = RepeatedClustering(self.matrix, self.rows[chosen], keep=self.keep)
+        if self.gram is not None:
+            part.gram = self.gram[np.ix_(chosen, chosen)]
+        return part
 
 
 class _Clustering:
@@ -159,8 +215,6 @@ class _Clustering:
                 done += self._learn_directly(rest)
             else:
                 done += self._learn_block(rest[: self.plan.blas_rows])
-            if self.m < 0:
-                raise not_finite("vectors")
 
     def _learn_directly(self, vectors: Float32s) -> int:
         self._reserve(min(len(vectors), self.blas_m))
@@ -169,23 +223,31 @@ class _Clustering:
         learned, self.m = self.plan.kernel.learn(
             vectors, *state, b, d, self.m, len(self.counts), self.blas_m, self.radius
         )
+        if self.m < 0:
+            raise not_finite("vectors")
         return learned
 
     def _learn_block(self, block: Float32s) -> int:
-        b, d = len(block), block.shape[1]
+        b = len(block)
+        self.absorb(block, self.plan.multiply(block, block, np.empty((b, b), dtype=np.float32)))
+        return b
+
+    def absorb(self, block: Float32s, gram: Float32s) -> None:
+        """Learn a block whose inner products are given."""
+        b, d = block.shape
         self._reserve(b)
         width = self.m + b
         if self.scratch.size < b * width:
             self.scratch = np.empty(b * width * 5 // 4, dtype=np.float32)
         products = self.scratch[: b * width].reshape(b, width)
-        with np.errstate(all="ignore"):  # overflown products never decide
-            np.matmul(block, self.centroids[: self.m].T, out=products[:, : self.m])
-            gram = block @ block.T  # (b, b)
+        if self.m:
+            self.plan.multiply(block, self.centroids[: self.m], products[:, : self.m])
         state = (self.centroids, self.counts, self.squares)
         self.m = self.plan.kernel.absorb(
             block, products, gram, *state, b, d, self.m, len(self.counts), self.radius
         )
-        return b
+        if self.m < 0:
+            raise not_finite("vectors")
 
     def _reserve(self, more: int) -> None:
         capacity = self.m + more

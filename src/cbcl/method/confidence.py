@@ -17,13 +17,13 @@ import numpy as np
 from cbcl.method.arrays import Float32s, Float64s
 from cbcl.method.concepts import Concepts, cluster
 from cbcl.method.distances import distances_between, norms_squared
-from cbcl.method.search import MAX_COMPILED_VOTERS, Index, Search
+from cbcl.method.graph_index import GraphIndex
+from cbcl.method.search import Index
 
 LIMIT_Z = 1.2816  # standard normal quantile of 0.9: about one known picture in ten is refused
 CONFIDENCE_SLOPE = 30.0  # of log confidence, by distance in units of the mean distance
 FAMILIARITY_SLOPE = 20.0  # of the logistic function, by distance in units of the limit
 MAX_SPREAD_VECTORS = 200  # of a class, its first, whose distances are measured
-MAX_SAMPLED_CENTROIDS = 128  # to estimate the distance between classes
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,12 @@ class Scale(NamedTuple):
     limit: float
 
     @classmethod
-    def of(cls, spreads: Iterable[Spread], index: Index, initial_limit: float = math.inf) -> Scale:
+    def of(
+        cls,
+        spreads: Iterable[Spread],
+        index: Index | GraphIndex,
+        initial_limit: float = math.inf,
+    ) -> Scale:
         """Estimate from all classes together: with a few pictures each, none has enough by itself.
 
         The limit is the upper end of a prediction interval: one more distance stays below it nine
@@ -86,35 +91,12 @@ class Scale(NamedTuple):
         pooled = sum(spreads, NO_SPREAD)
         if pooled.n < 3 or pooled.total <= 0.0:
             usual = pooled.total / pooled.n if pooled.total > 0.0 else 1.0
-            return cls(usual, max(initial_limit, half_class_distance(index)))
+            return cls(usual, max(initial_limit, index.half_class_distance))
         mean = pooled.total / pooled.n
         variance = max(0.0, pooled.squares - pooled.n * mean * mean) / (pooled.n - 1)
         limit = mean + _student_t(pooled.n - 1) * math.sqrt(variance * (1.0 + 1.0 / pooled.n))
         has_default = len(index.sizes) == 1 and initial_limit < math.inf
-        return cls(mean, max(limit, initial_limit if has_default else half_class_distance(index)))
-
-
-def half_class_distance(index: Index) -> float:
-    """Return half the mean relative distance from a centroid to the nearest of another class.
-
-    The mean is over a sample of centroids; those with too many of their own class around are left
-    out.
-    """
-    m = len(index.owners)
-    sample = np.arange(0, m, max(1, m // MAX_SAMPLED_CENTROIDS))
-    distances = np.full(len(sample), np.nan)
-    for n in (4, MAX_COMPILED_VOTERS):  # mostly, one of the nearest few is of another class
-        left = np.flatnonzero(np.isnan(distances))
-        if not len(left):
-            break
-        search = Search(index, n)
-        voters = search.nearest(index.centroids[sample[left]], search.n)
-        is_other = index.owners[voters.indices] != index.owners[sample[left]][:, np.newaxis]
-        first_other = voters.distances[np.arange(len(left)), is_other.argmax(axis=1)]
-        distances[left] = np.where(is_other.any(axis=1), first_other, np.nan)
-    lengths = np.sqrt(norms_squared(index.centroids[sample]))
-    usable = ~np.isnan(distances) & (lengths > 0.0)
-    return float(0.5 * np.mean(distances[usable] / lengths[usable])) if usable.any() else 0.0
+        return cls(mean, max(limit, initial_limit if has_default else index.half_class_distance))
 
 
 def _student_t(freedom: int) -> float:

@@ -14,6 +14,7 @@ from cbcl.method.arrays import Float32s, Float64s
 
 LANES = 8  # running sums of a distance; part of its definition
 UNIT_ROUNDOFF = 2.0**-24  # of float32
+DISTANCE_DOUBT = 1e-6  # of a measured distance on the scale of |c|^2 / 2 - x.c, in float32
 SPAN = 512  # centroids in a row that share a bound in a search
 
 

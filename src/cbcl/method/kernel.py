@@ -8,6 +8,14 @@ import numpy as np
 
 from cbcl.method import _numpy_kernel
 from cbcl.method.arrays import Float32s, Float64s, Int64s
+from cbcl.method.distances import DISTANCE_DOUBT
+
+
+class SearchLimits(NamedTuple):
+    """Distances at which a search for a block of vectors may stop, and the vectors' lengths."""
+
+    distances: Float64s  # (b,)
+    squares: Float64s  # (b,), |x|^2
 
 
 class SearchState(NamedTuple):
@@ -19,7 +27,7 @@ class SearchState(NamedTuple):
     waiting: Int64s  # (b, room)
     lowers: Float32s  # (b, room)
     fill: Int64s  # (b,)
-    lengths: Float64s  # (b,)
+    lengths: Float64s  # (b,), |x|^2; NaN: not known yet
 
     @classmethod
     def empty(cls, b: int, n: int, room: int) -> SearchState:
@@ -30,8 +38,18 @@ class SearchState(NamedTuple):
             np.empty((b, room), dtype=np.int64),
             np.empty((b, room), dtype=np.float32),
             np.zeros(b, dtype=np.int64),
-            np.empty(b),
+            np.full(b, np.nan),
         )
+
+    def limit_to(self, limits: SearchLimits) -> None:
+        """Begin as if n centroids were found at these distances."""
+        distances, squares = limits
+        self.distances[:] = distances[:, np.newaxis]
+        self.lengths[:] = squares
+        with np.errstate(over="ignore", invalid="ignore"):  # infinity bounds everything
+            measured = 0.5 * (distances**2 - squares)  # on the scale of |c|^2 / 2 - x.c
+            upper = measured + DISTANCE_DOUBT * (np.abs(measured) + squares)
+            self.uppers[:] = upper.astype(np.float32)[:, np.newaxis]
 
 
 class Kernel(Protocol):
@@ -96,6 +114,24 @@ class Kernel(Protocol):
         """Update the state by a tile: m of `every` centroids, from `first` on.
 
         After the `last` tile the state holds the n nearest.
+        """
+
+    def draw(
+        self,
+        distances: Float32s,  # (m, m), squared
+        shares: Float64s,  # (m,)
+        places: Float64s,  # (n - 1, draws), from 0 to 1
+        closest: Float32s,  # (m,), to the seeds drawn so far
+        seeds: Int64s,  # (n,)
+        m: int,
+        draws: int,
+        first: int,
+        last: int,
+        /,
+    ) -> int:
+        """Draw seeds of k-means, from the first up to the last; return the first not drawn.
+
+        The compiled one stops at a seed that a rounding decides.
         """
 
 

@@ -14,6 +14,7 @@ import warnings
 import numpy as np
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s
+from cbcl.method.kernel import KERNEL, NUMPY
 
 MAX_POINTS = 2048  # whose inner products are in memory: 16 MB
 MAX_ITERATIONS = 100
@@ -56,13 +57,12 @@ def _draw_seeds(distances: Float32s, shares: Float64s, n: int, rng: np.random.Ge
     draws, m = 2 + int(math.log(n)), len(distances)
     seeds = np.empty(n, dtype=np.int64)
     seeds[0] = rng.choice(m, p=shares)
-    closest = distances[seeds[0]]
-    for k in range(1, n):
-        cumulated = np.cumsum(shares * closest)
-        candidates = np.searchsorted(cumulated, rng.random(draws) * cumulated[-1]).clip(max=m - 1)
-        closest_with = np.minimum(closest, distances[candidates])  # (draws, m)
-        best = int((closest_with @ shares).argmin())
-        seeds[k], closest = candidates[best], closest_with[best]
+    arrays = (distances, shares, rng.random((n - 1, draws)), distances[seeds[0]].copy(), seeds)
+    drawn = 1
+    while drawn < n:
+        drawn = KERNEL.draw(*arrays, m, draws, drawn, n)
+        if drawn < n:  # the order of numpy's sums decides
+            drawn = NUMPY.draw(*arrays, m, draws, drawn, drawn + 1)
     return seeds
 
 

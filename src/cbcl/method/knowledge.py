@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix, as_count, as_radius
+from cbcl.method.blocks import map_classes
 from cbcl.method.budget import ShrinkFunction, merge, reduce
 from cbcl.method.concepts import Concepts, cluster
 from cbcl.method.search import Index, Search, search_rows
@@ -170,6 +171,34 @@ def learn_by(
     seed: int,
 ) -> Knowledge:
     """Learn as `learn` does, with these functions."""
+    lesson = begin_lesson(parts.choose, before, matrix, targets, seed)
+    return finish_lesson(parts, lesson, matrix, max_centroids=max_centroids, seed=seed)
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A step of learning before a budget has its say."""
+
+    known: dict[Any, Concepts]
+    classes: dict[Any, ClassRows]  # those to learn
+    tuning: Tuning
+    clustered: dict[Any, Concepts]  # those classes by Agg-Var
+
+    @cached_property
+    def unlimited(self) -> Knowledge:
+        """The knowledge without a budget, or with one that is not reached."""
+        everything = dict(sorted({**self.known, **self.clustered}.items()))
+        return Knowledge(everything, *self.tuning)
+
+
+def begin_lesson(
+    choose_tuning: ChooseFunction,
+    before: Knowledge | None,
+    matrix: Matrix,
+    targets: NDArray[Any],
+    seed: int,
+) -> Lesson:
+    """Do the part of a step that does not depend on the budget."""
     known = {} if before is None else before.concepts
     rows_by_label = {
         label: ClassRows(rows, known.get(label))
@@ -179,23 +208,53 @@ def learn_by(
     tuning = None
     if before is not None and not _can_choose_anew(before, classes):
         tuning = Tuning(before.radius, before.n_voters)
-    chosen = parts.choose(matrix, classes, tuning, seed)
-    radius = chosen.radius
+    chosen = choose_tuning(matrix, classes, tuning, seed)
+    clustered = _cluster_classes(cluster, matrix, rows_by_label, chosen.radius)
+    return Lesson(known, rows_by_label, chosen, clustered)
+
+
+def finish_lesson(
+    parts: LearningParts, lesson: Lesson, matrix: Matrix, *, max_centroids: int | None, seed: int
+) -> Knowledge:
+    """Return the knowledge after a step: with a budget that is not reached, as without one."""
+    others = sum(
+        len(concepts.counts)
+        for label, concepts in lesson.known.items()
+        if label not in lesson.classes
+    )
+    n_new = sum(len(concepts.counts) for concepts in lesson.clustered.values())
+    fits = max_centroids is None or others + n_new <= max_centroids
+    if fits and parts.cluster is cluster:
+        return lesson.unlimited
+    radius = lesson.tuning.radius
     if max_centroids is not None:
-        others = [len(known[label].counts) for label in known if label not in rows_by_label]
-        share = max_centroids * len(classes) // (len(classes) + len(others))
-        radius = parts.widen(matrix, classes, radius, max(share, max_centroids - sum(others)))
-    learned = {
-        label: parts.cluster(matrix, rows, radius, concepts)
-        for label, (rows, concepts) in rows_by_label.items()
-    }
-    everything = dict(sorted({**known, **learned}.items()))
+        share = max_centroids * len(lesson.classes) // len({**lesson.known, **lesson.classes})
+        limit = max(share, max_centroids - others)
+        if n_new > limit:
+            radius = parts.widen(matrix, [*lesson.classes.values()], radius, limit)
+    learned = lesson.clustered
+    if parts.cluster is not cluster or radius != lesson.tuning.radius:
+        learned = _cluster_classes(parts.cluster, matrix, lesson.classes, radius)
+    everything = dict(sorted({**lesson.known, **learned}.items()))
     if max_centroids is not None:
         new = {number for number, label in enumerate(everything) if label in learned}
         concepts = [*everything.values()]
         reduced = reduce(concepts, max_centroids, new=new, seed=seed, shrink=parts.shrink)
         everything = dict(zip(everything, reduced, strict=True))
-    return Knowledge(everything, chosen.radius, chosen.n_voters)
+    return Knowledge(everything, *lesson.tuning)
+
+
+def _cluster_classes(
+    cluster_class: ClusterFunction, matrix: Matrix, classes: dict[Any, ClassRows], radius: float
+) -> dict[Any, Concepts]:
+    def work(one: ClassRows) -> Concepts:
+        return cluster_class(matrix, one.rows, radius, one.known)
+
+    n_rows = sum(len(one.rows) for one in classes.values())
+    # Others may not be made for threads.
+    n_numbers = n_rows * matrix.shape[1] if cluster_class is cluster else 0
+    clustered = map_classes(work, classes.values(), n_numbers)
+    return dict(zip(classes, clustered, strict=True))
 
 
 def keep_radius(_: Matrix, _classes: Sequence[ClassRows], radius: float, _limit: int) -> float:

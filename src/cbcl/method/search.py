@@ -11,19 +11,27 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from hashlib import blake2b
 from threading import local
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from cbcl.device import accelerator
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix, as_float32, not_finite, read_only
-from cbcl.method.blocks import BLOCK_ROWS, map_blocks
+from cbcl.method.blocks import BLOCK_ROWS, map_blocks, multiply
 from cbcl.method.concepts import Concepts
-from cbcl.method.distances import Bounds, norms_squared
-from cbcl.method.kernel import KERNEL, NUMPY, Kernel, SearchState
+from cbcl.method.distances import Bounds, distances_between, norms_squared
+from cbcl.method.kernel import KERNEL, NUMPY, Kernel, SearchLimits, SearchState
+
+if TYPE_CHECKING:
+    from cbcl.method.torch_search import Candidates, DeviceCentroids
 
 TILE_CENTROIDS = 1536  # at least; 6 MB of products; a power of two would cause cache collisions
 MAX_COMPILED_VOTERS = 64  # for more, the numpy kernel is faster: it sorts, the other inserts
 MAX_BLOCK_VOTERS = 1 << 19  # of all vectors of a block
+KEY_FEATURES = 32  # by which equal centroids are found, before all are compared
+MAX_SAMPLED_CENTROIDS = 128  # to estimate the distance between classes
+MIN_DEVICE_ROWS = 256  # vectors of a call for which the centroids are copied to a device
 
 
 class Index:
@@ -38,6 +46,7 @@ class Index:
                 f"the classes have centroids of {sorted(widths)} features: all must have as many."
             )
         self.concepts = tuple(concepts)
+        self.on_device: DeviceCentroids | None = None
 
     def __reduce__(self) -> tuple[type[Index], tuple[tuple[Concepts, ...]]]:
         return Index, (self.concepts,)
@@ -60,6 +69,11 @@ class Index:
         return np.flatnonzero(np.diff(self.owners, prepend=-1))
 
     @cached_property
+    def places(self) -> Int64s:  # (m,), the number of each centroid among those of its class
+        places: Int64s = np.arange(len(self.owners)) - self.starts[self.owners]
+        return places
+
+    @cached_property
     def sizes(self) -> Int64s:  # (t,), N_y
         return np.add.reduceat(self.counts, self.starts)
 
@@ -67,14 +81,20 @@ class Index:
     def duplicates(self) -> dict[bytes, Int64s]:
         """Groups of identical centroids, those of the smallest classes first, by their digest."""
         groups: dict[bytes, list[int]] = {}
-        for number, centroid in enumerate(self.centroids):
-            groups.setdefault(_digest(centroid), []).append(number)
+        keys, inverse = np.unique(feature_keys(self.centroids), return_inverse=True)
+        alike = np.bincount(inverse, minlength=len(keys))[inverse] > 1
+        for number in np.flatnonzero(alike).tolist():
+            groups.setdefault(_digest(self.centroids[number]), []).append(number)
         sizes = self.sizes[self.owners]
         return {
             digest: np.array(sorted(numbers, key=lambda number: (sizes[number], number)))
             for digest, numbers in groups.items()
             if len(numbers) > 1
         }
+
+    def nearest(self, matrix: Matrix, n: int) -> Voters:
+        """Return the n nearest centroids of each row of a matrix."""
+        return nearest(matrix, self, n)
 
     def prefer_small_classes(self, block: Float32s, voters: Voters) -> Voters:
         """Return the voters; where all coincide with their vector, those of the smallest classes.
@@ -92,8 +112,30 @@ class Index:
         return Voters(indices, distances)
 
     @cached_property
+    def half_class_distance(self) -> float:
+        """Half the mean relative distance from a centroid to the nearest of another class."""
+        sample = sample_centroids(len(self.owners))
+        vectors, own = self.centroids[sample], self.owners[sample]
+        distances = np.full(len(sample), np.nan)
+        for n in (4, MAX_COMPILED_VOTERS):  # mostly, one of the nearest few is of another class
+            left = np.flatnonzero(np.isnan(distances))
+            if len(left):
+                search = Search(self, n)
+                voters = search.nearest(vectors[left], search.n)
+                near = self.owners[voters.indices]
+                distances[left] = distances_to_others(own[left], near, voters.distances)
+        return half_relative(distances, vectors)
+
+    @cached_property
     def bounds(self) -> Bounds:
         return Bounds.of(norms_squared(self.centroids), self.centroids.shape[1])
+
+    def copy_to(self, device: str, **options: int) -> None:
+        """Copy the centroids to a device, once; not where a bound on their products fails."""
+        if self.on_device is None and np.isfinite(self.bounds.blurs).all():
+            from cbcl.method.torch_search import DeviceCentroids  # torch, which is optional
+
+            self.on_device = DeviceCentroids(self.centroids, self.bounds, device, **options)
 
 
 class Voters(NamedTuple):
@@ -124,11 +166,52 @@ class Search:
         """Return the n nearest, small classes first where more than n coincide with a vector."""
         return self.index.prefer_small_classes(block, self.nearest(block, self.n))
 
-    def nearest(self, block: Float32s, n: int) -> Voters:
-        """Return the n nearest centroids of each vector."""
+    def nearest(self, block: Float32s, n: int, limits: SearchLimits | None = None) -> Voters:
+        """Return the n nearest centroids of each vector.
+
+        With limits, only those nearer than that; where there are fewer than n, the rest have the
+        index -1 and the limit as their distance.
+        """
+        device = self.index.on_device
+        if device is None or limits is not None or n > MAX_COMPILED_VOTERS:
+            return self._nearest(block, n, limits)
+        if not device.pays_for(len(block)):
+            return self._nearest(block, n)
+        return self._nearest_by_device(device, block, n)
+
+    def _nearest_by_device(self, device: DeviceCentroids, block: Float32s, n: int) -> Voters:
+        """Measure the candidates of a device, and search for the vectors that it leaves."""
+        candidates = device.candidates(block, n, waiting_room(n))
+        voters = self._measure(block, candidates, n)
+        rest = np.flatnonzero(~candidates.complete)
+        if len(rest):
+            voters.indices[rest], voters.distances[rest] = self._nearest(block[rest], n)
+        return voters
+
+    def _measure(self, block: Float32s, candidates: Candidates, n: int) -> Voters:
+        """Return the n nearest of the candidates; of vectors that have none, anything."""
+        numbers, counts, _ = candidates
+        state = SearchState.empty(len(block), n, numbers.shape[1])
+        if self.kernel is not NUMPY:  # its search ends by measuring what waits: nothing else is new
+            state.waiting[:], state.fill[:] = numbers, counts
+            state.lowers[:] = -np.inf
+            none: Float32s = np.empty(0, dtype=np.float32)
+            arrays = (block, none, self.index.centroids, none, none, none, state)
+            self.kernel.search(*arrays, len(block), self.d, self.m, 0, 0, n, numbers.shape[1], True)
+            return Voters(state.indices, state.distances)
+        for row in np.flatnonzero(counts):
+            own = np.sort(numbers[row, : counts[row]])
+            distances = distances_between(block[row], self.index.centroids[own])
+            order = np.argsort(distances, kind="stable")[:n]
+            state.distances[row], state.indices[row] = distances[order], own[order]
+        return Voters(state.indices, state.distances)
+
+    def _nearest(self, block: Float32s, n: int, limits: SearchLimits | None = None) -> Voters:
         kernel = NUMPY if n > MAX_COMPILED_VOTERS else self.kernel
-        b, room = len(block), 0 if kernel is NUMPY else 2 * n + 32
+        b, room = len(block), 0 if kernel is NUMPY else waiting_room(n)
         state = SearchState.empty(b, n, room)
+        if limits is not None:
+            state.limit_to(limits)
         for first, products, bounds in self._tiles(block):
             m = products.shape[1]
             arrays = (block, products, self.index.centroids, *bounds, state)
@@ -144,11 +227,37 @@ class Search:
         if self.scratch.size < b * step:
             self.scratch = np.empty(b * step, dtype=np.float32)
         for first in range(0, self.m, step):
-            tile = self.index.centroids[first : first + step]
-            products = self.scratch[: b * len(tile)].reshape(b, len(tile))
-            with np.errstate(all="ignore"):  # overflown products never decide
-                np.matmul(block, tile.T, out=products)
-            yield first, products, self.index.bounds.tile(first, first + len(tile))
+            last = min(first + step, self.m)
+            products = self.scratch[: b * (last - first)].reshape(b, last - first)
+            self.products(block, slice(first, last), products)
+            yield first, products, self.index.bounds.tile(first, last)
+
+    def products(self, block: Float32s, tile: slice, out: Float32s) -> None:
+        """Write the inner products with these centroids to `out`: (b, tile)."""
+        multiply(block, self.index.centroids[tile], out)
+
+
+def sample_centroids(m: int) -> Int64s:
+    """Return the numbers of the centroids to estimate the distance between classes by."""
+    return np.arange(0, m, max(1, m // MAX_SAMPLED_CENTROIDS))
+
+
+def distances_to_others(own: Int64s, owners: Int64s, distances: Float64s) -> Float64s:
+    """Return the distance to the nearest centroid of another class; NaN: none is near: (b,).
+
+    `own` is the class of each vector, (b,), `owners` and `distances` are of the centroids nearest
+    to it, (b, n).
+    """
+    is_other = owners != own[:, np.newaxis]
+    first_other = distances[np.arange(len(own)), is_other.argmax(axis=1)]
+    return np.where(is_other.any(axis=1), first_other, np.nan)
+
+
+def half_relative(distances: Float64s, vectors: Float32s) -> float:
+    """Return half the mean of distances, but for NaN, each over the length of its vector."""
+    lengths = np.sqrt(norms_squared(vectors))
+    usable = ~np.isnan(distances) & (lengths > 0.0)
+    return float(0.5 * np.mean(distances[usable] / lengths[usable])) if usable.any() else 0.0
 
 
 def nearest(matrix: Matrix, index: Index, n: int) -> Voters:
@@ -161,8 +270,10 @@ def search_rows(
 ) -> SearchResult:
     """Return the results of `work` on blocks of a matrix, joined: a row for each of its rows.
 
-    Each thread has a search of its own. No result depends on the division.
+    Each thread has a search of its own. No result depends on the division, or on the device.
     """
+    if len(matrix) >= MIN_DEVICE_ROWS and (device := accelerator()) is not None:
+        index.copy_to(device)
     searches = local()
 
     def work_on(rows: slice) -> SearchResult:
@@ -185,6 +296,20 @@ def _join(results: Iterable[tuple[slice, Any]], n_rows: int) -> Any:
         for output, part in zip(outputs, arrays, strict=True):
             output[rows] = part
     return Voters(*outputs) if len(outputs) > 1 else outputs[0]
+
+
+def waiting_room(n: int) -> int:
+    """Return how many candidates for n voters may wait to be measured."""
+    return 2 * n + 32
+
+
+def feature_keys(vectors: Float32s) -> NDArray[np.uint64]:
+    """Return a number for each vector that equal ones share, and few others do: (m,)."""
+    step = -(-vectors.shape[1] // KEY_FEATURES)
+    some = vectors[:, ::step] + np.float32(0.0)  # -0 and 0 are the same number
+    factors = np.random.default_rng(0).integers(0, 1 << 63, some.shape[1], dtype=np.uint64)
+    keys: NDArray[np.uint64] = (some.view(np.uint32) * (2 * factors + 1)).sum(axis=1)
+    return keys
 
 
 def _digest(vector: Float32s) -> bytes:

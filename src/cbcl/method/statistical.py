@@ -9,23 +9,29 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cbcl.machine import one_thread
+from cbcl.device import accelerator
+from cbcl.machine import blas_threads, one_thread
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix
-from cbcl.method.blocks import map_blocks
+from cbcl.method.blocks import map_blocks, map_classes
 from cbcl.method.calibration import Calibration, leave_one_out
 from cbcl.method.coding import encode
 from cbcl.method.directions import MIN_EMBEDDING, as_directions
 from cbcl.method.discriminant import Discriminant, Scores
 from cbcl.method.knowledge import classes_of, group_rows
+from cbcl.method.labelling import BLOCK_ROWS, find_winners, find_winners_by
 from cbcl.method.statistics import EXACT, ClassStatistics, learn_class, sketch
 
+if TYPE_CHECKING:
+    from cbcl.method.torch_discriminant import DeviceDiscriminant
+
 MAX_EXPLAINED = 5  # labels
-BLOCK_ROWS = 512  # vectors that are scored at a time
+MIN_DEVICE_ROWS = 4096  # vectors of a call for which the classes are copied to a device
+MAX_PROBES = 128  # views that the error of a device is measured on
 TAUGHT_CONFIDENCE = 0.99  # at least, in the label of a picture that was taught
 FIRST_SLOPE = 20.0  # of the log odds of "known", by the cosine to the nearest view over the limit
 NEGATIVE_SLOPE = 20.0  # likewise, by the distance to the nearest negative over that to a class
@@ -89,8 +95,9 @@ class StatisticalKnowledge:
 
     @cached_property
     def discriminant(self) -> Discriminant:
+        threads = blas_threads()
         with one_thread():  # so that it takes as long on a busy machine, and gives the same bits
-            return Discriminant.of([*self.statistics.values()])
+            return Discriminant.of([*self.statistics.values()], threads)
 
     @cached_property
     def calibration(self) -> Calibration:
@@ -134,13 +141,36 @@ class StatisticalKnowledge:
 
     def winners(self, matrix: Matrix) -> Int64s:
         """Return the number of each vector's class: (q,)."""
-        solved = self.discriminant
+        on_device = self._find_device(len(matrix))
+        if on_device is None:
+            return find_winners(self.discriminant, matrix)
+        return self.winners_by(on_device, matrix)
 
-        def work(rows: slice) -> Int64s:
-            winners: Int64s = solved.totals(as_directions(matrix[rows])).argmax(axis=1)
-            return winners
+    def winners_by(self, on_device: DeviceDiscriminant, matrix: Matrix) -> Int64s:
+        """Return the same, where a device decides but for close calls."""
+        return find_winners_by(on_device, self.discriminant, matrix)
 
-        return np.concatenate([winners for _, winners in map_blocks(work, len(matrix), BLOCK_ROWS)])
+    def _find_device(self, n_rows: int) -> DeviceDiscriminant | None:
+        """Return the classes on a device, if one is asked for and it pays for so many vectors."""
+        if "_on_device" not in self.__dict__ and n_rows < MIN_DEVICE_ROWS:
+            return None
+        on_device = self._on_device
+        return on_device if on_device is not None and on_device.pays_for(n_rows) else None
+
+    @cached_property
+    def _on_device(self) -> DeviceDiscriminant | None:
+        device = accelerator()
+        if device is None or self.dimension < MIN_EMBEDDING:
+            return None
+        from cbcl.method.torch_discriminant import DeviceDiscriminant  # torch, which is optional
+
+        return DeviceDiscriminant(self.discriminant, self.probes(), device)
+
+    def probes(self) -> Float32s:
+        """Return some of the views that are kept, of as many classes as can be."""
+        some = [*self.statistics.values()][:: -(-len(self.labels) // MAX_PROBES)]
+        each = -(-MAX_PROBES // len(some))
+        return np.concatenate([_directions(known)[-each:] for known in some])
 
     def probabilities(self, matrix: Matrix) -> Float64s:
         """Return the probability of each class, given that it is one of them: (q, t)."""
@@ -226,10 +256,12 @@ def learn_statistics(
     """Return the knowledge after learning these vectors and their labels."""
     known: Mapping[Any, ClassStatistics] = {} if before is None else before.statistics
     directions = as_directions(matrix)
-    learned = {
-        label: learn_class(directions[rows], known.get(label), least_cosine)[0]
-        for label, rows in group_rows(targets, known).items()
-    }
+    groups = group_rows(targets, known)
+
+    def work(label: Any) -> ClassStatistics:
+        return learn_class(directions[groups[label]], known.get(label), least_cosine)[0]
+
+    learned = dict(zip(groups, map_classes(work, groups, directions.size), strict=True))
     everything = dict(sorted({**known, **learned}.items()))
     return replace(before, statistics=everything) if before else StatisticalKnowledge(everything)
 

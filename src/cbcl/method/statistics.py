@@ -107,13 +107,17 @@ def learn_class(
     `least_cosine` is that of two vectors of which one is a copy of the other.
     """
     coded = encode(directions)
-    state = known or ClassStatistics(0, empty_rows(directions.shape[1]), NO_SKETCHES)
-    return _learn(coded, sketch(coded), state, least_cosine)
+    return learn_coded(coded, sketch(coded), known, least_cosine)
 
 
-def _learn(
-    coded: CodedRows, sketches: Sketches, state: ClassStatistics, least_cosine: float
+def learn_coded(
+    coded: CodedRows,
+    sketches: Sketches,
+    known: ClassStatistics | None = None,
+    least_cosine: float = EXACT,
 ) -> tuple[ClassStatistics, NDArray[np.bool_]]:
+    """Learn vectors that were coded and sketched before, as `learn_class` does."""
+    state = known or ClassStatistics(0, empty_rows(coded.codes.shape[1]), NO_SKETCHES)
     is_view = np.zeros(len(coded), dtype=bool)
     units = _unit(coded.values)
     # Copies are looked for among what is kept after each view, so that no call's end matters.
@@ -150,7 +154,7 @@ def merge_classes(
     """Make one class of two: exact while neither is summarized, else as exact as summaries are."""
     if these.summary is None or those.summary is None:
         into, other = (these, those) if those.summary is None else (those, these)
-        return _learn(other.views, other.sketches, into, least_cosine)[0]
+        return learn_coded(other.views, other.sketches, into, least_cosine)[0]
     with one_thread():
         this, that = _fold(these), _fold(those)
         assert this.summary is not None

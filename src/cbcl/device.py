@@ -1,0 +1,97 @@
+"""The device for networks and large batches: the processor, or a GPU by PyTorch where asked for.
+
+PyTorch is imported only then.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from threading import Lock, local
+from typing import TYPE_CHECKING
+
+from cbcl.errors import WeightsError
+
+if TYPE_CHECKING:
+    import torch
+
+VARIABLE = "CBCL_DEVICE"
+_SETTINGS = Lock()  # of PyTorch's precision, which is one for all threads
+_STREAMS = local()  # of each thread
+
+
+def choose_device(device: str | None = None) -> str:
+    """Return "cpu" or "cuda", as given, else as the environment says; the latter if there is one.
+
+    >>> choose_device("cpu")
+    'cpu'
+    """
+    device = device or os.environ.get(VARIABLE) or "cpu"
+    if device == "cpu":
+        return device
+    if device != "cuda":
+        raise WeightsError(f"device {device!r}", "is unknown", "give cpu or cuda")
+    _check_gpu()
+    return device
+
+
+@cache
+def _check_gpu() -> None:
+    try:
+        from torch import cuda
+    except ModuleNotFoundError:
+        advice = 'pip install "cbcl[torch]", or use the processor'
+        raise WeightsError(
+            "the GPU", "is used through PyTorch, which is not here", advice
+        ) from None
+    if not cuda.is_available():
+        raise WeightsError("the GPU", "cannot be used: PyTorch finds none", "use the processor")
+
+
+def accelerator() -> str | None:
+    """Return the device that the environment asks for; None: it is the processor."""
+    device = choose_device()
+    return None if device == "cpu" else device
+
+
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """Compute in full float32, by the same algorithms each time."""
+    import torch
+
+    with _SETTINGS:
+        matrices, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
+        before = matrices.allow_tf32, convolutions.allow_tf32, convolutions.deterministic
+        matrices.allow_tf32, convolutions.allow_tf32, convolutions.deterministic = (
+            False,
+            False,
+            True,
+        )
+        try:
+            yield
+        finally:
+            matrices.allow_tf32, convolutions.allow_tf32, convolutions.deterministic = before
+
+
+@contextmanager
+def own_stream(device: torch.device) -> Iterator[None]:
+    """Queue this thread's work on a GPU apart from that of others, so that it waits for none."""
+    if device.type != "cuda":
+        yield
+        return
+    import torch
+
+    if not hasattr(_STREAMS, "own"):
+        _STREAMS.own = torch.cuda.Stream(device)
+    with torch.cuda.stream(_STREAMS.own):
+        yield
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait until all that was queued on a device is done, for other streams to use."""
+    if device.type == "cuda":
+        import torch
+
+        torch.cuda.synchronize(device)
