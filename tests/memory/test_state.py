@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from collections.abc import Callable
 from contextlib import closing, nullcontext
 from pathlib import Path
+from types import FrameType
 from typing import Literal
 
+import numpy as np
 import pytest
 from support.memory_contents import some
 
 from cbcl import CBCLError, MemoryFileError, Recognizer, __version__
+from cbcl.memory import sketch_search
 from cbcl.memory.store import Memory
+from cbcl.recognition.views import sketch_pictures
 
 Edit = Callable[[Recognizer], object]
 
@@ -58,6 +63,35 @@ def test_a_step_takes_no_more_of_a_memory_of_many_labels(
     assert work[500] <= work[10] + 3
 
 
+def count_calls(step: Callable[[], object]) -> int:
+    """Return how many calls of Python's and C's functions a step takes."""
+    calls = 0
+
+    def note(_: FrameType, event: str, __: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        step()
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+@pytest.mark.parametrize("head", ["vote", "discriminant"])
+def test_a_new_label_is_no_more_work_among_many(
+    tmp_path: Path, head: Literal["vote", "discriminant"]
+) -> None:
+    calls = {}
+    for n_labels in (10, 500):
+        with make(tmp_path / f"{n_labels}.cbcl", n_labels, head) as recognizer:
+            recognizer.learn("a", some(1, 1))  # which reads all labels, once
+            calls[n_labels] = count_calls(lambda: recognizer.learn("b", some(2, 2)))
+    assert 100 < calls[500] <= calls[10] + 50
+
+
 EDITS: dict[str, Edit] = {
     "learn": lambda recognizer: recognizer.learn("label 0001", some(2, 101)),
     "add": lambda recognizer: recognizer.learn_many({"a": some(2, 102), "z": some(2, 103)}),
@@ -91,6 +125,26 @@ def test_what_a_process_has_written_is_what_another_reads(tmp_path: Path) -> Non
             assert (ours == before) == (ours is before), name
             with recognizer._memory.writing() as writing:
                 assert writing.view == expected, name
+
+
+@pytest.mark.parametrize("n_recent", [0, 20, 4096])
+def test_what_is_found_step_by_step_is_found_by_one_who_reads_all(
+    tmp_path: Path, n_recent: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sketch_search, "MAX_RECENT", n_recent)
+    with make(tmp_path / "things.cbcl", 5, "discriminant") as recognizer:
+        memory = recognizer._memory
+        seeds = (*range(5), *range(101, 106))
+        sought = sketch_pictures(np.concatenate([some(2, seed) for seed in seeds]))
+        for name, edit in EDITS.items():
+            with pytest.raises(CBCLError) if name in FAILING else nullcontext():
+                edit(recognizer)
+            view = memory.view()
+            with closing(Memory(recognizer.path)) as other:
+                assert memory.find_taught(view, sought) == other.find_taught(view, sought), name
+            alike = {"a", "b", "label 0001", "label 0003"} & view.classes.keys()
+            spelled = ["A", "LABEL  0001", "Label 0003", "B", "nothing"]
+            assert memory.find_spelled_alike(view, spelled) == alike, name
 
 
 def test_what_another_process_writes_is_seen_between_steps(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import numpy as np
 
 from cbcl import Recognizer
 from cbcl.memory.packing import pack_class
-from cbcl.memory.rows import NEGATIVES
+from cbcl.memory.rows import NEGATIVES, MemoryInfo, Settings
+from cbcl.memory.store import Memory
 
 
 def some(count: int, seed: int = 0) -> np.ndarray[Any, Any]:
@@ -37,3 +38,9 @@ def known(recognizer: Recognizer) -> dict[str, Any]:
         )
         for label, stored in classes.items()
     }
+
+
+def described(memory: Memory) -> tuple[MemoryInfo, Settings]:
+    """Return what a memory says about itself."""
+    view = memory.view()
+    return view.about, view.settings

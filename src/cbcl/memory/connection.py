@@ -26,6 +26,7 @@ from cbcl.memory.schema import (
 from cbcl.memory.wal import MIN_IDENTITY, next_identity, read_wal, wal_of
 
 LOCK_TIMEOUT_SECONDS = 60.0  # for another process to finish its step
+END_WAL_MILLISECONDS = 2000  # to wait for others who read or write, while nobody here can
 MAX_MESSAGES = 10  # of SQLite, about one damaged file
 MAX_WAL_READS = 100  # while another process writes
 WAL_PAUSE_SECONDS = 0.01
@@ -204,6 +205,25 @@ def compact(path: Path) -> None:
         connection.execute("VACUUM")
         change_identity(connection, before=0)
         connection.execute("PRAGMA journal_mode = WAL")
+
+
+def end_wal(path: Path) -> None:
+    """Write all of the WAL into its file, which can then be moved by itself, and delete it.
+
+    MemoryFileError: another connection is open. A file too damaged for that keeps its WAL.
+    """
+    try:
+        with closing(_open(path.resolve(), "mode=rw")) as connection:
+            connection.execute(f"PRAGMA busy_timeout = {END_WAL_MILLISECONDS}")
+            connection.execute("PRAGMA journal_mode = DELETE")
+    except sqlite3.DatabaseError as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            return
+        if code != sqlite3.SQLITE_BUSY:
+            raise
+        problem = "is open in another program, too"
+        raise MemoryFileError(path, problem, "close it there, then try again") from error
 
 
 def _restore_modes(file: Path) -> None:

@@ -13,9 +13,7 @@ from typing import NamedTuple, TypeAlias, TypeGuard
 import numpy as np
 
 from cbcl.errors import LabelError, MemoryFileError
-from cbcl.memory.statistics_blob import (
-    MAX_COUNT,
-)
+from cbcl.memory.statistics_blob import MAX_COUNT
 from cbcl.method.arrays import Float32s
 from cbcl.method.concepts import Concepts
 from cbcl.method.confidence import Spread

@@ -87,12 +87,13 @@ MIGRATIONS = (
     ALTER TABLE classes ADD COLUMN sketches BLOB;
     ALTER TABLE classes ADD COLUMN statistics BLOB;
     """,
-    # What has no checksum is in an index, too: damage is found where the two differ.
+    # What has no checksum is in an index, too: damage is found where the two differ. Two of them
+    # begin with a checksum, so that no query is answered from them.
     """
     DROP INDEX of_picture;
     CREATE INDEX of_picture ON examples (picture, centroid, rank, class);
     CREATE INDEX of_checksum ON pictures (checksum);
-    CREATE INDEX of_undone ON steps (undone);
+    CREATE INDEX of_step ON steps (checksum, undone);
     """,
 )
 VERSION = len(MIGRATIONS)

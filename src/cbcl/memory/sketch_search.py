@@ -2,56 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from cbcl.memory.state import MemoryState
 from cbcl.method.arrays import Int64s
 from cbcl.method.statistics import NO_SKETCHES, Sketches
 
-TABLE_SIZE = 1 << 16
+MAX_RECENT = 4096  # sketches beside the sorted ones, at least: sorting takes a millisecond
 NO_OWNERS: Int64s = np.empty(0, dtype=np.int64)
 
 
 class SketchIndex:
-    """Sketches of all classes, in one array: what a step changes is all that is read again.
+    """Sketches of all classes, sorted, and beside them those of the latest steps.
 
-    >>> parts = {1: np.uint64([7, 8]), 2: np.uint64([8, 9])}
-    >>> index = SketchIndex()
-    >>> index.update({1, 2}, parts.__getitem__)
-    >>> index.find([6, 8, 9])
-    {8: [1, 2], 9: [2]}
-    >>> index.update({2}, parts.__getitem__)
-    >>> index.find([7, 8])
-    {8: [2]}
+    What a step costs depends on the classes that it changes, and not on how many there are.
     """
 
     def __init__(self) -> None:
-        self._rows: Set[int] = set()
-        self._sketches, self._owners = NO_SKETCHES, NO_OWNERS
+        self._state: MemoryState | None = None
+        self._labels: dict[int, str] = {}  # of the rows that are there
+        self._sketches, self._owners = NO_SKETCHES, NO_OWNERS  # sorted; some rows may be gone
+        self._recent: dict[int, list[int]] = {}  # rows by sketch, likewise
+        self._n_recent = 0
 
-    def update(self, rows: Set[int], read: Callable[[int], Sketches]) -> None:
-        """Hold the sketches of these rows and no others; those of new ones are read."""
-        new = [*(rows - self._rows)]
-        gone = np.array([*(self._rows - rows)], dtype=np.int64)
-        parts = [read(row) for row in new]
-        is_left = ~np.isin(self._owners, gone)
-        owners = np.repeat(np.array(new, dtype=np.int64), [len(part) for part in parts])
-        self._sketches = np.concatenate([self._sketches[is_left], *parts])
-        self._owners = np.concatenate([self._owners[is_left], owners])
-        self._rows = {*rows}
+    def follow(self, state: MemoryState, read: Callable[[int, str], Sketches]) -> None:
+        """Hold the sketches of a state; those of rows that are new are read."""
+        before = {} if self._state is None else self._state.rows
+        changes = state.changes_since(self._state)
+        gone = [before[label] for label in changes if label in before]
+        new = {row: label for label, row in changes.items() if row is not None}
+        parts = {row: read(row, label) for row, label in new.items()}
+        for row in gone:
+            del self._labels[row]
+        self._labels |= new
+        self._add(parts)
+        self._state = state
 
-    def find(self, wanted: Iterable[int]) -> dict[int, list[int]]:
-        """Return the rows that hold each sketch; one that none holds is left out."""
-        sought = np.array(sorted({int(own) for own in wanted}), dtype=np.uint64)
-        # Only those with the same low bits as one that is sought are compared in full.
-        table = np.zeros(TABLE_SIZE, dtype=bool)
-        table[sought % TABLE_SIZE] = True
-        places = np.flatnonzero(table[self._sketches.astype(np.uint16)])
-        places = places[np.isin(self._sketches[places], sought)]
-        found: dict[int, list[int]] = {}
-        for own, row in zip(
-            self._sketches[places].tolist(), self._owners[places].tolist(), strict=True
-        ):
-            found.setdefault(own, []).append(row)
+    def find(self, sketches: Iterable[int]) -> dict[int, set[str]]:
+        """Return the labels that hold each sketch; one that none holds is left out."""
+        sought = np.array(sorted({int(own) for own in sketches}), dtype=np.uint64)
+        starts = np.searchsorted(self._sketches, sought, "left")
+        ends = np.searchsorted(self._sketches, sought, "right")
+        found: dict[int, set[str]] = {}
+        for own, start, end in zip(sought.tolist(), starts, ends, strict=True):
+            rows = [*self._owners[start:end].tolist(), *self._recent.get(own, [])]
+            if labels := {self._labels[row] for row in rows if row in self._labels}:
+                found[own] = labels
         return found
+
+    def _add(self, parts: dict[int, Sketches]) -> None:
+        self._n_recent += sum(map(len, parts.values()))
+        if self._n_recent > max(MAX_RECENT, len(self._sketches) // 8):
+            self._sort(parts)
+            return
+        for row, sketches in parts.items():
+            for own in sketches.tolist():
+                self._recent.setdefault(own, []).append(row)
+
+    def _sort(self, parts: dict[int, Sketches]) -> None:
+        """Sort all sketches, without those of rows that are gone."""
+        recent = [(own, row) for own, rows in self._recent.items() for row in rows]
+        numbers = np.repeat([*parts], [len(part) for part in parts.values()])
+        recent_sketches = np.array([own for own, _ in recent], dtype=np.uint64)
+        recent_owners = np.array([row for _, row in recent], dtype=np.int64)
+        sketches = np.concatenate([self._sketches, recent_sketches, *parts.values()])
+        owners = np.concatenate([self._owners, recent_owners, numbers])
+        is_there = np.isin(owners, [*self._labels])
+        order = np.argsort(sketches[is_there], kind="stable")
+        self._sketches, self._owners = sketches[is_there][order], owners[is_there][order]
+        self._recent, self._n_recent = {}, 0

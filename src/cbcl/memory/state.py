@@ -5,8 +5,11 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
+from weakref import ReferenceType, ref
 
 from cbcl.errors import MemoryFileError
 from cbcl.memory.connection import find_structural_damage
@@ -17,38 +20,60 @@ from cbcl.memory.select import select
 STEP_COLUMNS = "time, action, about, radius, n_voters, max_centroids, head, checksum"
 
 
-class MemoryState(NamedTuple):
-    """State of a memory at one moment."""
+RowChanges: TypeAlias = Mapping[str, int | None]  # numbers of new rows by label; None: it has none
+
+
+@dataclass(frozen=True)
+class MemoryState:
+    """State of a memory at one moment.
+
+    A step makes a new one. What it costs depends on the labels that it changes, and hardly on how
+    many there are: only `classes` is as much work as there are labels, when it is first asked for.
+    """
 
     about: MemoryInfo
     settings: Settings
-    classes: dict[str, int]  # label -> number of its row, in the order of the labels
+    rows: Mapping[str, int]  # number of the row of each label and, by an empty one, of negatives
     step: int = 0  # the last one; 0: none
-    negatives: int | None = None  # number of their row; None: there are none
+    changes: RowChanges = field(default_factory=dict, compare=False)  # by that step
+    before: ReferenceType[MemoryState] | None = field(default=None, compare=False)  # it
+
+    @cached_property
+    def classes(self) -> dict[str, int]:
+        """The number of the row of each label, in the order of the labels."""
+        classes = dict(sorted(self.rows.items()))
+        if self.negatives is not None:
+            del classes[NEGATIVES]
+        return classes
 
     @property
-    def rows(self) -> dict[str, int]:
-        """The classes, and the negatives, if any, whose label is empty."""
-        return self.classes | ({} if self.negatives is None else {NEGATIVES: self.negatives})
+    def negatives(self) -> int | None:
+        """The number of the row of the negatives; None: there are none."""
+        return self.rows.get(NEGATIVES) if self.settings.head == "discriminant" else None
 
-    def row(self, label: str) -> int:
-        """Return the number of the row of a label, or of the negatives."""
-        if label == NEGATIVES and self.negatives is not None:
-            return self.negatives
-        return self.classes[label]
-
-    def after(
-        self, step: int, settings: Settings, changes: Mapping[str, int | None]
-    ) -> MemoryState:
+    def after(self, step: int, settings: Settings, changes: RowChanges) -> MemoryState:
         """Return the state after a step that gave labels other rows, or none."""
-        rows = self.rows
-        is_new = not rows.keys() >= changes.keys()
+        rows = dict(self.rows)
         for label, row in changes.items():
             if row is None:
                 rows.pop(label, None)
             else:
                 rows[label] = row
-        return _as_state(self.about, settings, dict(sorted(rows.items())) if is_new else rows, step)
+        return MemoryState(self.about, settings, rows, step, changes, ref(self))
+
+    def changes_since(self, earlier: MemoryState | None) -> RowChanges:
+        """Return the labels whose rows are not those of an earlier state; None: there was none."""
+        if earlier is None:
+            return self.rows
+        if self is earlier:
+            return {}
+        if self.before is not None and self.before() is earlier:
+            return self.changes
+        changes: dict[str, int | None] = dict.fromkeys(earlier.rows.keys() - self.rows.keys())
+        for label, row in self.rows.items():
+            if earlier.rows.get(label) != row:
+                changes[label] = row
+        return changes
 
 
 class StateSeen(NamedTuple):
@@ -86,14 +111,7 @@ def read_state(
         settings = Settings(head=undone.head)
     rows = _read_labels(connection, path, check_index=check_index)
     (step,) = connection.execute("SELECT ifnull(max(step), 0) FROM steps").fetchone()
-    return _as_state(about, settings, rows, step)
-
-
-def _as_state(
-    about: MemoryInfo, settings: Settings, rows: dict[str, int], step: int
-) -> MemoryState:
-    negatives = rows.pop(NEGATIVES, None) if settings.head == "discriminant" else None
-    return MemoryState(about, settings, rows, step, negatives)
+    return MemoryState(about, settings, rows, step)
 
 
 def _read_labels(
@@ -111,7 +129,7 @@ def _read_labels(
         raise _index_damaged(path)
     if check_index and find_structural_damage(connection, "examples"):
         raise _index_damaged(path)  # it could give a label the photos of another
-    return dict(sorted(classes.items()))
+    return classes
 
 
 def _index_damaged(path: Path) -> MemoryFileError:

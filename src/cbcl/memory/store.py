@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cbcl.errors import ChangedError, LabelError, MemoryFileError
-from cbcl.files import part_of
+from cbcl.files import name_also, part_of
 from cbcl.memory.connection import (
     LOCK_TIMEOUT_SECONDS,
     NO_FILE,
@@ -23,6 +23,7 @@ from cbcl.memory.connection import (
     change_identity,
     compact,
     connect,
+    end_wal,
     explained,
     file_identity,
     find_structural_damage,
@@ -44,6 +45,7 @@ from cbcl.memory.rows import (
 from cbcl.memory.schema import ENTRIES
 from cbcl.memory.select import select
 from cbcl.memory.sketch_search import SketchIndex
+from cbcl.memory.spellings import SpellingIndex
 from cbcl.memory.state import (
     STEP_COLUMNS,
     MemoryState,
@@ -78,7 +80,7 @@ class Memory(OpenFile):
     def _clear_cache(self) -> None:
         self._read: StateSeen | None = None
         self._rows: dict[tuple[int, str], ClassRow] = {}  # a row is that of its label alone
-        self._sketches = SketchIndex()
+        self._sketches, self._spellings = SketchIndex(), SpellingIndex()
 
     def __reduce__(self) -> tuple[type[Memory], tuple[Path]]:
         return Memory, (self.path,)
@@ -99,14 +101,41 @@ class Memory(OpenFile):
     def load(self, view: MemoryState, labels: Iterable[str] | None = None) -> dict[str, ClassRow]:
         """Return classes by label; None: all of them. The negatives are none."""
         with self._access(self._reading):
-            wanted = view.classes
-            if labels is not None:
-                wanted = {label: view.classes[label] for label in labels}
+            if labels is None:
+                wanted = view.classes
+            else:
+                wanted = {label: view.rows[label] for label in labels}
             classes = {label: self._class(view, row, label) for label, row in wanted.items()}
             if labels is None:
                 present = {(row, label) for label, row in view.rows.items()}
                 self._rows = {key: kept for key, kept in self._rows.items() if key in present}
             return classes
+
+    def read_each(self, view: MemoryState) -> Iterator[tuple[str, ClassRow]]:
+        """Yield label and class, one after another, and keep none in memory."""
+        for label, row in view.classes.items():
+            with self._access(self._reading):
+                yield label, self._read_class(row, label, view)
+
+    def identities(self, view: MemoryState) -> dict[str, bytes]:
+        """Return 32 bytes for each class, by label, that no other class has, of whatever memory.
+
+        They are made of the number of its row, which never changes, its label, and the step that
+        wrote it. The row's own checksum says as much, but comes after all its centroids.
+        """
+        with self._access(self._reading):
+            rows = self._select(
+                "SELECT class, since, steps.checksum FROM classes"
+                " LEFT JOIN steps ON step = since WHERE until IS NULL"
+            )
+            steps = {row: (since, written or b"") for row, since, written in rows}
+        if not steps.keys() >= {*view.classes.values()}:
+            raise ChangedError(self.path, "was changed by another process")
+        identities = {}
+        for label, row in view.classes.items():
+            since, written = steps[row]
+            identities[label] = checksum(label, f"{row} {since}", written)
+        return identities
 
     def load_negatives(self, view: MemoryState) -> StoredStatistics | None:
         """Return the pictures taught as none of the labels; None: there are none."""
@@ -127,12 +156,16 @@ class Memory(OpenFile):
 
         A sketch that no class has is left out; of two labels that have it, the first is returned.
         """
-        labels = {row: label for label, row in view.rows.items()}
         with self._access(self._reading):
-            self._sketches.update(labels.keys(), lambda row: self._read_sketches(row, labels[row]))
+            self._sketches.follow(view, self._read_sketches)
             found = self._sketches.find(sketches)
-        owners = {own: {labels[row] for row in rows} for own, rows in found.items()}
-        return {own: min(those - {NEGATIVES}, default=NEGATIVES) for own, those in owners.items()}
+        return {own: min(those - {NEGATIVES}, default=NEGATIVES) for own, those in found.items()}
+
+    def find_spelled_alike(self, view: MemoryState, labels: Iterable[str]) -> set[str]:
+        """Return the labels that differ from one of these in case or space only, or not at all."""
+        with self._access(self._reading):
+            self._spellings.follow(view)
+            return self._spellings.find(labels)
 
     def _read_sketches(self, row: int, label: str) -> Sketches:
         stored = self._rows.get((row, label))
@@ -184,8 +217,9 @@ class Memory(OpenFile):
 
     def copy(self, path: Path) -> None:
         """Write the present state into a new file, without history and what was forgotten."""
+        taken = MemoryFileError(path, "is there already", "give another name")
         if file_identity(path) != NO_FILE:
-            raise MemoryFileError(path, "is there already", "give another name")
+            raise taken
         self.view()  # which fails where a copy would be made of what is left
         part = part_of(path)
         try:
@@ -200,10 +234,36 @@ class Memory(OpenFile):
                 writing.erase_history()
             with explained(path):
                 compact(part)
-                part.rename(path)
+                name_also(part, path)
+        except FileExistsError as error:
+            raise taken from error
         finally:
             for ending in ("", "-wal", "-shm", "-journal"):
                 part.with_name(part.name + ending).unlink(missing_ok=True)
+
+    def replace(self, new: Path, kept: Path) -> None:
+        """Put another file in place of this one, which is kept under a name that must be free.
+
+        No other process may have it open.
+        """
+        if self.path.is_symlink():
+            raise MemoryFileError(self.path, "is a link", "give the file that it leads to")
+        with self._access(self._writing), self._access(self._reading):
+            for lock in (self._writing, self._reading):
+                self._disconnect(lock)
+            self._written = None
+            if file_identity(self.path) == NO_FILE:
+                new.rename(self.path)
+                return
+            end_wal(self.path)
+            name_also(self.path, kept)
+            try:
+                _move_wal(self.path, kept)
+                new.replace(self.path)
+            except OSError:
+                kept.replace(self.path)
+                kept.unlink(missing_ok=True)  # which it is, unless both are names of one file
+                raise
 
     def backbone_state(self) -> bytes:
         with self._access(self._reading):
@@ -212,7 +272,7 @@ class Memory(OpenFile):
     def thumbnails(self, view: MemoryState, label: str) -> list[StoredExample]:
         """Return the examples that are kept of a label, in the order learned."""
         with self._access(self._reading):
-            number = view.row(label)
+            number = view.rows[label]
             rows = self._select(
                 f"SELECT {EXAMPLE_COLUMNS} FROM examples JOIN pictures USING (picture)"
                 " WHERE class = ? ORDER BY examples.rowid",
@@ -226,7 +286,7 @@ class Memory(OpenFile):
         with self._access(self._reading):
             rows = self._select(
                 "SELECT picture, centroid FROM examples WHERE class = ? ORDER BY rowid",
-                view.row(label),
+                view.rows[label],
             )
             return [(number, centroid) for number, centroid in rows]
 
@@ -236,7 +296,7 @@ class Memory(OpenFile):
             rows = self._select(
                 "SELECT picture FROM examples WHERE class = ? AND centroid = ? AND rank < ?"
                 " ORDER BY rank",
-                *(view.row(label), centroid, most),
+                *(view.rows[label], centroid, most),
             )
             return [number for (number,) in rows]
 
@@ -338,6 +398,13 @@ class Memory(OpenFile):
         if (read := next(rows, None)) is None:
             raise ChangedError(self.path, "was changed by another process meanwhile", "try again")
         return read
+
+
+def _move_wal(path: Path, to: Path) -> None:
+    """Move the WAL of a file that is too damaged to be without it along with the file."""
+    for ending in ("-wal", "-shm"):
+        with suppress(FileNotFoundError):
+            path.with_name(path.name + ending).rename(to.with_name(to.name + ending))
 
 
 def _set_timeout(connection: sqlite3.Connection, seconds: float) -> None:

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from cbcl.errors import MemoryFileError, first_line
 from cbcl.memory.packing import pack_class, pack_picture, pack_step, unpack_class, unpack_step
 from cbcl.memory.rows import (
-    NEGATIVES,
     ClassRow,
     ExamplePlaces,
     Settings,
@@ -42,13 +41,22 @@ class Step(NamedTuple):
     can_be_undone: bool
 
     @property
+    def labels(self) -> list[str]:
+        """The labels of the step; of one that changes labels into another, that one is the last."""
+        about = self.about
+        listed = [*about.get("pictures", {}), *about.get("labels", [])]
+        return listed + [str(about[key]) for key in ("label", "new", "into") if key in about]
+
+    @property
     def summary(self) -> str:
         """The labels of the step, in a few words: "cup (3), key (1)", "mug → cup"."""
         about = self.about
         undone = f"{about['action']} " if "action" in about else ""
+        into = f" → {show_label(about['into'])}" if "into" in about else ""
         if "pictures" in about:
             counts = about["pictures"].items()
-            return undone + ", ".join(f"{show_label(label)} ({count})" for label, count in counts)
+            parts = (f"{show_label(label)} ({count})" for label, count in counts)
+            return undone + ", ".join(parts) + into
         if "labels" in about:
             return undone + ", ".join(map(show_label, about["labels"]))
         labels = (show_label(str(about[key])) for key in ("label", "new", "into") if key in about)
@@ -92,7 +100,7 @@ class Transaction:
     def retire_class(self, label: str) -> None:
         """End the row of a class."""
         self._connection.execute(
-            "UPDATE classes SET until = ? WHERE class = ?", (self.step, self.view.row(label))
+            "UPDATE classes SET until = ? WHERE class = ?", (self.step, self.view.rows[label])
         )
         self._changes[label] = None
 
@@ -109,7 +117,7 @@ class Transaction:
         dimension = self.view.about.dimension
         if _dimension_of(stored) != dimension:
             raise ValueError(f"{label!r} has vectors of another length than {dimension}.")
-        if label in self.view.classes or (label == NEGATIVES and self.view.negatives is not None):
+        if label in self.view.rows:
             self.retire_class(label)
         with self._readable(repr(show_label(label))):
             added = self._connection.execute(
