@@ -56,29 +56,49 @@ def bmp_of_run_lengths(side: int) -> bytes:
     return b"BM" + struct.pack("<IHHI", place + len(runs), 0, 0, place) + head + runs
 
 
+def png_chunk(name: bytes, data: bytes) -> bytes:
+    whole = name + data
+    return struct.pack(">I", len(data)) + whole + struct.pack(">I", zlib.crc32(whole))
+
+
 def png_of_chunks(count: int) -> bytes:
     """Return a small PNG with so many empty chunks that nobody knows."""
     data = encoded(Image.new("RGB", (8, 8)), "PNG")
-    chunk = struct.pack(">I", 0) + b"juNk" + struct.pack(">I", zlib.crc32(b"juNk"))
-    return data[:33] + chunk * count + data[33:]
+    return data[:33] + png_chunk(b"juNk", b"") * count + data[33:]
 
 
-def tiff_of_tiles(count: int) -> bytes:
-    """Return an uncompressed TIFF of one row whose tiles have one pixel each."""
+def tiff(fields: list[tuple[int, int, int, int]], pixels: bytes, *, big: bool = False) -> bytes:
+    """Return a little-endian TIFF; offsets among the fields count from the end of the directory."""
+    form, head = ("<HHQQ", 16) if big else ("<HHII", 8)
+    start = head + (8 if big else 2) + len(fields) * struct.calcsize(form) + (8 if big else 4)
+    moved = [
+        (tag, kind, count, value + start if tag in (273, 324, 325, 279) and count > 1 else value)
+        for tag, kind, count, value in fields
+    ]
+    first = b"II+\0\x08\0\0\0" + struct.pack("<QQ", 16, len(fields)) if big else b"II*\0"
+    first += b"" if big else struct.pack("<IH", 8, len(fields))
+    entries = b"".join(struct.pack(form, *field) for field in moved)
+    return first + entries + bytes(8 if big else 4) + pixels
+
+
+def tiff_of_tiles(across: int, down: int, side: int, *, big: bool = False) -> bytes:
+    """Return an uncompressed grey TIFF of square tiles, which all have the same pixels."""
+    count = across * down
+    word = "Q" if big else "I"
+    size = struct.calcsize(word)
     fields = [
-        (256, 4, 1, count),
-        (257, 4, 1, 1),
+        (256, 4, 1, across * side),
+        (257, 4, 1, down * side),
         (258, 3, 1, 8),
         (259, 3, 1, 1),
         (262, 3, 1, 1),
-        (322, 4, 1, 1),
-        (323, 4, 1, 1),
-        (324, 4, count, 8 + 2 + 9 * 12 + 4),
-        (325, 4, count, 8 + 2 + 9 * 12 + 4 + 4 * count),
+        (322, 4, 1, side),
+        (323, 4, 1, side),
+        (324, 16 if big else 4, count, 0),
+        (325, 16 if big else 4, count, size * count),
     ]
-    entries = b"".join(struct.pack("<HHII", *field) for field in fields)
-    head = b"II*\0" + struct.pack("<IH", 8, len(fields)) + entries + bytes(4)
-    return head + struct.pack("<I", 8) * count + struct.pack("<I", 1) * count
+    places = struct.pack(f"<{word}", 8) * count + struct.pack(f"<{word}", side * side) * count
+    return tiff(fields, places + bytes(side * side), big=big)
 
 
 def jpeg_of_scans(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from support.decoded import UPRIGHT, corners
 from support.photos import encoded, photo
 
 from cbcl.errors import PictureError
@@ -26,20 +27,6 @@ FLAG = Image.fromarray(
 )
 
 
-def corners(image: Image.Image) -> list[tuple[int, ...]]:
-    """Red, green, blue, white, read as the flag is."""
-    pixels = np.asarray(image)
-    h, w = pixels.shape[:2]
-    places = [
-        (h // 4, w // 4),
-        (h // 4, 3 * w // 4),
-        (3 * h // 4, w // 4),
-        (3 * h // 4, 3 * w // 4),
-    ]
-    return [tuple(round(c / 250) for c in pixels[place]) for place in places]
-
-
-UPRIGHT = [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 1)]
 TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -184,13 +171,17 @@ BAD = {
     "text": (b"hello, this is not a picture at all", "it is text"),
     "text like a TIFF": (b"MMmm, II guess", "it is text"),
     "cut TIFF": (encoded(FLAG, "TIFF")[:100], "broken"),
-    "binary": (bytes(range(256)) * 4, "not a picture"),
+    "binary": (bytes(range(256)) * 4, "here: its format is unknown"),
+    "a video": (b"\0\0\0\x14ftypqt  " + bytes(500), "it is a video"),
+    "a web video": (b"\x1a\x45\xdf\xa3" + bytes(500), "it is a video"),
+    "a document": (b"%PDF-1.7\n\xe2\xe3" + bytes(500), "it is a PDF file"),
+    "a spreadsheet": (b"PK\3\4" + bytes(500), "it is a ZIP file, or a document"),
+    "the start of a JPEG": (b"\xff\xd8broken", "it is a damaged JPEG file"),
     "truncated": (encoded(photo("coffee"))[:9000], "broken: .*truncated"),
     "truncated PNG": (encoded(photo("coffee"), "PNG")[:9000], "broken"),
     "bomb": (bomb(50_000, 50_000), "pixels"),
     "small bomb": (bomb(12_000, 12_000), "12000 x 12000 pixels"),
     "scans": (scans(2001), "a JPEG of too many scans for 1000 x 1000 pixels"),
-    "heic": (b"\0\0\0\x18ftypheic" + bytes(100), "HEIC.*JPEG"),
     "eps": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n" + bytes(100), "not a picture"),
 }
 

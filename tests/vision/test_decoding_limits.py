@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 from threading import Event, Thread
 
@@ -21,43 +18,12 @@ from support.crafted_pictures import (
     png_of_chunks,
     tiff_of_tiles,
 )
+from support.decoded import measure
 from support.photos import encoded
 
 from cbcl.errors import PictureError
 from cbcl.vision.decoding import load
 from cbcl.vision.decoding_budget import MAX_DECODED_BYTES, DecodingBudget
-
-# Looks at a file in some threads at once; prints the growth of memory in MB, and the errors.
-MEASURE = """
-import json, sys
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from PIL import Image
-from cbcl.vision.backbones.pixels import PIXELS
-from cbcl.vision.extraction import embed_pictures
-
-def memory(kind):
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) / 1000 for line in lines if line.startswith(kind))
-
-def see(path):
-    (result,) = embed_pictures(PIXELS, [path], thumbnails=[0])
-    return str(result) if isinstance(result, Exception) else ""
-
-Image.init()
-start = memory("VmRSS")
-with ThreadPoolExecutor(int(sys.argv[2])) as threads:
-    errors = [*threads.map(see, [sys.argv[1]] * int(sys.argv[2]))]
-print(json.dumps([memory("VmHWM") - start, memory("VmRSS") - start, errors]))
-"""
-
-
-def measure(data: bytes, folder: Path, threads: int = 1) -> tuple[float, float, list[str]]:
-    (folder / "picture").write_bytes(data)
-    command = [sys.executable, "-W", "ignore", "-c", MEASURE, str(folder / "picture"), str(threads)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    peak, kept, errors = json.loads(done.stdout)
-    return peak, kept, errors
 
 
 @pytest.mark.parametrize("kind", LARGEST)
@@ -169,8 +135,8 @@ COSTLY = {
     "comments in a header": (b"P6 " + b"#\n" * 500_000 + b"9 9 255\n" + bytes(243), "pieces"),
     "BMP of run lengths": (bmp_of_run_lengths(400), "a BMP of a rare kind"),
     "PNG of chunks": (png_of_chunks(100_000), "pieces"),
-    "TIFF of tiles": (tiff_of_tiles(250_000), "more than 100000 strips or tiles"),
-    "icon": (encoded(Image.new("RGB", (16, 16)), "ICO"), "not a picture, or of a format"),
+    "TIFF of tiles": (tiff_of_tiles(250_000, 1, 1), "more than 100000 strips or tiles"),
+    "icon": (encoded(Image.new("RGB", (16, 16)), "ICO"), "not a picture, or its format"),
     "progressive JPEG": (jpeg_of_scans(500, progressive=True), "a JPEG of too many scans"),
     "sequential JPEG": (in_three_colours(jpeg_of_scans(500)), "a JPEG of too many scans"),
     "JPEG with an end inside": (jpeg_of_scans(500, FAKE_END, progressive=True), "too many scans"),

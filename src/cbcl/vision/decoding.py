@@ -20,6 +20,8 @@ from PIL.TiffImagePlugin import PREFIXES, TiffImageFile
 
 from cbcl.errors import PictureError, Subject, first_line, reason
 from cbcl.vision.decoding_budget import BUDGET, MAX_DECODED_BYTES
+from cbcl.vision.heic import is_heic, open_heic
+from cbcl.vision.remote import RemotePicture, is_url, read_remote
 
 Source: TypeAlias = str | os.PathLike[str] | bytes | NDArray[Any] | Image.Image
 Pixels: TypeAlias = NDArray[np.uint8]  # (height, width, 3), RGB
@@ -39,6 +41,15 @@ FRACTION_TOLERANCE = 1e-3  # by which a fraction may miss 0 or 1
 
 # Formats that Pillow reads by itself, in memory, without running another program.
 FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF")
+KINDS = {  # of files that are sent by mistake, or are cut off, by how they begin
+    b"%PDF": "it is a PDF file",
+    b"PK\3\4": "it is a ZIP file, or a document",
+    b"\x1a\x45\xdf\xa3": "it is a video",
+    b"\xff\xd8": "it is a damaged JPEG file",
+    b"\x89PNG": "it is a damaged PNG file",
+    b"SQLite format 3\0": "it is a memory, or another database",
+}
+STILL_BRANDS = (b"avif", b"avis", b"heic", b"heix", b"mif1", b"msf1")  # of ISO media files
 KEEP_DECODERS = ("WEBP", "AVIF")  # as long as the picture lives, which a copy of it does not need
 SEGMENT = re.compile(rb"\xff[^\x00\x01\xd0-\xd8\xff]")  # the marker of one that has a length
 START_OF_SCAN, END_OF_PICTURE = b"\xff\xda", b"\xff\xd9"
@@ -47,7 +58,6 @@ ORIENTATION, BITS_PER_SAMPLE = 0x0112, 0x0102  # tags
 STRIP_HEIGHT, TILE_WIDTH, TILE_HEIGHT = 0x0116, 0x0142, 0x0143
 TIFF_BYTE_ORDERS = {prefix: "<" if prefix[:2] == b"II" else ">" for prefix in PREFIXES}
 TIFF_BYTES = (1, 2, 6, 7)  # types of values that stay bytes, such as a colour profile
-HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
 
 
 def name_of(source: object, number: int) -> str:
@@ -55,9 +65,20 @@ def name_of(source: object, number: int) -> str:
     return str(source) if isinstance(source, str | os.PathLike) else f"picture {number + 1}"
 
 
+def as_path(source: str | os.PathLike[str]) -> Path | RemotePicture:
+    """Return the path of a file, or its address if it is elsewhere."""
+    if isinstance(source, RemotePicture):
+        return source
+    return RemotePicture(str(source)) if is_url(source) else Path(source)
+
+
 def read(path: str | os.PathLike[str]) -> bytes:
     """Return the bytes of a file of at most `MAX_PICTURE_BYTES`."""
-    path = Path(path)
+    path = as_path(path)
+    if isinstance(path, RemotePicture):
+        data = read_remote(path, MAX_PICTURE_BYTES + 1)
+        _check_size(data, path)
+        return data
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # a pipe may never end
             raise PictureError(path, "is not a file")
@@ -83,7 +104,7 @@ def load(source: Source, name: Subject, at_least: int) -> Image.Image:
     The decoder scales a large JPEG down, to no less than `at_least` pixels a side.
     """
     if isinstance(source, str | os.PathLike):
-        return _decode(read(source), Path(source), at_least)
+        return _decode(read(source), as_path(source), at_least)
     if isinstance(source, bytes):
         _check_size(source, name)
         return _decode(source, name, at_least)
@@ -117,10 +138,9 @@ class _TimedBytes(io.BytesIO):
 
 
 def _decode(data: bytes, name: Subject, at_least: int) -> Image.Image:
-    if data[4:8] == b"ftyp" and data[8:12] in HEIC_BRANDS:
-        advice = "save it as JPEG (on an iPhone: Settings, Camera, Formats, Most Compatible)"
-        raise PictureError(name, "is a HEIC photo, which cannot be read here", advice)
     try:
+        if is_heic(data):
+            return _decode_heic(data, name)
         if data[:4] in TIFF_BYTE_ORDERS:
             _check_directory(data, name)
         image: Image.Image = Image.open(_TimedBytes(data), formats=_formats())
@@ -131,22 +151,29 @@ def _decode(data: bytes, name: Subject, at_least: int) -> Image.Image:
         with BUDGET.share():
             own = max(0, len(data) - ORDINARY_BYTES)
             expected = own + _decoding_bytes(image, full_size, several)
-            _take(expected, 0, image, name)
+            _take(expected, 0, image.size, name)
             image.load()
             is_turned = _is_turned(image)
-            _take(own + 2 * _stored_bytes(image) if is_turned else 0, expected, image, name)
+            _take(own + 2 * _stored_bytes(image) if is_turned else 0, expected, image.size, name)
             image = image.copy() if image.format in KEEP_DECODERS else image
             image = _upright(image) if is_turned else image
             return _as_rgb(image, name)
     except PictureError:
         raise
     except UnidentifiedImageError:
-        problem = f"is not a picture, or of a format that cannot be read here: {_kind(data)}"
+        problem = f"is not a picture, or its format cannot be read here: {_kind(data)}"
         raise PictureError(name, problem) from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise PictureError(name, "has far too many pixels", "make it smaller") from None
     except Exception as error:  # a decoder may raise anything about a broken file
         raise PictureError(name, f"is broken: {first_line(error)}") from error
+
+
+def _decode_heic(data: bytes, name: Subject) -> Image.Image:
+    photo = open_heic(data, name)
+    with BUDGET.share():
+        _take(max(0, len(data) - ORDINARY_BYTES) + photo.decoding_bytes, 0, photo.size, name)
+        return _as_rgb(photo.decode(), name)
 
 
 def _check_directory(data: bytes, name: Subject) -> None:
@@ -198,12 +225,12 @@ def _has_scans(image: JpegImageFile, data: bytes, size: tuple[int, int], name: S
     raise PictureError(name, problem, "save it again")
 
 
-def _take(count: int, taken: int, image: Image.Image, name: Subject) -> None:
+def _take(count: int, taken: int, size: tuple[int, int], name: Subject) -> None:
     """Take from the budget what a picture needs more than it has."""
     if count > MAX_DECODED_BYTES:
-        width, height = image.size
-        size = f"{width} x {height} pixels"
-        problem = f"has {size}, which take more than {MAX_DECODED_BYTES // 1_000_000} MB to decode"
+        pixels = f"{size[0]} x {size[1]} pixels"
+        most = f"{MAX_DECODED_BYTES // 1_000_000} MB"
+        problem = f"has {pixels}, which take more than {most} to decode"
         raise PictureError(name, problem, "make it smaller, or save it as JPEG")
     if count > taken:
         BUDGET.take(count - taken)
@@ -247,8 +274,13 @@ def _formats() -> list[str]:
 def _kind(data: bytes) -> str:
     if not data:
         return "it is empty"
+    for start, kind in KINDS.items():
+        if data.startswith(start):
+            return kind
+    if data[4:8] == b"ftyp" and data[8:12] not in STILL_BRANDS:
+        return "it is a video"
     is_text = b"\0" not in data[:1000] and data[:1000].isascii()
-    return "it is text" if is_text else f"it begins with {data[:8]!r}"
+    return "it is text" if is_text else "its format is unknown"
 
 
 def _is_turned(image: Image.Image) -> bool:

@@ -10,7 +10,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
-from pathlib import Path
 from threading import BoundedSemaphore
 from typing import Any, NamedTuple
 
@@ -20,9 +19,9 @@ from cbcl.errors import PictureError, Subject
 from cbcl.machine import cores, one_thread
 from cbcl.vision.backbones.base import Backbone
 from cbcl.vision.backbones.combined import on_all_cores
-from cbcl.vision.decoding import Floats, load, name_of, read
+from cbcl.vision.decoding import Floats, as_path, load, name_of, read
 from cbcl.vision.decoding_budget import BUDGET
-from cbcl.vision.vector_cache import VectorCache
+from cbcl.vision.vector_cache import FreshVectors, VectorCache
 
 THUMBNAIL_SIDE = 128  # pixels
 THUMBNAIL_QUALITY = 80  # of the JPEG
@@ -102,10 +101,11 @@ def embed_pictures(
     backbone: Backbone,
     sources: Sequence[Any],
     *,
-    cache: VectorCache | None = None,
+    cache: VectorCache | FreshVectors | None = None,
     thumbnails: Container[int] | None = None,
     strict: bool = False,
     progress: Progress | None = None,
+    on_one_core: bool = False,
 ) -> list[EmbeddedPicture | PictureError]:
     """Embed each source; the results are in order and depend on neither batches nor threads.
 
@@ -115,7 +115,7 @@ def embed_pictures(
     """
     pictures: list[EmbeddedPicture | PictureError] = []
     fresh: list[tuple[bytes, Floats]] = []
-    pipeline = _Pipeline(backbone, sources, cache, thumbnails)
+    pipeline = _Pipeline(backbone, sources, cache, thumbnails, on_one_core)
     try:
         for picture, digest in pipeline.run():
             if strict and isinstance(picture, PictureError):
@@ -141,16 +141,19 @@ class _Pipeline:
         self,
         backbone: Backbone,
         sources: Sequence[Any],
-        cache: VectorCache | None,
+        cache: VectorCache | FreshVectors | None,
         thumbnails: Container[int] | None,
+        on_one_core: bool = False,
     ) -> None:
         self.sources, self.cache, self.thumbnails = sources, cache, thumbnails
+        self.cores = 1 if on_one_core else cores()
         starts = range(0, len(sources), backbone.batch)
         self.batches = [range(start, min(start + backbone.batch, len(sources))) for start in starts]
-        self.backbone = on_all_cores(backbone) if len(self.batches) == 1 else backbone
+        alone = len(self.batches) == 1 and not on_one_core
+        self.backbone = on_all_cores(backbone) if alone else backbone
 
     def run(self) -> Iterator[EmbeddingResult]:
-        threads = min(cores(), len(self.batches)) if self.backbone.threads else 1
+        threads = min(self.cores, len(self.batches)) if self.backbone.threads else 1
         if threads <= 1:
             for batch in self.batches:
                 yield from self._embed_batch(batch)
@@ -205,7 +208,7 @@ class _Pipeline:
             return DecodedPicture(number, source)
         fingerprint = self.backbone.fingerprint
         is_file = isinstance(source, str | os.PathLike)
-        name = Path(source) if is_file else name_of(source, number)
+        name = as_path(source) if is_file else name_of(source, number)
         data = read(source) if is_file else source
         digest, vector = self._look_up(data)
         if vector is None:
@@ -215,10 +218,10 @@ class _Pipeline:
         if self.thumbnails is None:
             picture = EmbeddedPicture(vector, b"", fingerprint)
         elif number in self.thumbnails:
-            picture = EmbeddedPicture(vector, read_thumbnail(data, name), fingerprint)
+            picture = EmbeddedPicture(vector, _read_thumbnail(data, name, at_least), fingerprint)
         else:
             picture = EmbeddedPicture(
-                vector, b"", fingerprint, partial(read_thumbnail, source, name)
+                vector, b"", fingerprint, partial(_read_thumbnail, source, name, at_least)
             )
         return EmbeddingResult(picture)
 
@@ -241,14 +244,15 @@ class _Pipeline:
         }
 
 
-def read_thumbnail(source: Any, name: Subject) -> bytes:
-    """Return the thumbnail of a picture that is decoded for nothing else."""
-    return _as_thumbnail(load(source, name, THUMBNAIL_SIDE))
+def _read_thumbnail(source: Any, name: Subject, at_least: int) -> bytes:
+    """Return the thumbnail of a picture whose vector was cached: the same as without the cache."""
+    return _thumbnail(load(source, name, at_least), source, name, at_least)
 
 
 def _thumbnail(image: Image.Image, data: Any, name: Subject, at_least: int) -> bytes:
     if max(image.size) < THUMBNAIL_SIDE and at_least < THUMBNAIL_SIDE:
-        return read_thumbnail(data, name)  # since its decoder may have scaled it down too far
+        # Its decoder may have scaled it down too far.
+        return _as_thumbnail(load(data, name, THUMBNAIL_SIDE))
     return _as_thumbnail(image)
 
 

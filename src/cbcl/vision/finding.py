@@ -9,7 +9,7 @@ from glob import has_magic
 from pathlib import Path
 from typing import NamedTuple
 
-from cbcl.errors import PictureError, reason
+from cbcl.errors import PictureError, Subject, reason
 from cbcl.files import Identity, identity
 
 # Written by Windows, and into archives by macOS.
@@ -68,9 +68,7 @@ def find_labelled(
         files = _files_in(folder, leave_out)
         loose = [path for path in files if path.parent == folder]
         if loose and len(loose) < len(files):
-            problem = "lies beside folders of pictures, so its label is unclear"
-            advice = "move it into one of them, or elsewhere"
-            raise PictureError(loose[0], problem, advice)
+            raise unclear(loose[0])
         folder_label = folder.absolute().name or folder.resolve().name
         for path in files:
             label = folder_label if loose else path.relative_to(folder).parts[0]
@@ -78,7 +76,12 @@ def find_labelled(
     return labelled
 
 
-def _is_hidden(name: str) -> bool:
+def unclear(file: Subject) -> PictureError:
+    problem = "lies beside folders of pictures, so its label is unclear"
+    return PictureError(file, problem, "move it into one of them, or elsewhere")
+
+
+def is_hidden(name: str) -> bool:
     """Tell whether a file or folder is hidden, here or on a system that it may come from."""
     return name.startswith(".") or name.casefold() in SYSTEM_NAMES
 
@@ -126,7 +129,7 @@ def _walk(top: Path) -> Iterator[Path]:
             continue
         walked.add(here)
         try:
-            entries = sorted(path for path in folder.iterdir() if not _is_hidden(path.name))
+            entries = sorted(path for path in folder.iterdir() if not is_hidden(path.name))
         except OSError as error:
             raise PictureError(folder, f"cannot be read: {reason(error)}") from error
         inner = [path for path in entries if _is_folder(path)]

@@ -105,6 +105,19 @@ class VectorCache:
                     connection.execute("ROLLBACK")
 
 
+class FreshVectors:
+    """Cache of a worker that writes no file: it finds nothing, and lists what is put into it."""
+
+    def __init__(self) -> None:
+        self.vectors: list[tuple[bytes, Floats]] = []
+
+    def get(self, picture: bytes) -> None:
+        """Return None: nothing is cached."""
+
+    def put(self, vectors: Sequence[tuple[bytes, Floats]]) -> None:
+        self.vectors += vectors
+
+
 def _size(connection: sqlite3.Connection) -> int:
     """Return the bytes in use."""
     pages, free, page_size = (

@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from PIL import Image
 
+from cbcl.device import choose_device
 from cbcl.errors import WeightsError
 from cbcl.vision.backbones.base import IDENTITY, Backbone, Fittable, Function, subject_of
 from cbcl.vision.backbones.catalogue import CATALOGUE, is_available, load_network
-from cbcl.vision.backbones.combined import Joined, Views, two_views
+from cbcl.vision.backbones.combined import Joined, Views, on_device, two_views
 from cbcl.vision.backbones.names import VIEWS, is_file, short_name, split_name
 from cbcl.vision.backbones.network import read_network
 from cbcl.vision.backbones.pixels import PIXELS
@@ -34,6 +35,7 @@ def load_backbone(
     *,
     name: str | None = None,
     at_least: int | None = None,
+    device: str | None = None,
 ) -> Backbone | Fittable:
     """Load what turns pictures, or anything else, into vectors.
 
@@ -44,13 +46,16 @@ def load_backbone(
     `name`, which identifies it in the memory. With `at_least`, it is given pictures (PIL, RGB,
     upright) of no fewer pixels a side, else whatever you learn: text, sound, anything.
 
+    `device` is "cpu", or "cuda" to run networks on a GPU, which needs the extra `torch`; if it is
+    not given, that of the environment variable CBCL_DEVICE, else "cpu".
+
     >>> letters = load_backbone(lambda words: [[len(word)] for word in words], name="letters")
     >>> letters.vectors(["tree", "forest"])
     array([[4.],
            [6.]], dtype=float32)
     """
     if isinstance(source, str | os.PathLike):
-        return _by_name(os.fspath(source))
+        return _by_name(os.fspath(source), device)
     if hasattr(source, "vectors") or hasattr(source, "fit"):
         return cast("Backbone | Fittable", source)
     if not callable(source):
@@ -69,7 +74,14 @@ def restore(name: str, state: bytes) -> Backbone:
     return cast("Backbone", _by_name(name))  # none of the others is to be fitted
 
 
-def _by_name(name: str) -> Backbone | Fittable:
+def _by_name(name: str, device: str | None = None) -> Backbone | Fittable:
+    backbone = _load(name)
+    if isinstance(backbone, Fittable):
+        return backbone
+    return on_device(backbone, choose_device(device))
+
+
+def _load(name: str) -> Backbone | Fittable:
     names = split_name(name)
     if len(names) == 1:
         return _load_part(name)

@@ -106,6 +106,13 @@ def on_all_cores(backbone: Backbone) -> Backbone:
     return backbone.on_all_cores if isinstance(backbone, Network | Combined) else backbone
 
 
+def on_device(backbone: Backbone, device: str) -> Backbone:
+    """Return the same backbone with its networks on "cpu" or "cuda"; others are where they are."""
+    if isinstance(backbone, Combined):
+        return replace(backbone, parts=tuple(on_device(part, device) for part in backbone.parts))
+    return replace(backbone, device=device) if isinstance(backbone, Network) else backbone
+
+
 def leaves(backbone: Backbone) -> Iterator[Backbone]:
     """Yield the backbones that are not made of others, in order."""
     if isinstance(backbone, Combined):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, get_args
 
 import numpy as np
 from PIL import Image
@@ -20,16 +20,18 @@ from PIL import Image
 from cbcl.errors import WeightsError, first_line, reason
 from cbcl.files import write_atomically
 from cbcl.vision.backbones.base import fingerprint, subject_of
-from cbcl.vision.decoding import Floats
+from cbcl.vision.decoding import Floats, Pixels
 from cbcl.vision.preprocessing import Preprocessing
 
 if TYPE_CHECKING:
     from onnx import ModelProto
     from onnxruntime import InferenceSession
 
+    from cbcl.vision.torch_graph import TorchGraph
+
 Tokens = Literal["class", "mean"]  # the first, or the mean of all others
 
-GPU_BATCH = 64
+GPU_BATCH = 128
 TOKENS_ADVICE = (
     'if these are tokens, write "tokens": "class" (the first one) or "tokens": "mean" (of all '
     "others) in the description beside it"
@@ -45,6 +47,7 @@ class Network:
     preprocessing: Preprocessing
     weights: str  # SHA-256 of the weights
     cores: int = 1  # for one picture; 0: all
+    device: str = "cpu"  # or "cuda", by PyTorch
     tokens: Tokens | None = None  # which of its tokens (b, tokens, d) are used, if it gives tokens
     note: str = ""  # what was done to the weights, in words
 
@@ -67,6 +70,8 @@ class Network:
 
     @property
     def batch(self) -> int:
+        if self.device != "cpu":
+            return GPU_BATCH
         # On a processor, one thread a picture is as fast as any batch, and needs the least memory.
         return 1 if self._session.get_providers()[0] == "CPUExecutionProvider" else GPU_BATCH
 
@@ -109,20 +114,38 @@ class Network:
             raise self._error(f"must give numbers, but gives {output.type}")
 
     def vectors(self, things: Sequence[Image.Image]) -> Floats:
-        how = self.preprocessing
-        pictures = np.stack([how.normalize(how.crop(picture)) for picture in things])
-        session = self._session
-        try:
-            (features,) = session.run([self._output], {self._input: pictures})
-        except Exception as error:  # its errors have no common class but this
-            problem = f"failed on pictures of {pictures.shape}: {first_line(error)}"
-            raise self._error(problem) from error
+        run = self._run if self.device == "cpu" else self._run_on_device
+        features = run(np.stack([self.preprocessing.crop(picture) for picture in things]))
         vectors = self._pool(features)
         if vectors.ndim != 2 or len(vectors) != len(things) or 0 in vectors.shape:
             problem = f"gives {features.shape} for {len(things)} pictures, not one vector each"
             advice = TOKENS_ADVICE if features.ndim == 3 else ""
             raise self._error(problem, advice)
         return vectors.astype(np.float32, copy=False)
+
+    def _run(self, crops: Pixels) -> Floats:
+        pictures = np.stack([self.preprocessing.normalize(crop) for crop in crops])
+        session = self._session
+        try:
+            (features,) = session.run([self._output], {self._input: pictures})
+        except Exception as error:  # its errors have no common class but this
+            problem = f"failed on pictures of {pictures.shape}: {first_line(error)}"
+            raise self._error(problem) from error
+        return cast("Floats", features)
+
+    def _run_on_device(self, crops: Pixels) -> Floats:
+        try:
+            return self._graph(crops)
+        except (RuntimeError, TypeError) as error:  # TypeError: an attribute that is not known
+            problem = f"failed on pictures of {crops.shape} on {self.device}: {first_line(error)}"
+            raise self._error(problem) from error
+
+    @cached_property
+    def _graph(self) -> TorchGraph:
+        from cbcl.vision.torch_graph import TorchGraph
+
+        name = subject_of(self.name)
+        return TorchGraph(self.model, self.preprocessing, self.device, GPU_BATCH, name)
 
     def _pool(self, features: Floats) -> Floats:
         """Return one vector a picture, where the features are vectors, maps or described tokens."""

@@ -1,0 +1,210 @@
+"""Shards: pictures embedded by joblib's workers, on this machine or on others, in order.
+
+A task is one shard: it takes files, or pictures themselves, and gives vectors and thumbnails; what
+it gives does not depend on the worker. Workers write neither a memory nor the vector cache.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Container, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple, TypeAlias
+
+from cbcl.errors import BackboneError, PictureError, WorkerError
+from cbcl.machine import cores
+from cbcl.tasks import count_workers, perform_tasks
+from cbcl.vision.backbones import restore
+from cbcl.vision.backbones.base import Backbone
+from cbcl.vision.backbones.combined import Combined
+from cbcl.vision.backbones.names import map_files, short_name
+from cbcl.vision.backbones.network import Network
+from cbcl.vision.decoding import Floats, as_path, name_of, read
+from cbcl.vision.extraction import EmbeddedPicture, Progress, embed_pictures
+from cbcl.vision.vector_cache import FreshVectors, VectorCache
+
+SHARD_SIZE = 16  # pictures of a task: about a second; of a GPU, the batch of its backbone
+ROUND_SHARDS = 32  # a worker, before the next ones are prepared: bounds what waits to be learned
+
+Results: TypeAlias = dict[int, EmbeddedPicture | PictureError]  # by the numbers of their sources
+
+
+class BackboneTicket(NamedTuple):
+    """All that a worker needs to have the same backbone, loaded once a process."""
+
+    name: str
+    fingerprint: str
+    itself: Backbone | None  # where no worker could load it by its name
+
+    @classmethod
+    def of(cls, backbone: Backbone) -> BackboneTicket:
+        is_network = isinstance(backbone, Network | Combined) or backbone.name.startswith("timm/")
+        name = map_files(backbone.name, lambda path: str(Path(path).absolute()))
+        return cls(name, backbone.fingerprint, None if is_network else backbone)
+
+    def backbone(self) -> Backbone:
+        """Return the backbone; a BackboneError if the worker has another one of this name."""
+        if self.itself is not None:
+            return self.itself
+        with _loading:
+            if self not in _loaded:
+                _loaded[self] = restore(self.name, b"")
+            backbone = _loaded[self]
+        if backbone.fingerprint != self.fingerprint:
+            raise BackboneError(
+                f"the worker on {socket.gethostname()}",
+                f"has another {short_name(self.name)} ({backbone.fingerprint[:8]}, not "
+                f"{self.fingerprint[:8]})",
+                "install the same version of cbcl there, and the same weights",
+            )
+        return backbone
+
+
+_loaded: dict[BackboneTicket, Backbone] = {}
+_loading = Lock()
+
+
+class ShardResult(NamedTuple):
+    """A shard, embedded."""
+
+    pictures: list[EmbeddedPicture | PictureError]
+    fresh: list[tuple[bytes, Floats]]  # vectors by the digests of their pictures, for the cache
+    absent: list[Any]  # files that do not exist where the worker is
+    host: str
+
+
+def embed_shard(ticket: BackboneTicket, sources: Sequence[Any], thumbnails: bool) -> ShardResult:
+    """Embed a shard on one core: the task of a worker."""
+    cache = FreshVectors()
+    pictures = embed_pictures(
+        ticket.backbone(),
+        sources,
+        cache=cache,
+        thumbnails=range(len(sources)) if thumbnails else None,
+        on_one_core=True,
+    )
+    absent = [
+        source
+        for source, picture in zip(sources, pictures, strict=True)
+        if isinstance(picture, PictureError) and _is_file(source) and not _exists(source)
+    ]
+    return ShardResult(pictures, cache.vectors, absent, socket.gethostname())
+
+
+def _is_file(source: object) -> bool:
+    return isinstance(source, str | os.PathLike)
+
+
+def _exists(source: Any) -> bool:
+    """Tell whether a file is here; places elsewhere are the same for all."""
+    path = as_path(source)
+    return not isinstance(path, Path) or path.exists()
+
+
+class ShardedEmbedding:
+    """One call of `embed_in_order`: what all its rounds share."""
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        cache: VectorCache | None,
+        thumbnails: Container[int] | None,
+        n_jobs: int | None,
+    ) -> None:
+        self.backbone, self.cache, self.thumbnails = backbone, cache, thumbnails
+        self.ticket, self.n_jobs = BackboneTicket.of(backbone), n_jobs
+        self.workers = count_workers(n_jobs)
+        self.shard_size = max(SHARD_SIZE, backbone.batch if backbone.threads else 1)
+
+    def embed_round(self, sources: Mapping[int, Any]) -> Iterator[Results]:
+        """Yield results by the numbers of their sources, as they come."""
+        with ThreadPoolExecutor(cores()) as executor:
+            is_here = [*executor.map(self._is_here, sources.values())]
+        here = [number for number, flag in zip(sources, is_here, strict=True) if flag]
+        pictures = embed_pictures(
+            self.backbone,
+            [sources[number] for number in here],
+            cache=self.cache,
+            thumbnails=None
+            if self.thumbnails is None
+            else [row for row, number in enumerate(here) if number in self.thumbnails],
+        )
+        yield dict(zip(here, pictures, strict=True))
+        others = [number for number, flag in zip(sources, is_here, strict=True) if not flag]
+        size = self.shard_size
+        shards = dict(enumerate(others[one : one + size] for one in range(0, len(others), size)))
+        tasks = {
+            key: (self.ticket, [sources[number] for number in numbers], self.thumbnails is not None)
+            for key, numbers in shards.items()
+        }
+        for key, shard in perform_tasks(embed_shard, tasks, self.n_jobs):
+            check_seen(shard)
+            if self.cache is not None:
+                self.cache.put(shard.fresh)
+            yield dict(zip(shards[key], shard.pictures, strict=True))
+
+    def _is_here(self, source: Any) -> bool:
+        """Tell whether a picture needs no worker, since it is embedded, or its vector cached."""
+        if isinstance(source, EmbeddedPicture):
+            return True
+        is_picture = self.backbone.at_least is not None and (
+            _is_file(source) or type(source) is bytes
+        )
+        if self.cache is None or not is_picture:
+            return False
+        try:
+            data = read(source) if _is_file(source) else source
+        except PictureError:
+            return False
+        return self.cache.get(sha256(data).digest()) is not None
+
+
+def check_seen(result: ShardResult) -> None:
+    """Raise an error if a worker does not have a file that is here."""
+    for path in result.absent:
+        if _exists(path):
+            problem = f"does not have {path}, which is here"
+            advice = "give a folder that all machines have under the same name"
+            raise WorkerError(f"the worker on {result.host}", problem, advice)
+
+
+def embed_in_order(
+    backbone: Backbone,
+    sources: Sequence[Any],
+    *,
+    cache: VectorCache | None = None,
+    thumbnails: Container[int] | None = None,
+    strict: bool = False,
+    progress: Progress | None = None,
+    n_jobs: int | None = None,
+) -> Iterator[EmbeddedPicture | PictureError]:
+    """Yield what `embed_pictures` returns, one after another, embedded by joblib's workers.
+
+    Vectors that are cached are not embedded again; others are put into the cache, by this process,
+    as shards come back. `n_jobs` is joblib's: None is as `joblib.parallel_config` has it, or 1.
+    """
+    embedding = ShardedEmbedding(backbone, cache, thumbnails, n_jobs)
+    round_size = embedding.shard_size * ROUND_SHARDS * embedding.workers
+    waiting: Results = {}
+    following = n_results = 0
+    for start in range(0, len(sources), round_size):
+        numbers = range(start, min(start + round_size, len(sources)))
+        for results in embedding.embed_round({number: sources[number] for number in numbers}):
+            waiting |= results
+            n_results += len(results)
+            if progress is not None and results:
+                progress(n_results, len(sources))
+            while following in waiting:
+                picture = waiting.pop(following)
+                if isinstance(picture, PictureError) and not _is_file(sources[following]):
+                    # A worker knows only its place in the shard.
+                    name = name_of(sources[following], following)
+                    picture = PictureError(name, picture.problem, picture.advice)
+                if strict and isinstance(picture, PictureError):
+                    raise picture
+                yield picture
+                following += 1
