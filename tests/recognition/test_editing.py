@@ -345,7 +345,7 @@ def aged(path: Path) -> None:
         file.create_function("checksum_of", -1, checksum)
         file.execute("BEGIN")
         file.execute("DROP INDEX of_class")
-        file.execute("DROP INDEX of_undone")
+        file.execute("DROP INDEX of_step")
         file.execute("ALTER TABLE steps DROP COLUMN head")
         file.execute("ALTER TABLE classes DROP COLUMN sketches")
         file.execute("ALTER TABLE classes DROP COLUMN statistics")

@@ -499,14 +499,15 @@ def test_the_command_writes_one_of_both_kinds(tmp_path: Path) -> None:
     result = run("export", memory, "--onnx", tmp_path / "things.onnx")
     assert (result.exit_code, result.output) == (0, f"wrote {tmp_path / 'things.onnx'}.\n")
     assert (tmp_path / "things.onnx").read_bytes() == exported(memory)
-    for words in (
-        [],
-        ["things", "--onnx", "things.onnx"],
-        ["things", "--backbone", "efficientnet-lite0"],
+    one, alone = "give one of FILE, --onnx FILE and --app FOLDER", "--backbone goes with --onnx"
+    for words, problem in (
+        ([], one),
+        (["things", "--onnx", "things.onnx"], one),
+        (["things", "--backbone", "efficientnet-lite0"], alone),
     ):
         result = run("export", memory, *words)
         assert result.exit_code == 2, words
-        assert "give either FILE or --onnx FILE" in result.output
+        assert problem in result.output
     again = run("export", memory, "--onnx", tmp_path / "things.onnx")
     assert (again.exit_code, again.output.count("\n")) == (1, 1)
 

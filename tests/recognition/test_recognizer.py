@@ -249,6 +249,7 @@ def test_undoing_goes_back_through_every_state_there_was(
         recognizer.learn("cup", some("cup", 2))
         states = [contents(recognizer)]
         for number, (action, *about) in enumerate(steps):
+            revision = recognizer.revision()
             try:
                 if action == "learn":
                     recognizer.learn(about[0], some(about[0], about[1], seed=number))
@@ -257,7 +258,8 @@ def test_undoing_goes_back_through_every_state_there_was(
             except LabelError:
                 assert contents(recognizer) == states[-1]
                 continue
-            states.append(contents(recognizer))
+            if recognizer.revision() > revision:  # what adds nothing is no step
+                states.append(contents(recognizer))
         assert contents(recognizer) == states[-1]
         while len(states) > 1:
             recognizer.undo()

@@ -16,9 +16,11 @@ from cbcl.method.knowledge import Knowledge
 from cbcl.recognition.answer import Answer, answers
 from cbcl.recognition.self_test import SelfTestResult
 from cbcl.recognition.suggestions import (
+    MAX_NEIGHBOURS,
     MAX_SIMILAR,
     MAX_WANTED,
     SimilarLabels,
+    find_nearest,
     find_similar,
     find_wanted,
     worth_asking,
@@ -127,15 +129,27 @@ def test_labels_that_are_all_the_same_are_asked_about_pair_by_pair(scale: float)
     ]
 
 
+def test_the_labels_nearest_to_one_are_those_of_the_comparison() -> None:
+    classes = things(30, 4)
+    classes["thing 007 again"] = classes["thing 007"] + np.float32(0.01)
+    knowledge, scale = known(classes)
+    found = find_nearest("thing 007", knowledge.concepts, scale)
+    assert found[0] == "thing 007 again"
+    assert len(found) == len({*found}) == MAX_NEIGHBOURS
+    assert "thing 007" not in found
+    few = {label: knowledge.concepts[label] for label in ("thing 001", "thing 002")}
+    assert find_nearest("thing 002", few, scale) == ["thing 001"]
+
+
 def test_few_examples_are_wanted_first_and_then_what_is_missed_most() -> None:
     labels = ("cup", "key", "mug", "pen")
     matrix = np.array([[3, 1, 0, 0, 0], [0, 2, 2, 0, 0], [0, 0, 0, 1, 3], [0, 0, 0, 1, 0]])
     examined = SelfTestResult(labels, matrix, ())
     found = find_wanted({"cup": 4, "key": 4, "mug": 4, "pen": 2}, examined)
     assert [(one.label, one.examples, one.reason) for one in found] == [
-        ("pen", 2, "two photos are little to go by"),
-        ("mug", 4, "four of its four photos were taken for something else or nothing known"),
-        ("key", 4, "two of its four photos were taken for something else"),
+        ("pen", 2, "I have only two photos of it."),
+        ("mug", 4, "I would not recognize any of its 4 photos. Add a few more views."),
+        ("key", 4, "I would not recognize 2 of its 4 photos. Add a few more views."),
     ]
 
 

@@ -55,3 +55,14 @@ def folders(where: Path, names: tuple[str, ...] = NAMES, count: int = 3) -> Path
         for number, pixels in enumerate(views(name, count)):
             (where / name / f"{number}.jpg").write_bytes(encoded(pixels))
     return where
+
+
+def noise(where: Path, names: tuple[str, ...] = NAMES, count: int = 100) -> Path:
+    """Write folders of many pictures that are quick to make, and all different."""
+    rng = np.random.default_rng(0)
+    for name in names:
+        (where / name).mkdir(parents=True)
+        for number in range(count):
+            pixels = rng.integers(0, 256, (32, 32, 3), dtype=np.uint8)
+            (where / name / f"{number}.jpg").write_bytes(encoded(pixels))
+    return where

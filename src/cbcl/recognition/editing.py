@@ -1,4 +1,4 @@
-"""Changes of a memory beside learning: forget, rename, merge, unlearn, adopt. Each is one step."""
+"""Changes of a memory beside learning: forget, rename, merge, adopt. Each is one step."""
 
 from __future__ import annotations
 
@@ -25,22 +25,19 @@ from cbcl.memory.rows import (
 from cbcl.memory.state import MemoryState
 from cbcl.memory.store import Memory
 from cbcl.memory.transaction import Transaction
-from cbcl.method.arrays import Float32s
-from cbcl.method.budget import reduce
-from cbcl.method.concepts import Concepts, cluster, join
-from cbcl.method.confidence import spread_of
+from cbcl.method.concepts import join
 from cbcl.method.directions import as_directions
 from cbcl.method.statistics import learn_class
 from cbcl.recognition.embedder import likeness_of
-from cbcl.recognition.examples import most_kept, of_vote, select
-from cbcl.recognition.labels import check_known
+from cbcl.recognition.examples import find_changed, most_kept, of_vote, select
+from cbcl.recognition.labels import check_known, find_same_spelling
 from cbcl.recognition.views import (
     EMPTY,
     ViewClass,
     merge_views,
     read_views,
     statistics_of,
-    unlearn_example,
+    write_views,
 )
 
 
@@ -75,7 +72,7 @@ def forget(memory: Memory, label: str, *, for_good: bool) -> None:
         memory.checkpoint()
 
 
-def rename(memory: Memory, label: str, new: str) -> None:
+def rename(memory: Memory, label: str, new: str) -> str | None:
     label, new = as_label(label), as_label(new)
     with memory.writing() as writing:
         check_known(label, writing.view.classes)
@@ -86,6 +83,8 @@ def rename(memory: Memory, label: str, new: str) -> None:
         stored = memory.load(writing.view, [label])[label]
         writing.replace_class(new, stored, memory.thumbnails(writing.view, label))
         writing.retire_class(label)
+        others = (known for known in writing.view.classes if known != label)
+        return find_same_spelling([new], [*others, new]).get(new)
 
 
 def merge(memory: Memory, label: str, into: str) -> None:
@@ -107,25 +106,8 @@ def merge(memory: Memory, label: str, into: str) -> None:
         else:
             ours, other = (read_views(memory, writing.view, one) for one in (into, label))
             least_cosine = likeness_of(writing.view.about.backbone).copy
-            _write(writing, into, merge_views(ours, other, least_cosine))
+            write_views(writing, into, merge_views(ours, other, least_cosine))
         writing.retire_class(label)
-
-
-def unlearn(memory: Memory, number: int, see: Callable[[bytes], Float32s]) -> str:
-    with memory.writing() as writing:
-        label, example = memory.example(number)
-        writing.add_step("unlearn", {"label": label}, writing.view.settings)
-        if writing.view.settings.head != "vote":
-            views = read_views(memory, writing.view, label)
-            _write(writing, label, unlearn_example(views, example, see))
-            return label
-        stored = of_vote(memory.load(writing.view, [label]))[label]
-        if stored.concepts.size == 1:
-            writing.retire_class(label)
-        else:
-            kept = memory.thumbnails(writing.view, label)
-            writing.replace_class(label, *_without(example, stored, kept, writing.view.settings))
-    return label
 
 
 def forget_negatives(memory: Memory) -> None:
@@ -153,7 +135,7 @@ def upgrade(memory: Memory) -> list[str]:
         writing.add_step("upgrade", {"labels": [*classes]}, Settings(head="discriminant"))
         for label, views in classes.items():
             if views is not None:
-                _write(writing, label, views)
+                write_views(writing, label, views)
     return [*classes]
 
 
@@ -168,47 +150,6 @@ def _as_views(
     views = [example for example, kept_one in zip(kept, is_view, strict=True) if kept_one]
     examples = [example._replace(centroid=number, rank=0) for number, example in enumerate(views)]
     return ViewClass(statistics, examples)
-
-
-def _write(writing: Transaction, label: str, views: ViewClass) -> None:
-    """Write a class, or end it if nothing is left of it."""
-    stored = views.stored
-    if stored is None:
-        writing.retire_class(label)
-    else:
-        writing.replace_class(label, stored, views.examples)
-
-
-def _without(
-    example: StoredExample, stored: StoredClass, kept: list[StoredExample], settings: Settings
-) -> tuple[StoredClass, list[StoredExample]]:
-    """Return a class, and the examples to keep of it, without one that is not its only one.
-
-    Where all its examples are kept, it is learned anew from the others, in order: as if this one
-    had never been shown. Else, or if that takes more centroids where their number is limited, it is
-    taken out of the mean nearest to it, where it went unless centroids have moved since.
-    """
-    rest = [other for other in kept if other.number != example.number]
-    if len(kept) == stored.concepts.size:
-        vectors = np.stack([other.vector for other in rest])
-        concepts = cluster(vectors, None, settings.radius)
-        if settings.max_centroids is None or len(concepts.counts) <= len(stored.concepts.counts):
-            spread = spread_of(vectors, settings.radius)
-            return StoredClass(concepts, spread), select(rest, concepts)
-    concepts = _take_out(stored.concepts, example)
-    return StoredClass(concepts, stored.spread), select(rest, concepts)
-
-
-def _take_out(concepts: Concepts, example: StoredExample) -> Concepts:
-    """Take an example out of the mean of its centroid."""
-    row = example.centroid
-    centroids, counts = concepts.centroids.copy(), concepts.counts.copy()
-    counts[row] -= 1
-    if not counts[row]:
-        return Concepts(np.delete(centroids, row, axis=0), np.delete(counts, row))
-    mean = centroids[row].astype(np.float64)
-    centroids[row] = mean + (mean - example.vector) / int(counts[row])
-    return Concepts(centroids, counts)
 
 
 def read(path: Path, accept: Callable[[MemoryInfo], None]) -> ForeignMemory:
@@ -302,7 +243,7 @@ def _adopt_views(memory: Memory, writing: Transaction, theirs: ForeignMemory) ->
         examples = [] if ours.about.private else theirs.thumbnails.get(label, [])
         new = ViewClass(statistics, [example._replace(number=0) for example in examples])
         before = read_views(memory, ours, label) if ours.step else EMPTY
-        _write(writing, label, merge_views(before, new, least_cosine))
+        write_views(writing, label, merge_views(before, new, least_cosine))
 
 
 def check_alike(ours: MemoryInfo, theirs: MemoryInfo) -> None:
@@ -326,17 +267,4 @@ def _combine(
     joined = {
         label: _join(known[label], new[label], settings.radius) for label in new if label in known
     }
-    combined = dict(sorted({**known, **new, **joined}.items()))
-    if settings.max_centroids is not None:
-        numbers = {number for number, label in enumerate(combined) if label in new}
-        every = [stored.concepts for stored in combined.values()]
-        fewer = reduce(every, settings.max_centroids, new=numbers)
-        combined = {
-            label: stored._replace(concepts=concepts)
-            for (label, stored), concepts in zip(combined.items(), fewer, strict=True)
-        }
-    return {
-        label: stored
-        for label, stored in combined.items()
-        if label not in known or stored.concepts is not known[label].concepts
-    }
+    return find_changed(known, {**known, **new, **joined}, [*new], settings)

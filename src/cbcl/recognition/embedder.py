@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import os
-from collections.abc import Callable, Collection, Container, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Generator, Iterable, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -27,6 +27,8 @@ from cbcl.vision.backbones.names import short_name
 from cbcl.vision.decoding import load, name_of
 from cbcl.vision.extraction import EmbeddedPicture, Progress, embed_pictures
 from cbcl.vision.finding import find, find_labelled
+from cbcl.vision.remote import RemotePicture, find_labelled_remote, find_remote, is_url
+from cbcl.vision.shards import embed_in_order
 from cbcl.vision.vector_cache import VectorCache
 
 BackboneSpec: TypeAlias = (
@@ -50,6 +52,10 @@ class Embedder:
         self._loading = Lock()
         self._cache: VectorCache | None = None
 
+    def for_memory(self, memory: Memory) -> Embedder:
+        """Return one with the same options for another memory."""
+        return Embedder(memory, self._given, private=self._private, cache=self._cached)
+
     def close(self) -> None:
         if self._cache is not None:
             self._cache.close()
@@ -66,11 +72,19 @@ class Embedder:
             check_unmasked(source, "pictures")
         return sources
 
-    def find_labelled(self, folders: Iterable[str | os.PathLike[str]]) -> dict[str, list[Path]]:
+    def find_labelled(
+        self, folders: Iterable[str | os.PathLike[str]]
+    ) -> dict[str, list[Path | RemotePicture]]:
         """Return the files of each label, without those of memories."""
-        files: dict[str, list[Path]] = {}
-        for label, path in find_labelled(folders, self._memory.own_files()):
-            files.setdefault(label, []).append(path)
+        files: dict[str, list[Path | RemotePicture]] = {}
+        for folder in folders:
+            labelled: Iterable[tuple[str, Path | RemotePicture]]
+            if is_url(folder):
+                labelled = find_labelled_remote(str(folder))
+            else:
+                labelled = find_labelled([folder], self._memory.own_files())
+            for label, path in labelled:
+                files.setdefault(label, []).append(path)
         return files
 
     def backbone(self, sources: Sequence[Any] = ()) -> Backbone:
@@ -96,15 +110,7 @@ class Embedder:
         progress: Progress | None = None,
     ) -> list[EmbeddedPicture | PictureError]:
         """Embed sources: see `embed_pictures`; no thumbnails and no cache for a private memory."""
-        backbone = self.backbone(sources)
-        for number, source in enumerate(sources):
-            if isinstance(source, EmbeddedPicture) and source.fingerprint != backbone.fingerprint:
-                problem = f"was embedded by another backbone than {backbone.name}"
-                raise PictureError(f"picture {number + 1}", problem, "give the picture itself")
-        about = self._memory.view().about if self._memory.exists() else None
-        if about is not None:
-            self.check(about)
-        private = self._private if about is None else about.private
+        backbone, about, private = self._prepare(sources)
         embedded = embed_pictures(
             backbone,
             sources,
@@ -117,6 +123,43 @@ class Embedder:
             if about is not None and isinstance(picture, EmbeddedPicture):
                 self.check(about, len(picture.vector))
         return embedded
+
+    def embed_in_order(
+        self,
+        sources: Sequence[Any],
+        *,
+        thumbnails: Container[int] | None,
+        broken: OnBroken,
+        progress: Progress | None,
+        n_jobs: int | None,
+    ) -> Generator[EmbeddedPicture | PictureError, None, None]:
+        """Yield what `embed` returns, embedded by joblib's workers: see `shards.embed_in_order`."""
+        backbone, about, private = self._prepare(sources)
+        embedded = embed_in_order(
+            backbone,
+            sources,
+            cache=None if private else self._vector_cache(backbone),
+            thumbnails=None if private else thumbnails,
+            strict=broken == "raise",
+            progress=progress,
+            n_jobs=n_jobs,
+        )
+        for picture in embedded:
+            if about is not None and isinstance(picture, EmbeddedPicture):
+                self.check(about, len(picture.vector))
+            yield picture
+
+    def _prepare(self, sources: Sequence[Any]) -> tuple[Backbone, MemoryInfo | None, bool]:
+        """Return the backbone, the memory's constants if it exists, and whether it is private."""
+        backbone = self.backbone(sources)
+        for number, source in enumerate(sources):
+            if isinstance(source, EmbeddedPicture) and source.fingerprint != backbone.fingerprint:
+                problem = f"was embedded by another backbone than {backbone.name}"
+                raise PictureError(f"picture {number + 1}", problem, "give the picture itself")
+        about = self._memory.view().about if self._memory.exists() else None
+        if about is not None:
+            self.check(about)
+        return backbone, about, self._private if about is None else about.private
 
     def look(
         self,
@@ -219,6 +262,7 @@ class Likeness(NamedTuple):
 
     first: float | None  # to a view of its class, below which a picture is unknown at first
     copy: float  # of two pictures of which one is a near-copy of the other, at least
+    alike: float  # on average, of pictures that look alike enough to be named together
 
 
 def likeness_of(backbone: str) -> Likeness:
@@ -228,8 +272,10 @@ def likeness_of(backbone: str) -> Likeness:
     picture is a copy.
     """
     if not is_catalogued(backbone):
-        return Likeness(None, EXACT)
-    return Likeness(0.53, 0.945) if {*"@+"} & {*backbone} else Likeness(0.48, 0.92)
+        return Likeness(None, EXACT, EXACT)
+    if {*"@+"} & {*backbone}:
+        return Likeness(0.53, 0.945, 0.6)
+    return Likeness(0.48, 0.92, 0.55)
 
 
 def _load_sample(sources: Sequence[Any], at_least: int | None) -> list[Any]:
@@ -253,6 +299,10 @@ def nothing_given() -> PictureError:
 
 def _expand_pictures(pictures: Any, leave_out: Collection[Identity]) -> list[Any]:
     """Return single pictures: files found, a stack of frames taken apart."""
+    if isinstance(pictures, RemotePicture):
+        return [pictures]
+    if isinstance(pictures, str) and is_url(pictures):
+        return [*find_remote(pictures)]
     if isinstance(pictures, str | os.PathLike):
         return [*find([pictures], leave_out)]
     if isinstance(pictures, np.ndarray):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
 import numpy as np
 
 from cbcl.errors import PictureError
-from cbcl.memory.rows import StoredClass, StoredExample, StoredStatistics
+from cbcl.memory.rows import Settings, StoredClass, StoredExample, StoredStatistics
+from cbcl.method.budget import reduce
 from cbcl.method.concepts import Concepts
 from cbcl.method.search import Index, nearest
 from cbcl.vision.extraction import EmbeddedPicture
@@ -51,6 +52,29 @@ def most_kept(stored: StoredClass | StoredStatistics) -> int:
 def of_vote(classes: Mapping[str, StoredClass | StoredStatistics]) -> dict[str, StoredClass]:
     """Return those of some stored classes that were learned by the vote."""
     return {label: stored for label, stored in classes.items() if isinstance(stored, StoredClass)}
+
+
+def find_changed(
+    before: Mapping[str, StoredClass],
+    after: Mapping[str, StoredClass],
+    new: Collection[str],
+    settings: Settings,
+) -> dict[str, StoredClass]:
+    """Return the classes that are not as before, within the budget: those of `new` shrink last."""
+    combined = dict(sorted(after.items()))
+    if settings.max_centroids is not None:
+        numbers = {number for number, label in enumerate(combined) if label in new}
+        every = [stored.concepts for stored in combined.values()]
+        fewer = reduce(every, settings.max_centroids, new=numbers)
+        combined = {
+            label: stored._replace(concepts=concepts)
+            for (label, stored), concepts in zip(combined.items(), fewer, strict=True)
+        }
+    return {
+        label: stored
+        for label, stored in combined.items()
+        if label not in before or stored.concepts is not before[label].concepts
+    }
 
 
 def _as_example(candidate: StoredExample | EmbeddedPicture) -> StoredExample | None:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
 from cbcl.errors import LabelError
+from cbcl.memory.spellings import spelling
 
 MAX_SUGGESTED = 3  # labels like one that is not known
 MAX_LISTED = 10  # labels, where none is like it
@@ -40,11 +41,11 @@ def find_like(label: str, labels: Iterable[str]) -> list[str]:
     >>> find_like("cup", ["a large tea cup with a saucer"])
     ['a large tea cup with a saucer']
     """
-    by_spelling, wanted = _by_spelling(labels), _spelling(label)
+    by_spelling, wanted = _by_spelling(labels), spelling(label)
     near = get_close_matches(wanted, by_spelling, MAX_SUGGESTED)
     longer = [known for known in by_spelling if {*wanted.split()} <= {*known.split()}]
     near = [*dict.fromkeys([*near, *longer])]
-    return [known for spelling in near for known in by_spelling[spelling]][:MAX_SUGGESTED]
+    return [known for own in near for known in by_spelling[own]][:MAX_SUGGESTED]
 
 
 def find_same_spelling(new: Iterable[str], labels: Iterable[str]) -> dict[str, str]:
@@ -53,10 +54,11 @@ def find_same_spelling(new: Iterable[str], labels: Iterable[str]) -> dict[str, s
     >>> find_same_spelling(["Cup", "key"], ["Cup", "cup", "key"])
     {'Cup': 'cup'}
     """
-    by_spelling = _by_spelling(labels)
+    wanted = {*map(spelling, new)}
+    by_spelling = _by_spelling(sorted(label for label in labels if spelling(label) in wanted))
     pairs: dict[str, str] = {}
     for label in new:
-        others = [known for known in by_spelling[_spelling(label)] if known not in (label, *pairs)]
+        others = [known for known in by_spelling[spelling(label)] if known not in (label, *pairs)]
         if others:
             pairs[label] = others[0]
     return pairs
@@ -65,10 +67,5 @@ def find_same_spelling(new: Iterable[str], labels: Iterable[str]) -> dict[str, s
 def _by_spelling(labels: Iterable[str]) -> dict[str, list[str]]:
     groups: dict[str, list[str]] = {}
     for label in labels:
-        groups.setdefault(_spelling(label), []).append(label)
+        groups.setdefault(spelling(label), []).append(label)
     return groups
-
-
-def _spelling(label: str) -> str:
-    """Return a label without what people vary: its case, and how many spaces part its words."""
-    return " ".join(label.casefold().split())

@@ -6,7 +6,7 @@ All that can be worked out is, before the file is locked and others must wait.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
@@ -77,6 +77,7 @@ class LearningResult(NamedTuple):
     moved: Mapping[str, int] = MappingProxyType({})  # taken from other labels, by these
     gone: tuple[str, ...] = ()  # labels of which nothing is left, as all their pictures moved
     spelled_alike: Mapping[str, str] = MappingProxyType({})  # new labels, and what they resemble
+    n_before: int = 0  # labels that the same run had learned before it was stopped
 
 
 class TuningResult(NamedTuple):
@@ -119,6 +120,14 @@ def embed_labelled(
     thumbnails: bool = True,
 ) -> LabelledBatch:
     """Embed pictures by label, None for none of them; raise an error if none can be read."""
+    labels, sources = expand(embedder, things)
+    certain = first_of_each(labels) if thumbnails else None
+    results = embedder.embed(sources, thumbnails=certain, broken=broken, progress=progress)
+    return as_batch(embedder, labels, results)
+
+
+def expand(embedder: Embedder, things: Mapping[Any, Any]) -> tuple[list[str], list[Any]]:
+    """Return the label of each picture, and the pictures; raise an error if there are none."""
     labels: list[str] = []
     sources: list[Any] = []
     for label, given in things.items():
@@ -128,8 +137,13 @@ def embed_labelled(
         sources += of_label
     if not sources:
         raise nothing_given()
-    certain = _first_of_each(labels) if thumbnails else None
-    results = embedder.embed(sources, thumbnails=certain, broken=broken, progress=progress)
+    return labels, sources
+
+
+def as_batch(
+    embedder: Embedder, labels: Sequence[str], results: Sequence[EmbeddedPicture | PictureError]
+) -> LabelledBatch:
+    """Put pictures of these labels together; raise an error if none could be read."""
     pictures, targets, problems = [], [], []
     for label, result in zip(labels, results, strict=True):
         if isinstance(result, PictureError):
@@ -147,7 +161,7 @@ def embed_labelled(
     )
 
 
-def _first_of_each(labels: list[str]) -> set[int]:
+def first_of_each(labels: list[str]) -> set[int]:
     """Return the numbers of the pictures that will be kept as examples if their label is new."""
     counts: Counter[str] = Counter()
     numbers = set()
@@ -159,9 +173,16 @@ def _first_of_each(labels: list[str]) -> set[int]:
 
 
 def learn_batch(
-    memory: Memory, embedder: Embedder, batch: LabelledBatch, options: LearningOptions
+    memory: Memory,
+    embedder: Embedder,
+    batch: LabelledBatch,
+    options: LearningOptions,
+    note: Mapping[str, object] = MappingProxyType({}),
 ) -> LearningResult:
-    """Learn a batch in one step."""
+    """Learn a batch in one step; where it adds nothing, there is no step, and none to undo.
+
+    The note is kept in the history, beside the numbers of pictures.
+    """
     pending = None
     with suppress(ChangedError):
         state = memory.view() if memory.exists() else MemoryState(batch.info, Settings(), {})
@@ -169,27 +190,39 @@ def learn_batch(
     with _begin(memory, embedder, batch) as writing:
         if pending is None or pending.basis != _basis(batch, writing.view, options):
             pending = _work_out(batch, writing.view, memory, options)  # another was faster
-        writing.add_step("learn", {"pictures": batch.counts}, pending.settings)
-        for label, (stored, examples) in pending.classes.items():
-            if stored is not None:
-                writing.replace_class(label, stored, examples)
-            elif label in writing.view.rows:
-                writing.retire_class(label)
+        if pending.copies != batch.counts or pending.moved:
+            _write(writing, batch, pending, note)
     totals = {label: _size(pending.classes[label][0]) for label in batch.counts}
     gone = {label for label, (stored, _) in pending.classes.items() if stored is None}
-    before, taught = writing.view.classes, {*batch.counts} - gone - {NEGATIVES}
-    labels = ({*before} - gone) | taught
-    new = sorted(taught - {*before})
+    before, taught = writing.view, {*batch.counts} - gone - {NEGATIVES}
+    new = sorted(label for label in taught if label not in before.rows)
+    n_before = len(before.rows) - (before.negatives is not None)
+    n_gone = sum(label in before.rows for label in gone - {NEGATIVES})
+    alike = memory.find_spelled_alike(before, new) - gone if new else set()
     return LearningResult(
         batch.counts,
         batch.problems,
         totals,
-        len(labels),
+        n_before - n_gone + len(new),
         pending.copies,
         pending.moved,
         tuple(sorted(gone - {NEGATIVES})),
-        find_same_spelling(new, sorted(labels)) if new else {},
+        find_same_spelling(new, alike | {*new}),
     )
+
+
+def _write(
+    writing: Transaction,
+    batch: LabelledBatch,
+    pending: PendingWrite,
+    note: Mapping[str, object],
+) -> None:
+    writing.add_step("learn", {"pictures": batch.counts, **note}, pending.settings)
+    for label, (stored, examples) in pending.classes.items():
+        if stored is not None:
+            writing.replace_class(label, stored, examples)
+        elif label in writing.view.rows:
+            writing.retire_class(label)
 
 
 def _size(stored: StoredClass | StoredStatistics | None) -> int:
@@ -221,7 +254,7 @@ def _begin(memory: Memory, embedder: Embedder, batch: LabelledBatch) -> Iterator
         yield writing
 
 
-def _head(state: MemoryState, options: LearningOptions) -> str:
+def head_of(state: MemoryState, options: LearningOptions) -> str:
     """Return the head of the memory; an error if another one is asked for."""
     if not state.step:
         return options.head or DEFAULT_HEAD
@@ -247,19 +280,20 @@ def _basis(
     batch: LabelledBatch, state: MemoryState, options: LearningOptions
 ) -> tuple[object, ...]:
     """Return all of a memory that a pending write depends on."""
-    if _head(state, options) != "vote":
+    if head_of(state, options) != "vote":
         return (state.step,)  # another label may have the same picture
-    classes: dict[str, int | None] = {**state.classes}
-    if not _depends_on_all(batch, state, options.vote):
-        classes = {label: state.classes.get(label) for label in batch.counts}
-    return state.settings, bool(state.classes), state.about.private, classes
+    if _depends_on_all(batch, state, options.vote):
+        rows: dict[str, int | None] = dict(state.rows)
+    else:
+        rows = {label: state.rows.get(label) for label in batch.counts}
+    return state.settings, bool(state.rows), state.about.private, rows
 
 
 def _work_out(
     batch: LabelledBatch, state: MemoryState, memory: Memory, options: LearningOptions
 ) -> PendingWrite:
     """Work out the classes that learning a batch changes."""
-    head = _head(state, options)
+    head = head_of(state, options)
     if head == "vote":
         settings, classes = _learn_vote(batch, state, memory, options.vote)
         return PendingWrite(_basis(batch, state, options), settings, classes, {}, {})
@@ -286,13 +320,13 @@ def _learn_vote(
         problem = "cannot be taught to a memory that learns by the vote"
         raise LabelError('"none of these"', problem, "`cbcl upgrade MEMORY` may help")
     options = options._replace(max_centroids=_limit(state, options))
-    touched = [label for label in batch.counts if label in state.classes]
+    touched = [label for label in batch.counts if label in state.rows]
     # Mostly no other class matters, and none is read: a memory of many is as fast as one of few.
     loaded = memory.load(state, None if _depends_on_all(batch, state, options) else touched)
     before = of_vote(loaded)
     concepts = {label: stored.concepts for label, stored in before.items()}
     settings = state.settings
-    known = Knowledge(concepts, settings.radius, settings.n_voters) if state.classes else None
+    known = Knowledge(concepts, settings.radius, settings.n_voters) if state.rows else None
     after = learn(known, batch.matrix, batch.targets, options)
     changed: ChangedClasses = {}
     for label, learned in after.concepts.items():

@@ -16,10 +16,12 @@ from onnx import TensorProto, compose, helper, version_converter
 from PIL import Image
 
 from cbcl.errors import BackboneError
+from cbcl.recognition.onnx_answer import AnswerGraph
+from cbcl.recognition.onnx_picture import add_crop
 from cbcl.vision.backbones.base import Backbone, subject_of
 from cbcl.vision.backbones.combined import SHORTEST_LENGTH, Combined, Views, leaves
 from cbcl.vision.backbones.network import Network
-from cbcl.vision.onnx_graph import INPUT_NAME, IR_VERSION, OPSET, GraphBuilder
+from cbcl.vision.onnx_graph import INPUT_NAME, IR_VERSION, OPSET
 from cbcl.vision.preprocessing import Preprocessing
 
 NETWORK_PREFIX = "network"  # of the names of its values
@@ -50,19 +52,25 @@ def _numbered(name: str, number: int) -> str:
 class BackboneNodes:
     """A backbone that is made of networks, added to a graph."""
 
-    def __init__(self, graph: GraphBuilder, backbone: Backbone) -> None:
+    def __init__(self, graph: AnswerGraph, backbone: Backbone, *, any_size: bool = False) -> None:
         self._graph, self._count = graph, 0
-        self._inputs = {crop: name for name, crop in crops_of(backbone).items()}
         self._opset = max([OPSET, *(_opset(one) for one in networks_of(backbone))])
         self._opsets = {"": self._opset}
         self._weights: dict[bytes, str] = {}  # names by digest
         self.batch: int | str = "batch"  # some networks take one picture at a time
         self.model = onnx.ModelProto(ir_version=IR_VERSION)  # weights and inputs, without nodes
+        self._planes = {
+            crop: add_crop(graph, INPUT_NAME, crop)
+            if any_size
+            else graph.single(graph("Transpose", name, perm=[0, 3, 1, 2]))
+            for name, crop in crops_of(backbone).items()
+        }
         self.vector = graph("Identity", self._add(backbone), name="vector")
         for domain, version in self._opsets.items():
             self.model.opset_import.append(helper.make_opsetid(domain, version))
-        for crop, name in self._inputs.items():
-            shape: list[int | str | None] = [self.batch, crop.size, crop.size, 3]
+        sides = {name: [crop.size] * 2 for name, crop in crops_of(backbone).items()}
+        for name, side in {INPUT_NAME: ["height", "width"]}.items() if any_size else sides.items():
+            shape = [self.batch, *side, 3]
             pixels = helper.make_tensor_value_info(name, TensorProto.UINT8, shape)
             self.model.graph.input.append(pixels)
 
@@ -116,16 +124,16 @@ class BackboneNodes:
         self._weights |= own
 
     def _add_normalization(self, how: Preprocessing, name: str) -> None:
-        """Translate `Preprocessing.normalize`: bytes (b, s, s, 3) to the network's (b, 3, s, s)."""
+        """Translate `Preprocessing.normalize`: colours to the network's input, (b, 3, s, s)."""
         graph = self._graph
-        planes = graph("Transpose", self._inputs[_crop(how)], perm=[0, 3, 1, 2])
+        planes = self._planes[_crop(how)]
         if how.channels == "BGR":
             planes = graph("Gather", planes, np.array([2, 1, 0]), axis=1)
         mean, scale = (
             np.array(three, dtype=np.float32)[:, np.newaxis, np.newaxis]
             for three in (how.mean, how.scale)
         )
-        centred = graph("Sub", graph("Cast", planes, to=TensorProto.FLOAT), mean)
+        centred = graph("Sub", planes, mean)
         graph("Mul", centred, np.float32(1.0) / scale, name=name)
 
     def _add_pooling(self, network: Network, features: str, d: int) -> str:

@@ -19,7 +19,8 @@ from cbcl.method.arrays import Float64s, Int64s
 from cbcl.method.calibration import KNOWN_SLOPE, Calibration
 from cbcl.method.coding import CodedRows, Codes
 from cbcl.method.directions import MIN_EMBEDDING
-from cbcl.method.discriminant import Discriminant, Whitening
+from cbcl.method.discriminant import Discriminant
+from cbcl.method.solving import Whitening
 from cbcl.method.statistical import (
     FIRST_SLOPE,
     NEGATIVE_SLOPE,
@@ -54,7 +55,7 @@ class _ClassScores(NamedTuple):
 def add_discriminant(graph: AnswerGraph, vector: str, knowledge: StatisticalKnowledge) -> Outputs:
     """Translate `judge` and the answer by it, and return the outputs."""
     t, calibration = len(knowledge.statistics), knowledge.calibration
-    offsets = _offsets(graph, _directions(graph, vector, knowledge.dimension), knowledge)
+    offsets = _offsets(graph, add_directions(graph, vector, knowledge.dimension), knowledge)
     scores = _scores(graph, offsets, knowledge.discriminant)
     odds = _log_odds(graph, offsets, scores, knowledge)
     shares = graph("Softmax", graph("Div", scores.total, calibration.temperature), axis=1)
@@ -74,7 +75,7 @@ def add_discriminant(graph: AnswerGraph, vector: str, knowledge: StatisticalKnow
     return add_outputs(graph, answer, knowledge.labels, knowledge.dimension)
 
 
-def _directions(graph: AnswerGraph, vector: str, d: int) -> str:
+def add_directions(graph: AnswerGraph, vector: str, d: int) -> str:
     """Translate `as_directions`: (b, d), float32."""
     if d < MIN_EMBEDDING:
         return vector

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from copy import copy
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
@@ -11,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 import numpy as np
 
 from cbcl.errors import MemoryFileError, PictureError
+from cbcl.files import part_of
 from cbcl.memory.check import Finding, repair
 from cbcl.memory.check import check as find_damage
 from cbcl.memory.exchange import ExportResult, export, import_
@@ -21,16 +25,17 @@ from cbcl.method.arrays import Float32s
 from cbcl.method.concepts import Concepts
 from cbcl.method.directions import as_directions
 from cbcl.method.statistical import StatisticalKnowledge
-from cbcl.recognition import editing
+from cbcl.recognition import editing, moving, search_index
 from cbcl.recognition.answer import Answer, Example
 from cbcl.recognition.editing import ImportResult
 from cbcl.recognition.embedder import (
     BackboneSpec,
     Embedder,
     OnBroken,
-    initial_limit_of,
+    likeness_of,
     nothing_given,
 )
+from cbcl.recognition.grouping import group_alike
 from cbcl.recognition.labels import check_known
 from cbcl.recognition.learning import (
     LearningOptions,
@@ -40,21 +45,29 @@ from cbcl.recognition.learning import (
     learn_batch,
     tune_by,
 )
+from cbcl.recognition.learning_run import learn_run
+from cbcl.recognition.moving import MoveResult
+from cbcl.recognition.search_index import IndexResult
 from cbcl.recognition.self_test import SelfTestResult, examine
 from cbcl.recognition.snapshot import LabelSummary, Snapshot, latest
 from cbcl.recognition.suggestions import (
     MAX_WANTED,
     Suggestions,
+    find_nearest,
     find_similar,
     find_wanted,
     worth_asking,
 )
+from cbcl.recognition.suspects import Suspect, find_suspects
+from cbcl.recognition.views import sketch_pictures
 from cbcl.vision.backbones.base import Backbone
 from cbcl.vision.decoding import name_of
 from cbcl.vision.extraction import EmbeddedPicture, Progress
+from cbcl.vision.remote import RemotePicture
 
 if TYPE_CHECKING:
     from cbcl.method.classifier import CBCLClassifier
+    from cbcl.recognition.onnx_export import PortableModel
 
 MAX_EXAMINED = 2000  # examples that are worth a self-test for advice: it takes a second
 
@@ -143,6 +156,14 @@ class Recognizer:
     ) -> None:
         self.close()
 
+    def beside(self, path: str | os.PathLike[str]) -> Recognizer:
+        """Return a recognizer of another memory, with the options of this one."""
+        other = copy(self)
+        other._memory = Memory(Path(path))
+        other._embedder = self._embedder.for_memory(other._memory)
+        other._snapshot = None
+        return other
+
     def close(self) -> None:
         """Close the file. What was learned is in it already."""
         self._memory.close()
@@ -166,11 +187,14 @@ class Recognizer:
         """
         return self._embedder.sources(things)
 
-    def find_labelled(self, folders: Iterable[str | os.PathLike[str]]) -> dict[str, list[Path]]:
+    def find_labelled(
+        self, folders: Iterable[str | os.PathLike[str]]
+    ) -> dict[str, list[Path | RemotePicture]]:
         """Return the files of each label, for `learn_many`, from folders of folders.
 
         `things/cup/1.jpg` is a cup, given `things` or `things/cup`. A memory in a folder is not
-        among the files.
+        among the files. A folder may be anything that fsspec opens, such as "s3://bucket/things",
+        with the extra `fsspec`.
         """
         return self._embedder.find_labelled(folders)
 
@@ -220,6 +244,32 @@ class Recognizer:
         self._memory.check_writable()
         batch = embed_labelled(self._embedder, things, broken, progress)
         return learn_batch(self._memory, self._embedder, batch, self._options)
+
+    def learn_each(
+        self,
+        things: Mapping[str | None, Any] | Mapping[str, Any],
+        *,
+        broken: OnBroken = "raise",
+        progress: Progress | None = None,
+        n_jobs: int | None = None,
+    ) -> LearningResult:
+        """Learn many labels one after another, a step each, on many cores or machines.
+
+        All that is learned is the same, bit for bit, as by `learn_many`; joblib's workers embed the
+        pictures: `n_jobs` processes, or those of `joblib.parallel_config` (docs/scale.md). A run
+        over the same files that was stopped goes on where it was, and embeds nothing again that is
+        in the cache. Memories that learn by the vote learn all labels in one step.
+        """
+        self._memory.check_writable()
+        return learn_run(
+            self._memory,
+            self._embedder,
+            things,
+            self._options,
+            broken=broken,
+            progress=progress,
+            n_jobs=n_jobs,
+        )
 
     def recognize(self, picture: Any) -> Answer:
         """Recognize one picture: a label or "unknown", the confidence, a ranking, and evidence.
@@ -327,7 +377,30 @@ class Recognizer:
         kept. With its last example, a label is forgotten. For one that was taught as none of the
         known things, "" is returned.
         """
-        return editing.unlearn(self._memory, number, self._see)
+        (label,) = self.unlearn_many([number])
+        return label
+
+    def unlearn_many(self, numbers: Iterable[int]) -> dict[str, int]:
+        """Take several examples out of their labels in one step; return how many of each label."""
+        return moving.unlearn(self._memory, numbers, self._see)
+
+    def move(self, numbers: Iterable[int], into: str | None) -> MoveResult:
+        """Move examples that are kept, by their numbers, to another label, known or new.
+
+        That is one step, and needs no picture: what was learned of each is taken out of its label
+        and learned with the other. None: as none of the known things. A label that loses its last
+        example is forgotten.
+        """
+        return moving.move(self._memory, numbers, into, self._see)
+
+    def suspects(self, picture: Any) -> list[Suspect]:
+        """Return the examples that may be why the answer about a picture is wrong: three at most.
+
+        Each comes with the answer had it not been learned; the first is the most decisive.
+        `unlearn` sets one aside.
+        """
+        (seen,) = self.look([picture])
+        return find_suspects(self._current(), seen.vector)
 
     def upgrade(self) -> list[str]:
         """Make a memory that learns by the vote learn by the discriminant; return its labels.
@@ -345,10 +418,12 @@ class Recognizer:
         forgotten before can be forgotten for good.
         """
         editing.forget(self._memory, label, for_good=for_good)
+        if for_good:
+            self.remove_index()
 
-    def rename(self, label: str, new: str) -> None:
-        """Rename a label."""
-        editing.rename(self._memory, label, new)
+    def rename(self, label: str, new: str) -> str | None:
+        """Rename a label; return another one that differs only in case or space, if there is."""
+        return editing.rename(self._memory, label, new)
 
     def merge(self, label: str, into: str) -> None:
         """Make one label part of another: they turned out to be the same."""
@@ -369,6 +444,35 @@ class Recognizer:
         else:
             self._embedder.adapt(theirs)
 
+    def restore(
+        self, path: str | os.PathLike[str], *, kept: str | os.PathLike[str], move: bool = False
+    ) -> None:
+        """Put a copy of another memory in place of this one, which is kept as a file of that name.
+
+        The name must be free, and no other process may have this memory open. With `move`, the
+        other file itself takes the place, history included.
+        """
+        source = Path(path)
+        theirs = editing.read(source, self._accept_instead)
+        for problem, _ in find_damage(source):
+            raise MemoryFileError(source, f"is damaged ({problem})", "give another copy")
+        part = source if move else part_of(self.path)
+        try:
+            if not move:
+                with closing(Memory(source)) as other:
+                    other.copy(part)
+            self._memory.replace(part, Path(kept))
+        finally:
+            if not move:
+                part.unlink(missing_ok=True)
+        self._snapshot = None
+        self._embedder.adapt(theirs.view.about)
+
+    def _accept_instead(self, theirs: MemoryInfo) -> None:
+        """Raise an error, unless a memory of this description can take the place of this one."""
+        self._embedder.check_private(theirs)
+        self._embedder.adapt(theirs)
+
     def save_copy(self, path: str | os.PathLike[str]) -> None:
         """Write a copy of the memory, without its history and what was forgotten."""
         self._memory.copy(Path(path).absolute())
@@ -385,13 +489,37 @@ class Recognizer:
         import_(Path(path), self._memory, private=self._private, accept=self._embedder.adapt)
         return [*self._memory.view().classes]
 
-    def export_onnx(self, path: str | os.PathLike[str]) -> None:
-        """Write what is known, backbone included, as an ONNX graph that answers: docs/onnx.md."""
+    def export_onnx(self, path: str | os.PathLike[str], *, any_size: bool = False) -> None:
+        """Write what is known, backbone included, as an ONNX graph that answers: docs/onnx.md.
+
+        With `any_size` it takes whole pictures, which it crops and resizes itself.
+        """
         from cbcl.recognition.onnx_export import export_onnx  # which loads onnx
 
         snapshot = self._current()
         self._embedder.check(snapshot.view.about)
-        export_onnx(Path(path), snapshot.knowledge, snapshot.scale, self.backbone)
+        export_onnx(
+            Path(path), snapshot.knowledge, snapshot.scale, self.backbone, any_size=any_size
+        )
+
+    def portable(self, *, thumbnails: bool = False) -> PortableModel:
+        """Return what `export_onnx` writes for pictures of any size, with what a page shows.
+
+        With `thumbnails`, the graph gives the distances to examples, whose pictures come with it.
+        """
+        from cbcl.recognition.onnx_examples import portable_examples
+        from cbcl.recognition.onnx_export import PortableModel, checked_onnx
+
+        snapshot, backbone = self._current(), self.backbone
+        self._embedder.check(snapshot.view.about)
+        if thumbnails and snapshot.view.about.private:
+            problem = "is private, and keeps no thumbnails"
+            raise MemoryFileError(self.path, problem, "export it without them")
+        examples = portable_examples(snapshot) if thumbnails else []
+        graph = checked_onnx(
+            snapshot.knowledge, snapshot.scale, backbone, any_size=True, examples=examples
+        )
+        return PortableModel(graph, snapshot.knowledge.labels, backbone.at_least or 1, examples)
 
     def check(self) -> list[Finding]:
         """Read every byte of the file; return what is wrong with it, and what to do about it."""
@@ -400,6 +528,20 @@ class Recognizer:
     def repair(self) -> bool:
         """Rebuild the file's indexes, if only these are damaged; return whether it was done."""
         return repair(self.path)
+
+    def build_index(self, *, progress: Progress | None = None) -> IndexResult:
+        """Make a search index of a memory that learns by the vote, for very many centroids.
+
+        It is kept in the user's cache folder, and used from then on: opening the memory reads no
+        centroid, and a search looks at a few. It is approximate; each answer tells its `recall`.
+        What is learned later is searched beside it, exactly. Needs the extra `index`.
+        """
+        return search_index.build(self._memory, progress)
+
+    def remove_index(self) -> bool:
+        """Delete the search index, so that searches are exact; return whether there was one."""
+        self._snapshot = None
+        return search_index.remove(self.path)
 
     def undo(self) -> Step:
         """Undo the latest step that is not undone yet, and return it: up to twenty steps."""
@@ -421,6 +563,12 @@ class Recognizer:
         """Return the memory's backbone and whether it is private; None: there is no memory yet."""
         return self._memory.view().about if self._memory.exists() else None
 
+    def check_usable(self) -> None:
+        """Raise an error if what is at the path is no memory, or not private, as this one is."""
+        about = self.about()
+        if about is not None:
+            self._embedder.check_private(about)
+
     def things(self) -> list[LabelSummary]:
         """Return a summary of each label, in the order of the labels, with examples to show."""
         return self._current(empty=True).summaries if self._memory.exists() else []
@@ -429,15 +577,7 @@ class Recognizer:
         """Recognize each example that is kept by what the others teach (cross-validation)."""
         if not self._memory.exists():
             return examine({}, Settings())
-        snapshot = self._current(empty=True)
-        view = snapshot.view
-        if view.settings.head != "vote" and view.classes:
-            return snapshot.examine_views()
-        examples = {
-            label: [(one.number, one.vector) for one in self._memory.thumbnails(view, label)]
-            for label in view.classes
-        }
-        return examine(examples, view.settings, initial_limit=initial_limit_of(view.about.backbone))
+        return self._current(empty=True).self_test
 
     def advise(self) -> Suggestions:
         """Suggest what to ask a teacher: which labels may be the same, and which need examples."""
@@ -450,6 +590,12 @@ class Recognizer:
             more = find_wanted(labels, self.examine())
         return Suggestions(find_similar(snapshot.concepts, snapshot.scale), more)
 
+    def similar(self, label: str) -> list[str]:
+        """Return the other labels, those that look most like this one first: sixteen at most."""
+        snapshot = self._current()
+        check_known(label := as_label(label), snapshot.view.classes)
+        return find_nearest(label, snapshot.concepts, snapshot.scale)
+
     def worth_asking(self, seen: Sequence[EmbeddedPicture], answers: Sequence[Answer]) -> list[int]:
         """Return the order in which to ask a teacher about pictures, the most instructive first."""
         if not seen:
@@ -457,6 +603,38 @@ class Recognizer:
         matrix = np.stack([one.vector for one in seen])
         by_vote = self._memory.exists() and self.settings().head == "vote"
         return worth_asking(matrix if by_vote else as_directions(matrix), answers)
+
+    def group_alike(self, seen: Sequence[EmbeddedPicture]) -> list[list[int]]:
+        """Return groups of pictures that look alike, for a teacher to name at once.
+
+        A group is the places of its pictures among those given, the most typical first; the
+        largest group comes first, and a picture like no other is in none. How alike they must be
+        is known of the backbones with a name only; of others, as good as the same.
+        """
+        if not seen:
+            return []
+        directions = as_directions(np.stack([one.vector for one in seen]))
+        return group_alike(directions, likeness_of(self.backbone.name).alike)
+
+    def find_taught(
+        self, seen: Sequence[EmbeddedPicture], answers: Sequence[Answer]
+    ) -> list[str | None]:
+        """Return the label that each picture was taught as, or one nearly the same; None: neither.
+
+        It is "" where it was taught as none of the known things. Pictures and their answers are
+        those of `look` and `recognize_many`. Of the vote, nothing is known of single pictures.
+        """
+        if not seen or not self._memory.exists() or self.settings().head == "vote":
+            return [None] * len(seen)
+        view = self._memory.view()
+        sketches = sketch_pictures(np.stack([one.vector for one in seen]))
+        taught = self._memory.find_taught(view, sketches)
+        farthest = math.sqrt(2.0 - 2.0 * likeness_of(view.about.backbone).copy)
+        labels = []
+        for own, answer in zip(sketches, answers, strict=True):
+            copied = [reason.label for reason in answer.evidence if reason.distance <= farthest]
+            labels.append(taught.get(own, copied[0] if copied else None))
+        return labels
 
     def tune(
         self,
@@ -488,16 +666,14 @@ class Recognizer:
             max_centroids=snapshot.view.settings.max_centroids,
         )
 
-    def _see(self, jpeg: bytes) -> Float32s:
-        """Return the vector of a thumbnail."""
-        (picture,) = self._embedder.look([jpeg])
-        if isinstance(picture, PictureError):
-            raise picture
-        return picture.vector
+    def _see(self, jpegs: list[bytes]) -> Float32s:
+        """Return the vectors of thumbnails, one row each."""
+        pictures = self._embedder.look(jpegs)
+        return np.stack([one.vector for one in pictures if isinstance(one, EmbeddedPicture)])
 
     def _current(self, *, empty: bool = False) -> Snapshot:
         """Return the snapshot of this moment; unless `empty`, something must be known."""
         self._snapshot = snapshot = latest(self._memory, self._snapshot)
-        if not (empty or snapshot.classes):
+        if not (empty or snapshot.view.classes):
             raise MemoryFileError(self.path, "knows nothing", "learn something first")
         return snapshot

@@ -15,12 +15,22 @@ from cbcl.memory.store import Memory
 from cbcl.method.arrays import Float32s
 from cbcl.method.concepts import Concepts
 from cbcl.method.confidence import Scale
+from cbcl.method.graph_index import GraphIndex
 from cbcl.method.knowledge import Knowledge
 from cbcl.method.statistical import StatisticalKnowledge
-from cbcl.recognition.answer import Answer, Example, Reason, answers, judged_answers
+from cbcl.recognition import search_index
+from cbcl.recognition.answer import (
+    Answer,
+    Example,
+    IndexedKnowledge,
+    Reason,
+    answers,
+    judged_answers,
+)
 from cbcl.recognition.embedder import initial_limit_of, likeness_of
 from cbcl.recognition.examples import PER_CENTROID, of_vote
-from cbcl.recognition.self_test import SelfTestResult, examine_views
+from cbcl.recognition.search_index import IndexedClasses, IndexFiles
+from cbcl.recognition.self_test import SelfTestResult, examine, examine_views
 from cbcl.recognition.views import as_concepts, spread_of_views, statistics_of
 
 MAX_READ_TRIES = 10  # while other processes change the memory
@@ -35,6 +45,7 @@ class LabelSummary(NamedTuple):
     concepts: int
     kept: int  # of the examples
     shown: list[int]  # the numbers of a few of those
+    changed: int  # grows with every change of any label: the largest is that of the latest
 
 
 @dataclass(frozen=True)
@@ -43,8 +54,22 @@ class Snapshot:
 
     memory: Memory
     view: MemoryState
-    classes: dict[str, StoredClass | StoredStatistics]
-    negatives: StoredStatistics | None
+    index_files: IndexFiles | None = None
+
+    @cached_property
+    def classes(self) -> dict[str, StoredClass | StoredStatistics]:
+        return self.memory.load(self.view)
+
+    @cached_property
+    def negatives(self) -> StoredStatistics | None:
+        return self.memory.load_negatives(self.view)
+
+    @cached_property
+    def indexed(self) -> IndexedClasses | None:
+        """The classes of the vote, where a search index has them; None: there is none."""
+        if self.index_files is None:
+            return None
+        return search_index.classes_of(self.memory, self.view, self.index_files)
 
     @cached_property
     def knowledge(self) -> Knowledge | StatisticalKnowledge:
@@ -60,11 +85,14 @@ class Snapshot:
     @cached_property
     def scale(self) -> Scale:
         """The scale of distances to centroids; of statistics, to means of directions."""
+        first_limit = initial_limit_of(self.view.about.backbone)
+        if self.indexed is not None:
+            return Scale.of([self.indexed.spread], self.indexed.index, first_limit)
         knowledge = self.knowledge
         if isinstance(knowledge, StatisticalKnowledge):
             return Scale(spread_of_views(knowledge.statistics.values()), 1.0)
         spreads = (stored.spread for stored in of_vote(self.classes).values())
-        return Scale.of(spreads, knowledge.index, initial_limit_of(self.view.about.backbone))
+        return Scale.of(spreads, knowledge.index, first_limit)
 
     @cached_property
     def concepts(self) -> dict[str, Concepts]:
@@ -78,26 +106,49 @@ class Snapshot:
     def summaries(self) -> list[LabelSummary]:
         examples = self.memory.summarize_examples(self.view, MAX_SHOWN)
         return [
-            LabelSummary(label, concepts.size, len(concepts.counts), *examples[label])
+            LabelSummary(
+                label,
+                concepts.size,
+                len(concepts.counts),
+                *examples[label],
+                self.view.classes[label],
+            )
             for label, concepts in self.concepts.items()
         ]
 
     def answer(self, matrix: Float32s) -> list[Answer]:
         """Return an answer for each vector, with examples of its evidence."""
-        knowledge = self.knowledge
-        if isinstance(knowledge, StatisticalKnowledge):
-            results = judged_answers(matrix, knowledge)
+        if self.indexed is not None:
+            results = self._answer_by_index(matrix, self.indexed.index)
+        elif isinstance(self.knowledge, StatisticalKnowledge):
+            results = judged_answers(matrix, self.knowledge)
         else:
-            results = answers(matrix, knowledge, self.scale)
+            results = answers(matrix, self.knowledge, self.scale)
         return [
             answer._replace(evidence=tuple(map(self._add_examples, answer.evidence)))
             for answer in results
         ]
 
-    def examine_views(self) -> SelfTestResult:
-        """Test the views that are kept of a memory by statistics."""
-        knowledge = self.knowledge
-        assert isinstance(knowledge, StatisticalKnowledge)
+    def _answer_by_index(self, matrix: Float32s, index: GraphIndex) -> list[Answer]:
+        labels = [*self.view.classes]
+        knowledge = IndexedKnowledge(labels, self.view.settings.n_voters, index)
+        results = answers(matrix, knowledge, self.scale)
+        return [answer._replace(recall=index.recall) for answer in results]
+
+    @cached_property
+    def self_test(self) -> SelfTestResult:
+        """The answer about each example that is kept by what the others teach."""
+        knowledge = self.knowledge if self.classes else None
+        if isinstance(knowledge, StatisticalKnowledge):
+            return self._examine_views(knowledge)
+        examples = {
+            label: [(one.number, one.vector) for one in self.memory.thumbnails(self.view, label)]
+            for label in self.view.classes
+        }
+        limit = initial_limit_of(self.view.about.backbone)
+        return examine(examples, self.view.settings, initial_limit=limit)
+
+    def _examine_views(self, knowledge: StatisticalKnowledge) -> SelfTestResult:
         numbers = {}
         for label, known in knowledge.statistics.items():
             of_views = np.zeros(len(known.views), dtype=np.int64)
@@ -121,7 +172,18 @@ def latest(memory: Memory, before: Snapshot | None) -> Snapshot:
         if before is not None and before.view is view:
             return before
         try:
-            return Snapshot(memory, view, memory.load(view), memory.load_negatives(view))
+            return _read(memory, view, None if before is None else before.index_files)
         except ChangedError:  # another process was faster: read again
             continue
     raise MemoryFileError(memory.path, "is constantly changed by another process", "try again")
+
+
+def _read(memory: Memory, view: MemoryState, files: IndexFiles | None) -> Snapshot:
+    """Read all that is known; of what a search index has, nothing."""
+    if view.settings.head == "vote":
+        snapshot = Snapshot(memory, view, search_index.open_files(memory.path, files))
+        if snapshot.indexed is not None:
+            return snapshot
+    snapshot = Snapshot(memory, view)
+    snapshot.classes, snapshot.negatives  # noqa: B018  # now, while they are there
+    return snapshot

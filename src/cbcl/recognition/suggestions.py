@@ -31,7 +31,6 @@ MAX_NEIGHBOURS = 16  # of a label that are compared with it
 MAX_SIMILAR = 5  # pairs
 MAX_WANTED = 3  # labels
 MIN_EXAMPLES = 3  # of a label: with fewer, more are worth more than anything else
-NUMBER_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
 class SimilarLabels(NamedTuple):
@@ -90,6 +89,24 @@ def find_similar(concepts: Mapping[str, Concepts], scale: Scale) -> tuple[Simila
     return tuple(pairs[:MAX_SIMILAR])
 
 
+def find_nearest(label: str, concepts: Mapping[str, Concepts], scale: Scale) -> list[str]:
+    """Return the other labels, those that look most like one first: sixteen at most.
+
+    They are compared as `find_similar` does it.
+
+    >>> from cbcl import agg_var
+    >>> vectors = {"cup": [[1.0, 9.0], [2.0, 9.0]], "key": [[9.0, 1.0]], "mug": [[1.5, 9.0]]}
+    >>> concepts = {label: agg_var(rows, radius=np.inf) for label, rows in vectors.items()}
+    >>> find_nearest("cup", concepts, Scale(0.1, 0.5))
+    ['mug', 'key']
+    """
+    known = [*concepts]
+    row = np.array([known.index(label)])
+    neighbours, differences, _ = _compare_labels([*concepts.values()], scale, row)
+    others = neighbours[0, differences[0] < math.inf]
+    return [known[other] for other in others]
+
+
 def find_wanted(
     examples: Mapping[str, int], result: SelfTestResult | None = None
 ) -> tuple[ExamplesWanted, ...]:
@@ -99,7 +116,7 @@ def find_wanted(
     or more.
 
     >>> [wanted.reason for wanted in find_wanted({"cup": 1, "key": 9, "mug": 2})]
-    ['one photo is little to go by', 'two photos are little to go by']
+    ['I have only one photo of it.', 'I have only two photos of it.']
     """
     few = [label for label, count in examples.items() if count < MIN_EXAMPLES]
     few.sort(key=lambda label: examples[label])
@@ -140,11 +157,13 @@ def worth_asking(matrix: Float32s, answers: Sequence[Answer]) -> list[int]:
     return order
 
 
-def _compare_labels(classes: Sequence[Concepts], scale: Scale) -> tuple[Int64s, Float64s, Float64s]:
+def _compare_labels(
+    classes: Sequence[Concepts], scale: Scale, rows: Int64s | None = None
+) -> tuple[Int64s, Float64s, Float64s]:
     """Return the neighbours of each label, their differences, and chance's part in the first.
 
-    The neighbours are sorted by difference, a squared distance less what chance explains:
-    (t, n), (t, n) and (t,).
+    The neighbours are sorted by difference, a squared distance less what chance explains; its own
+    is infinite: (t, n), (t, n) and (t,); of some rows only, where these are given.
     """
     t, sizes = len(classes), np.array([concepts.size for concepts in classes])
     n_measured = sizes.sum() - t  # each example but the first of a label, while it was learned
@@ -154,13 +173,14 @@ def _compare_labels(classes: Sequence[Concepts], scale: Scale) -> tuple[Int64s, 
 
     means = np.stack([_mean(concepts) for concepts in classes])  # (t, d)
     index = Index([Concepts(mean[np.newaxis], np.ones(1, dtype=np.int64)) for mean in means])
-    neighbours, distances = nearest(means, index, min(MAX_NEIGHBOURS + 1, t))
-    chance = variance * (1.0 / sizes[:, np.newaxis] + 1.0 / sizes[neighbours])
-    differences = distances**2 / (lengths[:, np.newaxis] * lengths[neighbours]) - chance
-    rows = np.arange(t)[:, np.newaxis]
-    differences[neighbours == rows] = math.inf  # itself
+    own = np.arange(t) if rows is None else rows
+    neighbours, distances = nearest(means[own], index, min(MAX_NEIGHBOURS + 1, t))
+    chance = variance * (1.0 / sizes[own, np.newaxis] + 1.0 / sizes[neighbours])
+    differences = distances**2 / (lengths[own, np.newaxis] * lengths[neighbours]) - chance
+    differences[neighbours == own[:, np.newaxis]] = math.inf  # itself
     order = np.argsort(differences, axis=1, kind="stable")
-    return neighbours[rows, order], differences[rows, order], chance[rows, order][:, 0]
+    places = np.arange(len(own))[:, np.newaxis]
+    return neighbours[places, order], differences[places, order], chance[places, order][:, 0]
 
 
 def _vector_lengths(classes: Sequence[Concepts], sizes: Int64s, variance: float) -> Float64s:
@@ -196,27 +216,18 @@ def _find_missed(result: SelfTestResult) -> list[tuple[str, str]]:
     for row, (label, counts) in enumerate(zip(result.labels, result.matrix, strict=True)):
         tested, missed = int(counts.sum()), int(counts.sum() - counts[row])
         if missed and 3 * missed >= tested:
-            reason = _say_missed(missed, int(counts[-1]), tested)
+            reason = _say_missed(missed, tested)
             missed_labels.append((missed / tested, label, reason))
     missed_labels.sort(key=lambda entry: -entry[0])
     return [(label, reason) for _, label, reason in missed_labels]
 
 
 def _say_few(examples: int) -> str:
-    photos = "photo is" if examples == 1 else "photos are"
-    return f"{_say_number(examples)} {photos} little to go by"
+    return f"I have only {'one photo' if examples == 1 else 'two photos'} of it."
 
 
-def _say_missed(missed: int, unknown: int, tested: int) -> str:
-    if not unknown:
-        mistake = "something else"
-    elif unknown < missed:
-        mistake = "something else or nothing known"
-    else:
-        mistake = "nothing known"
-    were = "was" if missed == 1 else "were"
-    return f"{_say_number(missed)} of its {_say_number(tested)} photos {were} taken for {mistake}"
-
-
-def _say_number(number: int) -> str:
-    return NUMBER_WORDS[number] if number < len(NUMBER_WORDS) else str(number)
+def _say_missed(missed: int, tested: int) -> str:
+    which = f"any of its {tested} photos"
+    if missed < tested:
+        which = f"{missed} of its {tested} photos"
+    return f"I would not recognize {which}. Add a few more views."

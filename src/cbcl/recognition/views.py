@@ -19,13 +19,16 @@ from cbcl.errors import MemoryFileError, PictureError
 from cbcl.memory.rows import NEGATIVES, StoredExample, StoredStatistics
 from cbcl.memory.state import MemoryState
 from cbcl.memory.store import Memory
+from cbcl.memory.transaction import Transaction
 from cbcl.method.arrays import Float32s, Int64s, read_only
-from cbcl.method.coding import encode
+from cbcl.method.coding import CodedRows, empty_rows, encode
 from cbcl.method.concepts import Concepts
 from cbcl.method.directions import as_directions
 from cbcl.method.statistics import (
     ClassStatistics,
+    Sketches,
     learn_class,
+    learn_coded,
     merge_classes,
     sketch,
     unlearn_view,
@@ -50,6 +53,13 @@ class ViewClass(NamedTuple):
 EMPTY = ViewClass(None, [])
 
 
+class TakenViews(NamedTuple):
+    """Views that were taken out of a class."""
+
+    coded: CodedRows
+    sketches: Sketches
+
+
 class ViewBatch(NamedTuple):
     """Classes that learning a batch changes."""
 
@@ -63,11 +73,20 @@ def read_views(memory: Memory, state: MemoryState, label: str) -> ViewClass:
     stored: object = None
     if label == NEGATIVES:
         stored = memory.load_negatives(state)
-    elif label in state.classes:
+    elif label in state.rows:
         stored = memory.load(state, [label])[label]
     if stored is None:
         return EMPTY
     return ViewClass(_statistics(stored), memory.thumbnails(state, label))
+
+
+def write_views(writing: Transaction, label: str, views: ViewClass) -> None:
+    """Write a class, or end it if nothing is left of it."""
+    stored = views.stored
+    if stored is None:
+        writing.retire_class(label)
+    else:
+        writing.replace_class(label, stored, views.examples)
 
 
 def learn_views(
@@ -117,20 +136,67 @@ def learn_views(
     return ViewBatch(classes, copies, moved)
 
 
-def unlearn_example(
-    before: ViewClass, example: StoredExample, see: Callable[[bytes], Float32s]
-) -> ViewClass:
-    """Take an example's view out of its class; `see` embeds a thumbnail, where no vector is kept.
+def sketch_pictures(matrix: Float32s) -> list[int]:
+    """Return the sketch of each vector, by which a view that was taught is found again."""
+    sketches: list[int] = sketch(encode(as_directions(matrix))).tolist()
+    return sketches
 
-    As long as the class has no more than 24 views, it is then as if this one had never been shown.
+
+def take_views(
+    before: ViewClass,
+    examples: Sequence[StoredExample],
+    see: Callable[[list[bytes]], Float32s],
+) -> tuple[ViewClass, TakenViews]:
+    """Take the views of examples out of their class: return what is left, and these views.
+
+    `see` embeds thumbnails, where no vectors are kept. As long as the class has no more than 24
+    views, it is then as if these had never been shown.
     """
     known = before.statistics
-    if known is None:
-        return before
-    direction = None
-    if example.centroid < known.n - len(known.views):
-        direction = as_directions(see(example.jpeg)[np.newaxis])[0]
-    return _without(before, example.centroid, direction)
+    assert known is not None
+    first = known.n - len(known.views)
+    folded = [example.jpeg for example in examples if example.centroid < first]
+    seen = encode(as_directions(see(folded))) if folded else empty_rows(known.dimension)
+    both = seen.join(known.views)
+    # Those that are folded come in the order in which they were seen.
+    turn = iter(range(len(folded)))
+    rows = [
+        next(turn) if one.centroid < first else len(folded) + one.centroid - first
+        for one in examples
+    ]
+    coded = both.take(np.array(rows, dtype=np.int64))
+    sketches = sketch(coded)
+    first_sketch = known.n - len(known.sketches)
+    for row, example in enumerate(examples):
+        if example.centroid >= first_sketch:
+            sketches[row] = known.sketches[example.centroid - first_sketch]
+    left, directions = before, coded.values
+    # The latest first, so that the numbers of the others stay.
+    for row in np.argsort([-example.centroid for example in examples], kind="stable").tolist():
+        left = _without(left, examples[row].centroid, directions[row])
+    return left, TakenViews(coded, sketches)
+
+
+def add_views(
+    before: ViewClass, taken: TakenViews, examples: Sequence[StoredExample], least_cosine: float
+) -> tuple[ViewClass, int]:
+    """Learn views that were taken from other classes; count those that were known, or nearly so."""
+    statistics, is_view = learn_coded(taken.coded, taken.sketches, before.statistics, least_cosine)
+    first = 0 if before.statistics is None else before.statistics.n
+    numbered = [example._replace(centroid=row) for row, example in enumerate(examples)]
+    added = _shift(numbered, first, is_view)
+    return ViewClass(statistics, _select([*before.examples, *added], statistics)), int(
+        (~is_view).sum()
+    )
+
+
+def join_taken(parts: Sequence[TakenViews], order: Int64s) -> TakenViews:
+    """Put views of several classes together, in this order."""
+    coded = parts[0].coded
+    for part in parts[1:]:
+        coded = coded.join(part.coded)
+    sketches = np.concatenate([part.sketches for part in parts])
+    return TakenViews(coded.take(order), sketches[order])
 
 
 def merge_views(these: ViewClass, those: ViewClass, least_cosine: float) -> ViewClass:
