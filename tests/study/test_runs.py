@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Sequence
 from multiprocessing import active_children
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -296,24 +295,6 @@ def test_a_run_that_fails_keeps_nothing_else_from_being_run(workers: int, tmp_pa
     assert execute(asked, tmp_path, workers=1, progress=quiet) == (found, failures)
 
 
-def test_an_interrupt_has_to_wait_while_processes_are_begun() -> None:
-    before = signal.getsignal(signal.SIGINT)
-    with module._interrupts_ignored():
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.05)
-    assert signal.getsignal(signal.SIGINT) is before
-    seen: list[Any] = []
-
-    def elsewhere() -> None:
-        with module._interrupts_ignored():
-            seen.append(signal.getsignal(signal.SIGINT))
-
-    thread = Thread(target=elsewhere)
-    thread.start()
-    thread.join()
-    assert seen == [before]
-
-
 def test_a_folder_goes_by_its_name_in_a_record() -> None:
     seen = told_apart()
     seen.about["data"] = "folder things"
@@ -335,8 +316,9 @@ def test_without_vectors_nothing_is_begun(tmp_path: Path) -> None:
 
 
 def test_what_learns_from_vectors_has_as_many_orders_and_no_run_is_there_twice() -> None:
-    planned = experiments.paper()
+    planned = experiments.paper(beyond=True)
     assert len({*planned}) == len(planned)
+    assert {*experiments.paper()} < {*planned}
     trained = {*experiments.NETWORKS, *experiments.JOINT, "fearnet", "mlp"}
     orders: dict[Run, set[int]] = {}
     for run in planned:
@@ -346,7 +328,7 @@ def test_what_learns_from_vectors_has_as_many_orders_and_no_run_is_there_twice()
             assert seeds == {0}
         else:
             assert seeds == {*range(10)} or (run.learner in trained and seeds in ({0, 1, 2}, {0}))
-    assert {*experiments.paper(2)} == {run for run in planned if run.seed < 2}
+    assert {*experiments.paper(2, beyond=True)} == {run for run in planned if run.seed < 2}
 
 
 def test_the_vote_is_tried_without_a_budget_and_the_budget_is_kept_elsewhere() -> None:
@@ -357,9 +339,25 @@ def test_the_vote_is_tried_without_a_budget_and_the_budget_is_kept_elsewhere() -
     }
     names = {run.learner for run in votes}
     assert names == {"cbcl", "cbcl-rank", "single-centroid", *(f"voters-{n}" for n in range(1, 11))}
-    for learner in ("cbcl", "cbcl-rank", "single-centroid"):
-        limits = {run.max_centroids for run in experiments.paper(1) if run.learner == learner}
-        assert {None, 7500} <= limits
+    planned = experiments.paper(1, beyond=True)
+    limits = {(run.learner, run.max_centroids) for run in planned if run.learner in names}
+    assert {("cbcl", None), ("cbcl", 7500)} <= limits
+    assert {limit for learner, limit in limits if learner != "cbcl"} == {None}
+
+
+def test_the_paper_alone_has_neither_networks_nor_our_own_learners() -> None:
+    ours = {"discriminant", "slda", "ranpac", "probe", "knn", "fearnet", *experiments.NETWORKS}
+    assert not ours & {run.learner for run in experiments.paper(1)}
+
+
+@pytest.mark.parametrize("learner", ["cbcl-rank", "single-centroid"])
+def test_with_a_budget_all_votes_are_the_same_by_construction(
+    learner: str, digits: Features
+) -> None:
+    run = RUN._replace(shots=None, max_centroids=60)
+    own, voted = perform(run._replace(learner=learner), digits), perform(run, digits)
+    same = ("right", "confusion", "centroids", "tunings", "bytes")
+    assert [own[name] for name in same] == [voted[name] for name in same]
 
 
 @pytest.mark.parametrize("n", [1, 2, 10])

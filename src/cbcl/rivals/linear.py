@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
+from scipy.linalg.blas import sgemm
 
 from cbcl.machine import one_thread
 from cbcl.method.arrays import Float32s, Int64s
@@ -147,8 +148,8 @@ def descend(
     limit = math.sqrt(6.0 / (d + t))
     weights = rng.uniform(-limit, limit, size=(d, t)).astype(np.float32)
     biases = np.zeros(t, dtype=np.float32)
-    gradient = np.empty_like(weights)
     inputs, scores = np.empty((batch, d), np.float32), np.empty((batch, t), np.float32)
+    places = np.arange(batch)
     for _ in range(epochs):
         order = rng.permutation(n)
         for start in range(0, n, batch):
@@ -157,9 +158,12 @@ def descend(
             np.take(vectors, rows, axis=0, out=x, mode="clip")  # any other mode copies once more
             np.matmul(x, weights, out=errors)
             errors += biases
-            softmax_errors(errors, numbers[rows])
+            errors -= errors.max(axis=1, keepdims=True)
+            _exponentiate(errors)
+            errors[places[: len(rows)], numbers[rows]] -= 1.0
             errors *= rate / len(rows)
-            weights -= np.matmul(x.T, errors, out=gradient)
+            # weights -= x.T @ errors, in one pass over them.
+            sgemm(-1.0, errors.T, x.T, 1.0, weights.T, trans_b=True, overwrite_c=True)
             biases -= errors.sum(axis=0)
     return LinearLayer(weights, biases)
 
@@ -169,12 +173,17 @@ def softmax_errors(scores: Float32s, numbers: Int64s) -> Float32s:
     rows = np.arange(len(numbers))
     scores -= scores.max(axis=1, keepdims=True)
     losses = -scores[rows, numbers]
-    np.exp(scores, out=scores)
-    sums = scores.sum(axis=1, keepdims=True)
-    scores /= sums
+    losses += np.log(_exponentiate(scores)[:, 0])
     scores[rows, numbers] -= 1.0
-    losses += np.log(sums[:, 0])
     return losses
+
+
+def _exponentiate(scores: Float32s) -> Float32s:
+    """Turn scores of at most 0 into probabilities, in place; return what they summed to: (n, 1)."""
+    np.exp(scores, out=scores)
+    sums: Float32s = scores.sum(axis=1, keepdims=True)
+    scores /= sums
+    return sums
 
 
 def train_probe(vectors: Float32s, numbers: Int64s, t: int, *, seed: int) -> LinearLayer:

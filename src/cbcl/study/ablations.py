@@ -28,13 +28,14 @@ from cbcl.method.arrays import (
     as_radius,
     read_only,
 )
-from cbcl.method.budget import merge_weighted
+from cbcl.method.budget import merge_groups, merge_weighted
 from cbcl.method.concepts import Concepts
 from cbcl.method.distances import distances_between
 from cbcl.method.knowledge import ChooseFunction, ClusterFunction
-from cbcl.method.search import Search
+from cbcl.method.search import Index, Search
 from cbcl.method.tuning import ClassRows, Tuning, mean_distance_to_mean
 from cbcl.method.voting import sum_votes
+from cbcl.study.gram_kmeans import k_means_groups
 
 ROUNDING = 1e-11  # of squared distances computed from products, relative to the squared lengths
 
@@ -87,14 +88,15 @@ def agglomerative(
     the four on real vectors: a rival is shown at its best. A known centroid is one point, however
     many vectors stand behind it.
     """
-    points, counts, m = _points(matrix, rows, radius, known)
-    if m == len(points):
-        return _group(points, counts, np.arange(m))
+    points, m = _points(matrix, rows, radius, known)
+    if m == len(points.counts):
+        return points
     with warnings.catch_warnings():
         # A few points may look like a matrix of distances.
         warnings.simplefilter("ignore", ClusterWarning)
-        groups = AgglomerativeClustering(m, linkage=linkage).fit_predict(points)
-    return _group(points, counts, groups)
+        clustering = AgglomerativeClustering(m, linkage=linkage)
+        groups = clustering.fit_predict(points.centroids.astype(np.float64))
+    return merge_groups(points, points.counts, groups)
 
 
 def k_means(seed: int) -> ClusterFunction:
@@ -106,36 +108,32 @@ def k_means(seed: int) -> ClusterFunction:
     def cluster(
         matrix: Matrix, rows: Int64s, radius: float, known: Concepts | None = None
     ) -> Concepts:
-        points, counts, m = _points(matrix, rows, radius, known)
-        if m == len(points):
-            return _group(points, counts, np.arange(m))
+        points, m = _points(matrix, rows, radius, known)
+        if m == len(points.counts):
+            return points
+        vectors, counts = points.centroids.astype(np.float64), points.counts
         # With more threads, the last bits would depend on how many there are.
         with warnings.catch_warnings(), one_thread():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than m
-            means = KMeans(m, n_init=1, random_state=seed, algorithm="lloyd")
-            return _group(points, counts, means.fit_predict(points, sample_weight=counts))
+            groups = k_means_groups(vectors, counts, m, seed)
+            if groups is None:
+                warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than m
+                means = KMeans(m, n_init=1, random_state=seed, algorithm="lloyd")
+                groups = means.fit_predict(vectors, sample_weight=counts)
+        return merge_groups(points, counts, groups)
 
     return cluster
 
 
 def _points(
     matrix: Matrix, rows: Int64s, radius: float, known: Concepts | None
-) -> tuple[Float64s, Int64s, int]:  # (p, d), (p,), m
-    """Return known centroids and new vectors, their weights, and the number of clusters."""
-    points, counts = as_float32(matrix[rows]).astype(np.float64), np.ones(len(rows), dtype=np.int64)
+) -> tuple[Concepts, int]:
+    """Return known centroids and new vectors, and the number of clusters."""
+    points, counts = as_float32(matrix[rows]), np.ones(len(rows), dtype=np.int64)
     if known is not None:
         points = np.concatenate([known.centroids, points])
         counts = np.concatenate([known.counts, counts])
-    return points, counts, len(concepts.cluster(matrix, rows, radius, known).counts)
-
-
-def _group(points: Float64s, counts: Int64s, groups: Int64s) -> Concepts:
-    """Return the weighted mean of each group, in the order of their first points."""
-    labels, firsts = np.unique(groups, return_index=True)
-    members = [np.flatnonzero(groups == label) for label in labels[np.argsort(firsts)]]
-    centroids = [np.average(points[rows], axis=0, weights=counts[rows]) for rows in members]
-    sizes = np.array([counts[rows].sum() for rows in members], dtype=np.int64)
-    return Concepts(read_only(np.array(centroids, dtype=np.float32)), read_only(sizes))
+    m = len(concepts.cluster(matrix, rows, radius, known).counts)
+    return Concepts(read_only(points), read_only(counts)), m
 
 
 def merge_evenly(known: Concepts, n: int, seed: int) -> Concepts:
@@ -162,11 +160,11 @@ def remove(known: Concepts, n: int, seed: int) -> Concepts:  # noqa: ARG001
     >>> removed.centroids.tolist(), removed.counts.tolist()
     ([[0.0], [1.0]], [5, 3])
     """
-    kept = known.centroids[: as_count(n, "n")]
-    counts = known.counts[:n].copy()
-    for centroid, count in zip(known.centroids[n:], known.counts[n:], strict=True):
-        counts[distances_between(centroid, kept).argmin()] += count
-    return Concepts(read_only(kept.copy()), read_only(counts))
+    kept = Concepts(known.centroids[: as_count(n, "n")].copy(), known.counts[:n].copy())
+    if n < len(known.counts):
+        nearest = Index([kept]).nearest(known.centroids[n:], 1)
+        np.add.at(kept.counts, nearest.indices[:, 0], known.counts[n:])
+    return Concepts(read_only(kept.centroids), read_only(kept.counts))
 
 
 def rank_vote(search: Search, block: Float32s) -> Float64s:

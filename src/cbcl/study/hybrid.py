@@ -6,7 +6,8 @@ how to make room, how to vote. Other parts than CBCL's are in `cbcl.study.ablati
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,13 +21,18 @@ from cbcl.method.knowledge import (
     ClusterFunction,
     Knowledge,
     LearningParts,
+    Lesson,
     Options,
     VoteFunction,
     WidenFunction,
-    learn_by,
+    begin_lesson,
+    finish_lesson,
 )
 from cbcl.method.voting import block_votes
 from cbcl.rivals.inputs import check_labels, check_width, nothing_learned
+
+# From what is known before a step, and the function that begins it.
+LessonSource: TypeAlias = Callable[[Knowledge | None, Callable[[], Lesson]], Lesson]
 
 
 class Hybrid:
@@ -65,6 +71,7 @@ class Hybrid:
         self.parts = LearningParts(choose, widen, cluster, shrink)
         self.vote = vote
         self.knowledge: Knowledge | None = None
+        self.lessons: LessonSource | None = None  # where others have learned the same before
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn more: new labels, more vectors of known ones, or both."""
@@ -72,9 +79,13 @@ class Hybrid:
         check_labels(matrix, labels)
         if self.knowledge is not None:
             check_width(matrix, self.knowledge.index.centroids.shape[1])
-        limit, seed = self.max_centroids, self.seed
-        self.knowledge = learn_by(
-            self.parts, self.knowledge, matrix, labels, max_centroids=limit, seed=seed
+        seed, begin = self.seed, self.lessons or _begin
+        lesson = begin(
+            self.knowledge,
+            lambda: begin_lesson(self.parts.choose, self.knowledge, matrix, labels, seed),
+        )
+        self.knowledge = finish_lesson(
+            self.parts, lesson, matrix, max_centroids=self.max_centroids, seed=seed
         )
         return self
 
@@ -100,3 +111,7 @@ class Hybrid:
         if self.knowledge is None:
             raise nothing_learned()
         return self.knowledge
+
+
+def _begin(_: Knowledge | None, begin: Callable[[], Lesson]) -> Lesson:
+    return begin()

@@ -41,6 +41,8 @@ def section(records: Records) -> Section:
     notes = [
         note_orders(counts),
         f"Less CBCL: with the same backbone, order by order; VGG-16: less CBCL with {MAIN}.",
+        "Single-Centroid-Pred: with a limit K, CBCL has one voter by itself; the two are the same "
+        "learner by construction, and the row shows the runs of CBCL.",
         f"{EXTRA}, no row of the paper's: {describe_learner(EXTRA)}.",
         *reasons(claims, [MAIN, "vgg16"]),
     ]

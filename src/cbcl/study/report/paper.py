@@ -42,14 +42,14 @@ LEARNERS = {  # our learners for the paper's methods
     "VGG-16": "cbcl",
     "Trad-Agg": "trad-agg",
     "K-means": "k-means",
-    "Single-Centroid-Pred": "single-centroid",
+    "Single-Centroid-Pred": "cbcl",  # which has one voter where there is a budget
     "Remove-Centroids": "remove-centroids",
     "FearNet": "fearnet",
     "BiC": "bic",
     "ResNet-34": "joint-resnet34",
 }
 TRAINED = ("bic", "joint-resnet34")  # learners that are networks, trained on the pictures
-TUNED = ("cbcl", "single-centroid", "remove-centroids")  # learners with a D
+TUNED = ("cbcl", "remove-centroids")  # learners with a D
 LIMITED = (*TUNED, "trad-agg", "k-means")  # learners with a K
 
 
