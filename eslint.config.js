@@ -4,7 +4,7 @@ import globals from "globals";
 export default [
   js.configs.recommended,
   {
-    files: ["src/cbcl/web/static/js/*.js"],
+    files: ["src/cbcl/{web,app}/static/js/*.js"],
     languageOptions: { globals: globals.browser },
     rules: {
       complexity: ["error", 13], // it counts each ?. and ?? as a branch
@@ -18,6 +18,10 @@ export default [
     },
   },
   { files: ["src/cbcl/web/static/js/first_paint.js"], languageOptions: { sourceType: "script" } },
-  { files: ["tests/page/*.test.js"], languageOptions: { globals: globals.node } },
+  {
+    files: ["src/cbcl/app/static/service_worker.js"],
+    languageOptions: { globals: globals.serviceworker, sourceType: "script" },
+  },
+  { files: ["tests/{page,app}/*.test.js"], languageOptions: { globals: globals.node } },
   { linterOptions: { reportUnusedDisableDirectives: "error" } },
 ];

@@ -60,7 +60,7 @@ class Client:
     token
         Access token, if it is not in the address.
     certificate
-        File of a certificate to trust, for a server with a self-signed one.
+        File of a certificate to trust: of a server that made its own, `/cbcl-authority.crt` there.
 
     Examples
     --------
@@ -124,12 +124,29 @@ class Client:
         """Return the answer for a picture: label (None: unknown), confidence, evidence and more."""
         return self._form("/api/recognize", [], "picture", [picture])
 
+    def suspects(self, picture: PictureFile) -> list[dict[str, Any]]:
+        """Return the examples that may be why an answer is wrong, with the answer without each."""
+        body = self._form("/api/suspects", [], "picture", [picture])
+        with self._as_described():
+            suspects: list[dict[str, Any]] = body["suspects"]
+            return suspects
+
     def recognize_many(self, pictures: Iterable[PictureFile]) -> list[dict[str, Any]]:
         """Return an answer for each picture, in their order; an error where it cannot be read."""
         body = self._form("/api/recognize-many", [], "pictures", _as_list(pictures))
         with self._as_described():
             answers: list[dict[str, Any]] = body["answers"]
             return answers
+
+    def memories(self) -> list[str]:
+        """Return the names of the memories that can be opened, the one changed latest first."""
+        body = self._json("GET", "/api/memories")
+        with self._as_described():
+            return [entry["name"] for entry in body["memories"]]
+
+    def open_memory(self, name: str) -> None:
+        """Open another memory in place of the one that is open, for everybody."""
+        self._json("POST", "/api/memories/open", {"name": name})
 
     def forget(self, label: str, *, for_good: bool = False) -> None:
         """Forget a label."""
@@ -177,6 +194,20 @@ class Client:
         body = self._json("DELETE", f"/api/examples/{example}")
         with self._as_described():
             return str(body["label"])
+
+    def unlearn_many(self, examples: Iterable[int]) -> dict[str, int]:
+        """Remove several examples in one change; return how many of each label there were."""
+        body = self._json("POST", "/api/unlearn", {"examples": [*examples]})
+        with self._as_described():
+            return dict(body["removed"])
+
+    def move(self, examples: Iterable[int], into: str | None) -> dict[str, Any]:
+        """Move examples to another label, known or new, in one change; None: to none of them.
+
+        Returned are the number of those `moved` by the label they had, of `copies` among them,
+        which add nothing, and the labels of which nothing is left: `gone`.
+        """
+        return self._json("POST", "/api/move", {"examples": [*examples], "into": into})
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write a copy of the server's memory to a file."""
@@ -260,6 +291,11 @@ class Client:
                 raise self._as_error(error) from None
         except (URLError, OSError, HTTPException, ValueError) as error:
             problem = getattr(error, "reason", None) or first_line(error)
+            if isinstance(problem, ssl.SSLCertVerificationError):
+                advice = f"give its certificate: {self.url}/cbcl-authority.crt if cbcl made it"
+                raise ServerError(
+                    self.url, f"is not trusted ({problem.verify_message})", advice
+                ) from error
             advice = "start `cbcl teach` there"
             raise ServerError(self.url, f"does not answer ({problem})", advice) from error
 
@@ -274,14 +310,7 @@ class Client:
                     raise ValueError
                 return BusyError("", problem, seconds=seconds)
             return ERRORS.get(detail["kind"], ServerError)("", problem)
-        except (
-            ArithmeticError,
-            AttributeError,
-            LookupError,
-            RecursionError,
-            TypeError,
-            ValueError,
-        ):
+        except NOT_OURS:
             problem = f"is not a server of cbcl: it answered {response.code} {response.reason}"
             return ServerError(self.url, problem)
 

@@ -1,17 +1,20 @@
 // State of the answer and of the tray, and pictures in requests; tools/check-page.sh runs this.
 
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
 import test from "node:test";
 
 import * as answers from "../../src/cbcl/web/static/js/answer_state.js";
 import { matchNames } from "../../src/cbcl/web/static/js/combobox.js";
-import { percent } from "../../src/cbcl/web/static/js/dom.js";
 import {
   describeLearned, splitIntoRequests, withoutDigests,
 } from "../../src/cbcl/web/static/js/teaching.js";
 import * as trays from "../../src/cbcl/web/static/js/tray_state.js";
+import { percent, say, sayNodes, useWords } from "../../src/cbcl/web/static/js/words.js";
 
 const { NO_ANSWER } = answers;
+const english = new URL("../../src/cbcl/web/static/words/en.json", import.meta.url);
+useWords(JSON.parse(await readFile(english, "utf-8")), "en");
 
 function answerOf(label, confidence = 0.9, ranking = [label, "cat", "dog"]) {
   const guesses = ranking.map((name) => ({ label: name, confidence: 0.1 }));
@@ -20,7 +23,8 @@ function answerOf(label, confidence = 0.9, ranking = [label, "cat", "dog"]) {
 
 function pictureOf(key, fields = {}) {
   const picture = { key, name: `${key}.jpg`, url: `blob:${key}`, blob: new Blob(["x"]) };
-  return { ...picture, seen: null, answer: null, chosen: true, skipped: false, rank: 0, ...fields };
+  const fresh = { seen: null, answer: null, chosen: true, skipped: false, rank: 0 };
+  return { ...picture, ...fresh, folder: null, denied: [], inbox: false, ...fields };
 }
 
 const trayOf = (...pictures) => ({ ...trays.EMPTY_TRAY, pictures });
@@ -46,14 +50,6 @@ test("an answer about a file is steady at once, and again after it was taught", 
   assert.ok(answers.isNewlySteady(state));
 });
 
-test("a held answer stays, and nothing cannot be held", () => {
-  assert.equal(answers.withHeld(NO_ANSWER, true), NO_ANSWER);
-  const held = answers.withHeld(answers.withAnswer(NO_ANSWER, answerOf("mug"), live), true);
-  assert.equal(answers.withAnswer(held, answerOf("cat"), live), held);
-  const released = answers.withHeld(held, false);
-  assert.equal(answers.withAnswer(released, answerOf("cat"), live).current.answer.label, "cat");
-});
-
 test("an answer from before the last change is outdated", () => {
   assert.ok(answers.isOutdated(answerOf("mug"), 6));
   assert.ok(!answers.isOutdated(answerOf("mug"), 5));
@@ -66,6 +62,16 @@ test("headlines tell the three kinds of answers apart", () => {
   assert.equal(answers.headlineOf(all[0]), "mug");
   assert.match(answers.headlineOf(all[1]), /don’t know/);
   assert.match(answers.headlineOf(all[2]), /nothing yet/);
+});
+
+test("a label below half is a question, and guesses of 0 % are not shown", () => {
+  assert.equal(answers.headlineOf(answerOf("mug", 0.49)), "Maybe mug?");
+  assert.equal(answers.headlineOf(answerOf("mug", 0.5)), "mug");
+  assert.ok(!answers.isDoubtful(answerOf(null, 0.3)));
+  const ranking = [["mug", 0.9], ["cat", 0.0051], ["dog", 0.005]];
+  const guesses = ranking.map(([label, confidence]) => ({ label, confidence }));
+  const shown = answers.runnersUp({ ...answerOf("mug"), ranking: guesses });
+  assert.deepEqual(shown.map((guess) => percent(guess.confidence)), ["1%"]);
 });
 
 test("chips are all other labels if they are few, else those that were guessed", () => {
@@ -87,8 +93,7 @@ test("reasons are the pictures it looks like, and the next label from 5 % on", (
     ranking: [{ label: "mug", confidence: 0.8 }, { label: "cat", confidence: next }],
   });
   const told = (answer) =>
-    answers.reasonsOf(answer).map(({ words, named, label, examples }) =>
-      [named ? words + label : words, examples]);
+    answers.reasonsOf(answer).map(({ words, label, examples }) => [say(words, { label }), examples]);
   assert.deepEqual(told(ranked("mug", 0.04)), [["Looks like these", [4, 5]]]);
   const both = [["Looks like these", [4, 5]], ["Not these: cat", [1]]];
   assert.deepEqual(told(ranked("mug", 0.05)), both);
@@ -101,16 +106,15 @@ test("what was learned is said: new photos, near-copies, and those that moved", 
   const said = (label, learned, copies = 0, moved = {}) =>
     describeLearned(label, { learned, copies, moved });
   assert.equal(said("mug", 3), "Learned 3 photos of mug.");
-  assert.equal(said("", 1), "Learned 1 photo of none of these.");
+  assert.equal(said("", 1), "Got it: this is none of the things I know.");
   assert.equal(said("mug", 1, 1), "Nearly the same as a photo I have: nothing new.");
   assert.equal(said("mug", 2, 2), "Nearly the same as photos I have: nothing new.");
-  const both = "Learned 2 photos of mug; 1 photo moved here from cup; "
-    + "1 photo nearly the same as ones I have.";
+  const both = "Learned 2 photos of mug. Moved 1 photo here from cup. "
+    + "1 photo was nearly the same as one I have.";
   assert.equal(said("mug", 3, 1, { cup: 1 }), both);
-  assert.equal(
-    said("mug", 1, 0, { "": 1 }),
-    "Learned 1 photo of mug; 1 photo moved here from none of these.",
-  );
+  assert.equal(said("mug", 1, 0, { cup: 1 }), "Moved 1 photo from cup to mug.");
+  assert.equal(said("mug", 1, 0, { "": 1 }), "Moved 1 photo from none of these to mug.");
+  assert.equal(said("", 1, 0, { mug: 1 }), "Moved 1 photo from mug to none of these.");
 });
 
 test("the latest pictures come first; many at once are not chosen", () => {
@@ -128,7 +132,8 @@ test("answers are taken by key, and what cannot be read leaves with its reason",
   const after = trays.withAnswers(tray, [one, two], [answerOf("mug"), failure]);
   assert.deepEqual(keys(after), [1, 3]);
   assert.equal(after.pictures[0].seen, "digest");
-  assert.deepEqual(after.problems, [{ picture: "2.jpg", message: "2.jpg is broken" }]);
+  const problem = { picture: "2.jpg", message: "2.jpg is broken", problem: undefined };
+  assert.deepEqual(after.problems, [problem]);
   assert.deepEqual(keys({ pictures: trays.waitingOf(after) }), [3]);
   assert.equal(tray.pictures[0].answer, null, "the state before is not changed");
 });
@@ -206,4 +211,14 @@ test("names that begin with what was typed come before those that contain it", (
 
 test("percentages round halves to the even, as the command line does", () => {
   assert.deepEqual([0.125, 0.135, 0.724, 1].map(percent), ["12%", "14%", "72%", "100%"]);
+});
+
+test("words take values, numbers and the plural forms of their language", () => {
+  const words = { cups: { one: "{count} Tasse", other: "{count} Tassen" }, both: "{a} und {b}" };
+  useWords(words, "de");
+  assert.equal(say("cups", { count: 1 }), "1 Tasse");
+  assert.equal(say("cups", { count: 12345 }), "12.345 Tassen");
+  assert.deepEqual(sayNodes("both", { a: "x", b: "{a}" }), ["", "x", " und ", "{a}", ""]);
+  assert.equal(say("nobody wrote this"), "nobody wrote this");
+  assert.equal(percent(0.5), "50\u00a0%");
 });

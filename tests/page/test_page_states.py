@@ -27,6 +27,7 @@ from support.page_actions import (
     knows,
     looked_at,
     message,
+    name_field,
     name_them,
     rename,
     tiles,
@@ -49,11 +50,11 @@ def test_a_camera_that_is_refused_or_not_there_is_told(
 ) -> None:
     server = serve(memory)
     for browser, text, name in (
-        (browsers.refused(), "The camera was refused.", "camera-refused"),
+        (browsers.refused(), "The camera is blocked.", "camera-refused"),
         (browsers.without_camera(), "There is no camera here.", "no-camera"),
     ):
         page = visit(server, browser)
-        page.get_by_role("button", name="Turn on the camera").click()
+        page.get_by_role("button", name="Turn on camera").click()
         expect(page.get_by_text(text)).to_be_visible()
         expect(page.get_by_role("button", name="Try again")).to_be_visible()
         shot(page, name)
@@ -65,7 +66,7 @@ def test_a_camera_that_is_refused_or_not_there_is_told(
 def test_at_an_address_of_another_machine_there_is_a_token_and_no_live_camera(
     memory: Path, browsers: Browsers, serve: Serve, visit: Open, photographs: Photographs
 ) -> None:
-    server = serve(memory, "--host", "0.0.0.0")
+    server = serve(memory, "--host", "0.0.0.0", "--http")
     assert "?token=" in server.address
     page = visit(server.elsewhere(), forgiven=("untrustworthy",), **PHONE)
     assert page.url.rstrip("/") == server.elsewhere().partition("/?")[0]
@@ -96,7 +97,7 @@ def test_a_backbone_that_is_not_here_is_told_and_what_is_known_is_shown(
         recognizer.learn("mug", photographs("coffee", 2))
     network.unlink()
     page = visit(serve(memory), forgiven=("503",))
-    expect(page.locator("#banner")).to_contain_text("I cannot look at pictures now.")
+    expect(page.locator("#banner")).to_contain_text("I cannot look at photos now.")
     expect(page.locator("#banner")).to_contain_text("own.onnx")
     expect(page.locator("#banner")).not_to_contain_text(str(tmp_path))
     knows(page, mug=2)
@@ -136,12 +137,12 @@ def test_a_private_memory_shows_letters_in_place_of_pictures(
         name_them(page, label)
     drop(page, *photographs("coffee", 1, seed=1))
     expect(answer(page)).to_have_text("mug")
-    expect(page.get_by_text("This memory is private: it keeps no pictures")).to_be_visible()
+    expect(page.get_by_text("This memory is private: it keeps no photos")).to_be_visible()
     assert page.locator("img[src*=thumbnail]").count() == 0
     shot(page, "private")
     assert found_by_axe(page) == []
     page.get_by_role("button", name="See all photos of mug").click()
-    expect(page.get_by_role("dialog")).to_contain_text("keeps no pictures")
+    expect(page.get_by_role("dialog")).to_contain_text("keeps no photos")
 
 
 def test_pictures_that_cannot_be_read_are_told_and_the_others_are_learned(
@@ -151,30 +152,23 @@ def test_pictures_that_cannot_be_read_are_told_and_the_others_are_learned(
     (tmp_path / "huge.jpg").write_bytes(good[0].read_bytes() + bytes(26_000_000))
     (tmp_path / "torn.jpg").write_bytes(good[0].read_bytes()[:3000])
     (tmp_path / "letter.jpg").write_text("Dear reader,")
-    (tmp_path / "phone.heic").write_bytes(b"\0\0\0\x18ftypheic" + bytes(100))
     with (tmp_path / "film.tif").open("wb") as file:
         file.truncate(70_000_000)
     page = visit(serve(memory), forgiven=("413",))
     drop(
         page,
         *good,
-        *(
-            tmp_path / name
-            for name in ("huge.jpg", "torn.jpg", "letter.jpg", "phone.heic", "film.tif")
-        ),
+        *(tmp_path / name for name in ("huge.jpg", "torn.jpg", "letter.jpg", "film.tif")),
     )
     looked_at(page, 2)
-    problems = page.get_by_role("list", name="Pictures that cannot be used")
-    expect(problems.get_by_role("listitem")).to_have_count(5)
+    problems = page.get_by_role("list", name="Photos that cannot be used")
+    expect(problems.get_by_role("listitem")).to_have_count(4)
     expect(problems).to_contain_text("huge.jpg has more than 25 MB: make it smaller.")
     expect(problems).to_contain_text("torn.jpg")
     expect(problems).to_contain_text("letter.jpg is not a picture")
-    expect(problems).to_contain_text(
-        "phone.heic is a HEIC photo, which cannot be read here: save it as JPEG"
-    )
     expect(problems).to_contain_text("film.tif has 70 MB")
     shot(page, "huge-photo")
-    page.get_by_role("combobox", name="Name", exact=True).fill("mug")
+    name_field(page).fill("mug")
     page.keyboard.press("Enter")
     expect(card(page, "mug")).to_contain_text("5 photos")
 
@@ -199,7 +193,7 @@ def test_whatever_a_thing_is_called_is_shown_as_text(
     page = visit(serve(memory))
     drop(page, *photographs("astronaut", 1))
     looked_at(page, 1)
-    page.get_by_role("combobox", name="Name", exact=True).fill(NASTY[-1])  # it is typed in one way
+    name_field(page).fill(NASTY[-1])  # it is typed in one way
     page.keyboard.press("Enter")
     expect(tiles(page)).to_have_count(0)
     for label in NASTY:
@@ -272,7 +266,7 @@ def test_nobody_is_kept_out(
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Menu").click()
     found["menu"] = found_by_axe(page)
-    page.get_by_role("button", name="Keys").click()
+    page.get_by_role("button", name="Keyboard shortcuts").click()
     found["keys"] = found_by_axe(page)
     page.keyboard.press("Escape")
     for view in ("scores", "history"):
@@ -289,6 +283,23 @@ def test_nobody_is_kept_out(
     expect(live.locator("#yes")).to_be_visible()
     found["phone"] = found_by_axe(live)
     assert {state: wrong for state, wrong in found.items() if wrong} == {}
+
+
+def test_pictures_that_did_not_come_are_loaded_when_the_server_is_back(
+    memory: Path, serve: Serve, visit: Open
+) -> None:
+    server = serve(memory)
+    page = visit(server, forgiven=("ERR_", "Failed to load"))
+    page.route("**/thumbnail*", lambda route: route.abort())
+    page.reload()
+    letters = card(page, "mug").locator(".letter")
+    expect(letters).to_have_count(3)
+    server.stop()
+    expect(page.locator("#connection")).to_have_text("Server not reachable")
+    page.unroute("**/thumbnail*")
+    server.start()
+    expect(letters).to_have_count(0)
+    expect(card(page, "mug").locator("img")).to_have_count(3)
 
 
 @pytest.mark.parametrize("known", [False, True])
@@ -353,7 +364,12 @@ def test_the_page_the_command_line_python_and_onnx_agree_on_200_photos(
 
     page = visit(serve(memory))
     drop(page, *files)
-    assert dict(one.split(": ", 1) for one in told_in_tray(page, 200)) == python
+    seen = dict(one.split(": ", 1) for one in told_in_tray(page, 200))
+    copies = {name for name, words in seen.items() if words.endswith(" known already")}
+    assert len(copies) < 100
+    for name in copies:  # near-copies of what was taught: their percentage is of no use
+        seen[name] = seen[name].replace("known already", python[name].split()[-1])
+    assert seen == python
 
     lines = [json.loads(line) for line in cbcl("recognize", memory, *files, "--json").splitlines()]
     assert {

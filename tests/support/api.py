@@ -9,12 +9,15 @@ from typing import Any
 
 from cbcl.web.errors import STATUSES
 from cbcl.web.security import HEADERS
+from cbcl.web.tokens import AccessTokens
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it recommends another package, which does the same
     from starlette.testclient import TestClient as TestClient
 
 TOKEN = "a-token-of-the-tests"
+VIEW_TOKEN = "a-token-to-look-only"
+TOKENS = AccessTokens(TOKEN, VIEW_TOKEN)
 HOST = "127.0.0.1:8737"
 HERE = f"http://{HOST}"
 NOISE = b"this is no picture"

@@ -56,8 +56,11 @@ def browser_path() -> str:
     return found
 
 
-def film(path: Path, *names: str, seconds: float = 2.0, rate: int = 10) -> Path:
-    """Write a film for a fake camera: photographs, one after another, in an unsteady hand."""
+def film(path: Path, *names: str, seconds: float = 2.0, rate: int = 30) -> Path:
+    """Write a film for a fake camera: photographs, one after another, in an unsteady hand.
+
+    Chromium shows 30 frames of it a second, whatever it says.
+    """
     rng = np.random.default_rng(0)
     frames = []
     for name in names:

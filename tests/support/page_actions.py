@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -50,6 +51,21 @@ def looked_at(page: Page, count: int) -> Locator:
     return tiles(page)
 
 
+def settled(page: Page) -> None:
+    """Wait until the tray has the answers of the memory that the cards show."""
+    expect(page.locator("#pictures")).to_have_attribute("aria-busy", "false")
+
+
+def accept_sure(page: Page, label: str) -> None:
+    """Accept the guesses of a label that are sure, together: these photos leave, and no others."""
+    settled(page)
+    yes = page.locator("#groups").get_by_role("button", name=re.compile(f"Yes, all . are {label}"))
+    offered = int(re.sub(r"\D", "", str(yes.get_attribute("aria-label"))))
+    before = tiles(page).count()
+    yes.click()
+    expect(tiles(page)).to_have_count(before - offered)
+
+
 def snap(page: Page, times: int) -> None:
     expect(page.locator("#camera")).to_have_attribute("data-state", "on")
     for number in range(times):
@@ -57,8 +73,13 @@ def snap(page: Page, times: int) -> None:
         expect(tiles(page)).to_have_count(number + 1)
 
 
+def name_field(page: Page) -> Locator:
+    """The one field for names; its own name says what it would name."""
+    return page.locator("#name")
+
+
 def name_them(page: Page, label: str) -> None:
-    page.get_by_role("combobox", name="Name", exact=True).fill(label)
+    name_field(page).fill(label)
     page.keyboard.press("Enter")
     expect(card(page, label)).to_be_visible()
     expect(tiles(page)).to_have_count(0)
@@ -90,7 +111,7 @@ def knows(page: Page, **things: int) -> None:
 def fits(page: Page) -> bool:
     """Whether nothing is wider than the window, now and after the next frame."""
     script = """() => new Promise((done) => {
-      const fits = () => document.documentElement.scrollWidth <= innerWidth;
+      const fits = () => document.documentElement.scrollWidth <= Math.min(innerWidth, screen.width);
       requestAnimationFrame(() => requestAnimationFrame(() => done(fits())));
     })"""
     return bool(page.evaluate(script))

@@ -74,13 +74,18 @@ def visit(browsers: Browsers, serve: Serve) -> Iterator[Open]:  # noqa: ARG001 (
     visits = []
 
     def open_page(
-        where: Server | str, browser: Any = None, forgiven: tuple[str, ...] = (), **options: Any
+        where: Server | str,
+        browser: Any = None,
+        forgiven: tuple[str, ...] = (),
+        script: str = "",
+        **options: Any,
     ) -> Page:
         address = where.address if isinstance(where, Server) else where
         context = (browser or browsers.without_camera()).new_context(
             **{"viewport": DESK, **options}
         )
         visits.append((context, Visit(context, re.match(r"https?://[^/]+/", address)[0], forgiven)))  # type: ignore[index]
+        context.add_init_script(script)
         page: Page = context.new_page()
         page.goto(address)
         expect(page.locator("#connection")).to_have_attribute("data-state", "connected")

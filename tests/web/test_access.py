@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from support.api import HERE, TOKEN, Page, refused
+from support.api import HERE, TOKEN, TOKENS, Page, refused
 from support.server import until
 
 from cbcl.web.security import HEADERS, AccessPolicy
@@ -95,7 +95,7 @@ def test_other_sites_can_link_here_but_not_read(page: Page) -> None:
 @pytest.fixture
 def guarded(open_page: Callable[..., Page]) -> Page:
     return open_page(
-        policy=AccessPolicy(TOKEN, "cbcl-8737"),
+        policy=AccessPolicy(TOKENS, "cbcl-8737"),
         client="192.168.1.9",
         base_url="http://192.168.1.7:8737",
     )
@@ -105,7 +105,7 @@ def guarded(open_page: Callable[..., Page]) -> Page:
     "address",
     [
         "/",
-        "/static/icon.svg",
+        "/static/css/base.css",
         "/api/version",
         "/api/labels",
         "/api/docs",
@@ -125,7 +125,9 @@ def test_beyond_this_machine_nothing_is_had_without_the_token(guarded: Page, add
 def test_the_token_in_the_address_becomes_a_cookie_that_scripts_cannot_read(guarded: Page) -> None:
     answer = guarded.get(f"/?token={TOKEN}", follow_redirects=False)
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
-    assert answer.headers["set-cookie"] == f"cbcl-8737={TOKEN}; HttpOnly; Path=/; SameSite=strict"
+    assert answer.headers["set-cookie"] == (
+        f"cbcl-8737={TOKEN}; HttpOnly; Max-Age={400 * 24 * 3600}; Path=/; SameSite=strict"
+    )
     assert answer.headers["cache-control"] == "no-store"
     assert (
         guarded.get("/api/version").status_code == 200
@@ -134,7 +136,7 @@ def test_the_token_in_the_address_becomes_a_cookie_that_scripts_cannot_read(guar
 
 
 def test_over_tls_the_cookie_is_never_sent_in_the_clear(open_page: Callable[..., Page]) -> None:
-    page = open_page(policy=AccessPolicy(TOKEN, secure=True), base_url="https://192.168.1.7:8737")
+    page = open_page(policy=AccessPolicy(TOKENS, secure=True), base_url="https://192.168.1.7:8737")
     assert "Secure" in page.get(f"/?token={TOKEN}", follow_redirects=False).headers["set-cookie"]
 
 
@@ -195,6 +197,7 @@ def test_every_answer_has_the_headers_that_keep_browsers_safe(page: Page, addres
 )
 def test_who_asks_for_the_head_only_gets_that(taught: Page, address: str) -> None:
     until(lambda: taught.get("/api/health").json()["backbone"]["ready"])  # which health tells
+    taught.http.headers["Accept-Encoding"] = "identity"
     whole, head = taught.get(address), taught.http.head(address)
     assert (head.status_code, head.content) == (200, b"")
     assert head.headers["content-type"] == whole.headers["content-type"]

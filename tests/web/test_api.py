@@ -39,6 +39,8 @@ def test_an_empty_memory_answers_that_nothing_is_known(
         "ranking": [],
         "evidence": [],
         "revision": 0,
+        "taught": None,
+        "recall": None,
     }
     many = page.post("/api/recognize-many", files=files(*photos["coffee"][:2])).json()
     assert many["order"] == [0, 1]
@@ -115,6 +117,16 @@ def test_examples_are_listed_shown_and_taken_back_one_by_one(
     after = taught.recognize(photos["coffee"][4]).json()
     assert {**after, "revision": 0} == {**before, "revision": 0}
     refused(taught.get(f"/api/examples/{number}/thumbnail"), "missing")
+
+
+def test_a_picture_that_was_only_asked_about_can_be_seen(
+    taught: Page, photos: dict[str, list[bytes]]
+) -> None:
+    seen = taught.recognize(photos["rocket"][0]).json()["seen"]
+    small = taught.get(f"/api/seen/{seen}/thumbnail")
+    assert small.headers["content-type"] == "image/jpeg"
+    assert small.content.startswith(b"\xff\xd8")
+    refused(taught.get(f"/api/seen/{'0' * 64}/thumbnail"), "seen")
 
 
 def test_copies_add_nothing_and_a_picture_taught_again_with_another_label_moves(
@@ -278,8 +290,10 @@ def test_a_private_memory_shows_nothing(
     listed = page.get("/api/labels").json()
     assert listed["private"] is True
     assert (listed["labels"][0]["examples"], listed["labels"][0]["kept"]) == (3, 0)
-    evidence = page.recognize(photos["coffee"][3]).json()["evidence"]
+    answer = page.recognize(photos["coffee"][3]).json()
+    evidence = answer["evidence"]
     assert [(reason["pictures"], reason["examples"]) for reason in evidence] == [(1, [])] * 3
+    refused(page.get(f"/api/seen/{answer['seen']}/thumbnail"), "missing")
     page.learn_negatives(photos["rocket"][0])
     assert page.get("/api/labels").json()["negatives"] == {"examples": 1, "kept": 0, "shown": []}
 
@@ -296,8 +310,30 @@ def test_a_backbone_that_cannot_be_had_is_told_and_nothing_else_fails(
     page = open_page(memory, through=None)
     message = refused(page.recognize(photos["coffee"][0]), "backbone")["message"]
     health = page.get("/api/health").json()["backbone"]
-    assert health == {"name": "letters", "ready": False, "problem": message}
+    known = {"name": "letters", "ready": False, "problem": message}
+    assert health == {**known, "looks_at": None}
     assert "letters" in message
     assert str(tmp_path) not in message
     refused(page.learn("coffee", photos["coffee"][0]), "backbone")
     assert page.labels() == {"fruit": 2}
+
+
+def test_suspects_are_examples_with_the_answer_without_them(
+    page: Page, photos: dict[str, list[bytes]]
+) -> None:
+    picture = photos["coffee"][0]
+    assert page.post("/api/suspects", files={"picture": ("a.jpg", picture)}).json() == {
+        "suspects": [],
+        "revision": 0,
+    }
+    page.learn("mug", *photos["coffee"][1:4])
+    page.learn("cat", *photos["chelsea"][:3], picture)
+    seen = page.recognize(picture).json()
+    assert seen["label"] == "cat"
+    answer = page.post("/api/suspects", files={"seen": (None, seen["seen"])}).json()
+    kept = page.get("/api/examples", params={"label": "cat"}).json()["kept"]
+    assert answer["suspects"][0]["example"] == kept[-1]["example"]
+    assert answer["suspects"][0]["label"] == "mug"
+    assert 0 < answer["suspects"][0]["confidence"] <= 1
+    refused(page.post("/api/suspects", files={"picture": ("a.jpg", NOISE)}), "picture")
+    refused(page.post("/api/suspects", files={"other": ("a.jpg", picture)}), "argument")

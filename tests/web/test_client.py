@@ -47,6 +47,7 @@ def test_a_session(server: ServerProcess, photos: Path, tmp_path: Path) -> None:
     assert [one["label"] for one in client.recognize_many([*cats, cups[2].read_bytes()])] == [
         "cat"
     ] * 3 + ["cup"]
+    assert [len(client.suspects(cups[2])), client.suspects(cups[2])[0]["label"]] == [2, "cup"]
     client.rename("cup", "tasse / café?&")
     assert len(client.examples("tasse / café?&")) == 2
     assert client.thumbnail(client.examples("cat")[0]).startswith(b"\xff\xd8")
@@ -62,6 +63,8 @@ def test_a_session(server: ServerProcess, photos: Path, tmp_path: Path) -> None:
     assert client.unlearn(client.negatives()[0]) == ""
     client.forget_negatives()
     assert client.negatives() == []
+    assert client.move(client.examples("cat")[:1], "tiger")["moved"] == {"cat": 1}
+    assert client.unlearn_many(client.examples("tiger")) == {"tiger": 1}
     client.forget("cat", for_good=True)
     assert client.adopt(tmp_path / "copy.cbcl")["added"] == ["cat"]
     assert client.history()[0]["action"] == "adopt"
@@ -168,9 +171,12 @@ def test_every_method_tells_an_answer_that_ours_would_not_give() -> None:
         Client.undo,
         Client.history,
         Client.negatives,
+        Client.memories,
         lambda client: client.recognize_many([b"picture"]),
+        lambda client: client.suspects(b"picture"),
         lambda client: client.examples("mug"),
         lambda client: client.unlearn(1),
+        lambda client: client.unlearn_many([1, 2]),
     ]
     for call in calls:
         with answering((200, b'{"done": 1}')) as url:

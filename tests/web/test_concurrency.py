@@ -46,7 +46,7 @@ def test_a_single_picture_need_not_wait_for_a_whole_batch(
     monkeypatch.setattr(embedding, "cores", lambda: 1)
     watched = Watched(tmp_path / "x.cbcl", backbone)
     page = open_page(recognizer=watched)
-    queue = cast(Any, page.http.app).state.service.embedding.queue
+    queue = cast(Any, page.http.app).state.served.service.embedding.queue
     watched.may.release()  # for what it looks at by itself, to warm up
     until(lambda: watched.looks and not queue.pending)
     batch = threading.Thread(

@@ -345,6 +345,7 @@ def test_a_backbone_given_by_its_path_is_shown_by_name(
         "name": "my net.onnx",
         "ready": False,
         "problem": "my net.onnx is not a network: give another.",
+        "looks_at": None,
     }
 
 

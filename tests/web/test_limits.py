@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.api import HOST, NOISE, TOKEN, Page, files, refused
+from support.api import HOST, NOISE, TOKEN, TOKENS, Page, files, refused
 from support.server import run_async
 
 from cbcl import Recognizer
@@ -66,7 +66,7 @@ def test_all_bodies_together_are_bounded(
 def test_others_have_a_rate_and_this_machine_has_none(
     open_page: Callable[..., Page], page: Page
 ) -> None:
-    other = open_page(policy=AccessPolicy(TOKEN), client="192.168.1.9")
+    other = open_page(policy=AccessPolicy(TOKENS), client="192.168.1.9")
     headers = {"Authorization": f"Bearer {TOKEN}"}
     answers = [other.post("/api/recognize", headers=headers) for _ in range(150)]
     limited = [answer for answer in answers if answer.status_code == 429]

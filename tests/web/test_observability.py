@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from support.api import NOISE, TOKEN, Page, refused
+from support.api import NOISE, TOKEN, TOKENS, Page, refused
 
 from cbcl import LabelError
 from cbcl.memory.rows import as_label
@@ -34,20 +34,34 @@ def test_the_description_names_every_address_and_all_that_it_names_is_there(page
         ("/api/examples", "post"),
         ("/api/examples/{number}", "delete"),
         ("/api/examples/{number}/thumbnail", "get"),
+        ("/api/seen/{digest}/thumbnail", "get"),
         ("/api/negatives", "get"),
         ("/api/negatives", "post"),
         ("/api/negatives", "delete"),
         ("/api/recognize", "post"),
         ("/api/recognize-many", "post"),
+        ("/api/suspects", "post"),
+        ("/api/group", "post"),
+        ("/api/learn-many", "post"),
         ("/api/forget", "post"),
         ("/api/rename", "post"),
         ("/api/merge", "post"),
         ("/api/undo", "post"),
+        ("/api/move", "post"),
+        ("/api/unlearn", "post"),
+        ("/api/self-test", "get"),
+        ("/api/similar", "get"),
         ("/api/history", "get"),
         ("/api/advice", "get"),
         ("/api/scores", "get"),
         ("/api/export", "get"),
         ("/api/import", "post"),
+        ("/api/memories", "get"),
+        ("/api/memories", "post"),
+        ("/api/memories/open", "post"),
+        ("/api/memories/duplicate", "post"),
+        ("/api/memories/restore", "post"),
+        ("/api/memories/undo-restore", "post"),
         ("/api/events", "get"),
     }
     events = told["paths"]["/api/events"]["get"]
@@ -79,13 +93,14 @@ def test_the_description_allows_no_form_or_label_that_is_refused(page: Page) -> 
             content = operation.get("requestBody", {}).get("content", {})
             if "multipart/form-data" in content:
                 forms[path] = content["multipart/form-data"]["schema"]
-    assert len(forms) == 5
+    assert len(forms) == 7
     for path, form in forms.items():
         assert form["additionalProperties"] is False
         for field in form["properties"].values():
             assert field["type"] != "array" or field["maxItems"] == MAX_PICTURES
-        if path != "/api/import":
-            least = form["anyOf"] if path != "/api/recognize" else form["oneOf"]
+        if path not in ("/api/import", "/api/memories/restore"):
+            one = path in ("/api/recognize", "/api/suspects")
+            least = form["oneOf"] if one else form["anyOf"]
             assert [option["required"] for option in least] == [
                 [name] for name in form["properties"] if name != "label"
             ]
@@ -147,7 +162,7 @@ def test_the_page_and_its_documentation_load_nothing_from_elsewhere(page: Page) 
         for link in loaded:
             assert page.get(link).status_code == 200, link
         assert "<style" not in text
-        assert not re.search(r"<script(?![^>]*src=)", text)
+        assert not re.search(r'<script(?![^>]*(?:src=|type="application/json"))', text)
 
 
 def test_metrics_are_counted(taught: Page, photos: dict[str, list[bytes]]) -> None:
@@ -179,7 +194,9 @@ def test_the_log_has_one_line_a_request_and_no_secret(
 ) -> None:
     file = io.StringIO()
     page = open_page(
-        policy=AccessPolicy(TOKEN), client="192.168.1.9", log=RequestLog(everything=True, file=file)
+        policy=AccessPolicy(TOKENS),
+        client="192.168.1.9",
+        log=RequestLog(everything=True, file=file),
     )
     page.get(f"/?token={TOKEN}")
     page.learn("a secret thing", photos["coffee"][0])

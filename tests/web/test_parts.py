@@ -156,7 +156,7 @@ def test_another_file_in_the_memorys_place_is_told_whatever_its_revision(
         ):
             now = state
             assert f'"revision": {state.revision}' in await anext(stream)
-        await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
+        await stream.aclose()
 
     run_async(asyncio.wait_for(day(), TIMEOUT_SECONDS))
 
@@ -201,7 +201,7 @@ def test_streams_tell_what_is_recognized_while_they_listen_and_only_the_latest(
         told.clear()  # it was forgotten for good
         told.publish_recognition("4")
         assert await anext(stream) == "event: recognized\ndata: 4\n\n"
-        await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
+        await stream.aclose()
 
     run_async(asyncio.wait_for(day(), TIMEOUT_SECONDS))
 

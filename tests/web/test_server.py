@@ -285,7 +285,7 @@ def test_when_too_much_waits_some_are_sent_away_and_the_rest_is_done(
     for thread in threads:
         thread.join()
     done = [told for answer, told in answers if answer.status == 200]
-    assert sorted(told["revision"] for told in done) == [*range(before + 1, before + 66)]
+    assert [told["revision"] for told in done] == [before + 1] * 65  # the others add nothing
     assert server.client.labels()["full"] == 1
     server.client.forget("full")
 
@@ -347,6 +347,8 @@ def test_without_a_port_the_next_free_one_is_taken() -> None:
         (["x.cbcl", "--backbone", "lite"], "'lite'"),
         (["x.cbcl", "--certificate", "none.pem"], "none.pem cannot be used as a certificate"),
         (["x.cbcl", "--key", "key.pem"], "give --certificate, too"),
+        (["x.cbcl", "--new-token"], "give --host, too"),
+        (["x.cbcl", "--certificate", "a.pem", "--http"], "leave one of the two out"),
         (["shown.cbcl", "--private"], "was not begun as a private memory"),
     ],
 )
@@ -381,7 +383,7 @@ def test_without_the_extra_one_sentence_says_what_to_install(tmp_path: Path) -> 
 
 
 def test_the_server_of_other_machines_has_a_token_in_its_address(tmp_path: Path) -> None:
-    with teach(tmp_path / "x.cbcl", "--host", "0.0.0.0", "--log") as server:
+    with teach(tmp_path / "x.cbcl", "--host", "0.0.0.0", "--http", "--log") as server:
         port = server.connect().port
         token = server.url.partition("?token=")[2]
         assert len(token) >= 32
@@ -433,7 +435,7 @@ def test_over_tls(photos: Path, tmp_path: Path) -> None:
         client = Client(server.url, certificate=certificate)
         client.learn("coffee", photos / "coffee" / "0.jpg")
         assert client.labels() == {"coffee": 1}
-        with pytest.raises(CBCLError, match=r"https.* does not answer"):
+        with pytest.raises(CBCLError, match=r"https.* is not trusted \(self-signed certificate\)"):
             server.client.labels()  # which does not know the certificate
 
 

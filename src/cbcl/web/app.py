@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 
@@ -15,20 +16,34 @@ from cbcl import __version__
 from cbcl.errors import CBCLError
 from cbcl.recognition.recognizer import Recognizer
 from cbcl.vision.backbones import DEFAULT
-from cbcl.web import routes, static_files
+from cbcl.web import access, memory_routes, routes, static_files
 from cbcl.web.errors import as_api_error
 from cbcl.web.events import EVENTS_PATH
+from cbcl.web.inbox import PhotoInbox
+from cbcl.web.inbox import router as inbox_router
 from cbcl.web.metrics import Metrics
 from cbcl.web.rate_limit import Capacity
 from cbcl.web.request_body import BodyRegistry
 from cbcl.web.request_log import RequestLog, RequestLogMiddleware
 from cbcl.web.security import AccessPolicy, SecurityMiddleware
+from cbcl.web.served_memory import ServedMemory
 from cbcl.web.service import MAX_EXPORTS, TeachingService
 
 DESCRIPTION = """Teach labels from a few pictures each, and recognize what other pictures show.
 
 Errors have the body `{"error": {"kind", "message"}}`: kinds are stable, messages are for people.
-`429` comes with the seconds to wait, as `Retry-After` and as `retry_after`."""
+`429` comes with the seconds to wait, as `Retry-After` and as `retry_after`.
+
+A request with the header `CBCL-Memory` (the percent-encoded name of a memory) is refused with the
+kind `switched` if another memory was opened in its place."""
+
+ROUTERS = (
+    static_files.router,
+    access.router,
+    inbox_router,
+    routes.router,
+    memory_routes.router,
+)
 
 
 def create_app(
@@ -38,14 +53,20 @@ def create_app(
     log: RequestLog | None = None,
     backbone: str = DEFAULT,
     private: bool = False,
+    several: bool = False,
+    inbox: Path | None = None,
 ) -> FastAPI:
-    """Return the application that serves a memory; the recognizer stays the caller's to close.
+    """Return the application that serves a memory; it closes the recognizer in the end.
 
     `backbone` and `private` are those given to the recognizer: they are shown until there is a
-    memory. `app.state.on_start` is called in the event loop when the server starts.
+    memory. With `several`, other memories of its folder can be opened in its place. `inbox` is a
+    folder of `cbcl watch`, whose photos the page shows.
+    `app.state.on_start` is called in the event loop when the server starts.
     """
     metrics = Metrics()
-    service = TeachingService(recognizer, metrics, backbone=backbone, private=private)
+
+    def make_service(opened: Recognizer) -> TeachingService:
+        return TeachingService(opened, metrics, backbone=backbone, private=private)
 
     app = FastAPI(
         title="cbcl",
@@ -57,17 +78,20 @@ def create_app(
         lifespan=_lifespan,
         generate_unique_id_function=lambda route: route.name.strip("_"),
     )
-    app.state.service, app.state.metrics = service, metrics
+    app.state.served = ServedMemory(recognizer, make_service, several=several)
+    app.state.metrics = metrics
     app.state.bodies = BodyRegistry()
     app.state.exports = Capacity(MAX_EXPORTS, "several memories are being exported", retry_after=5)
+    app.state.inbox = PhotoInbox(inbox)
     app.state.on_start = lambda: None
     for error_type in (CBCLError, RequestValidationError, HTTPException):
         app.add_exception_handler(error_type, _handle_error)
-    app.include_router(static_files.router)
-    app.include_router(routes.router)
+    for router in ROUTERS:
+        app.include_router(router)
+    app.state.policy = policy or AccessPolicy()
     app.add_middleware(
         SecurityMiddleware,
-        policy=policy or AccessPolicy(),
+        policy=app.state.policy,
         metrics=metrics,
         bodies=app.state.bodies,
     )
@@ -77,17 +101,25 @@ def create_app(
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    service: TeachingService = app.state.service
-    warming_up = asyncio.create_task(service.embedding.warm_up())
+    served: ServedMemory = app.state.served
+    served.start()
+    _build_routes(app)
+    await run_in_threadpool(static_files.prepare)  # which also makes the first of its threads
     app.state.on_start()
     yield
-    warming_up.cancel()
-    await asyncio.to_thread(service.close)
+    await served.close()
+
+
+def _build_routes(app: FastAPI) -> None:
+    """Build the routes of the API: else newer frameworks do it while the first page waits."""
+    scope = {"type": "http", "method": "GET", "path": "/api/health", "headers": []}
+    for route in app.routes:
+        route.matches(scope)
 
 
 def begin_stop(app: FastAPI) -> None:
     """End what would keep a server from stopping: event streams, and waiting for slow senders."""
-    app.state.service.notifier.close()
+    app.state.served.stop()
     app.state.bodies.stop()
 
 
@@ -101,9 +133,8 @@ async def _handle_error(request: Request, error: Exception) -> Response:
 
 def _allowed_methods(request: Request) -> str:
     """Return all methods of an address; the framework names those of its first route only."""
-    routers = (request.app, static_files.router, routes.router)
     methods: set[str] = set()
-    for route in (route for router in routers for route in router.routes):
+    for route in (route for router in (request.app, *ROUTERS) for route in router.routes):
         if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
             methods |= route.methods or set()
     if "GET" in methods and request.url.path != EVENTS_PATH:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ import numpy as np
 from cbcl.errors import BackboneError, CBCLError, WeightsError
 from cbcl.machine import cores
 from cbcl.recognition.recognizer import Recognizer
+from cbcl.web import schemas
 from cbcl.web.errors import ApiError
 from cbcl.web.metrics import Metrics
 from cbcl.web.picture_cache import PictureCache, PictureOrError
@@ -39,6 +40,7 @@ class EmbeddingService:
         self.cache = PictureCache(self._look)
         self.ready = False
         self.problem: str | None = None  # why the backbone cannot be loaded
+        self.looks_at: schemas.LookedAt | None = None  # None: at all of a picture
 
     async def warm_up(self) -> None:
         """Embed a picture, so that the first request need not wait for the backbone to load."""
@@ -79,6 +81,21 @@ class EmbeddingService:
         except (WeightsError, BackboneError) as error:
             self.ready, self.problem = False, error.public
             raise
+        if not self.ready:
+            self.looks_at = _looked_at(self._recognizer.backbone.description)
         self.ready, self.problem = True, None
         self._metrics.pictures_embedded.inc(len(pictures))
         return results
+
+
+def _looked_at(description: Mapping[str, Any]) -> schemas.LookedAt | None:
+    """Return the largest part that a backbone, or one that it is made of, looks at."""
+    parts = [*description.get("views", []), *description.get("parts", [])]
+    if parts:
+        seen = [_looked_at(part) for part in parts]
+        known = [part for part in seen if part is not None]
+        return max(known, key=lambda part: part.square) if len(known) == len(seen) else None
+    square, squashed = description.get("square"), bool(description.get("squashed"))
+    if square is None or (square == 1.0 and squashed):
+        return None
+    return schemas.LookedAt(square=square, squashed=squashed)

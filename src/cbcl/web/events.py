@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 
 from starlette.concurrency import run_in_threadpool
@@ -24,8 +25,8 @@ class ChangeNotifier:
     And what is recognized, from the time on that they have subscribed.
     """
 
-    def __init__(self, current: Callable[[], MemoryRevision]) -> None:
-        self._current = current
+    def __init__(self, current: Callable[[], MemoryRevision], memory: str = "") -> None:
+        self._current, self._memory = current, memory
         self._latest = MemoryRevision((0, 0), 0)
         self._recognitions: deque[str] = deque(maxlen=MAX_RECOGNITIONS)
         self._recognized = 0  # number of all that ever were
@@ -34,10 +35,15 @@ class ChangeNotifier:
         self._poller: asyncio.Task[None] | None = None
         self.subscribers = 0
 
-    async def subscribe(self) -> AsyncIterator[str]:
-        """Return the text of a new stream."""
+    async def subscribe(
+        self, is_allowed: Callable[[], bool] = lambda: True, *, opened: bool = False
+    ) -> AsyncGenerator[str, None]:
+        """Return the text of a new stream, which ends when it is no longer allowed.
+
+        `opened`: it takes the place of the stream of another memory.
+        """
         await self._poll()
-        return self._stream()
+        return self._stream(is_allowed, opened)
 
     def publish(self, revision: MemoryRevision) -> None:
         """Send a change that was made here, without waiting for the next poll."""
@@ -50,7 +56,7 @@ class ChangeNotifier:
         if self.subscribers:
             self._recognitions.append(data)
             self._recognized += 1
-            self._wake()
+            self.wake()
 
     def clear(self) -> None:
         """Forget what was recognized: a label may be forgotten for good."""
@@ -60,18 +66,30 @@ class ChangeNotifier:
         """End all streams."""
         self._closed = True
         self._stop_polling()
-        self._wake()
+        self.wake()
 
-    async def _stream(self) -> AsyncIterator[str]:
+    def wake(self) -> None:
+        """Let all streams see what is new, and whether they are still allowed."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def _stream(
+        self, is_allowed: Callable[[], bool], opened: bool
+    ) -> AsyncGenerator[str, None]:
         self.subscribers += 1
         if self._poller is None:
             self._poller = asyncio.create_task(self._poll_forever())
         try:
             sent, told = None, self._recognized
-            while not self._closed:
+            while not self._closed and is_allowed():
                 changed = self._changed  # before comparing, so that no change is missed
                 if sent != self._latest:
+                    opened = opened or _is_replaced(sent, self._latest)
                     sent = self._latest
+                    if opened:
+                        opened = False
+                        opening = {"memory": self._memory, "revision": sent.revision}
+                        yield f"event: opened\ndata: {json.dumps(opening)}\n\n"
                     yield f'event: changed\ndata: {{"revision": {sent.revision}}}\n\n'
                 if new := min(self._recognized - told, len(self._recognitions)):
                     told = self._recognized
@@ -89,11 +107,7 @@ class ChangeNotifier:
 
     def _send(self, revision: MemoryRevision) -> None:
         self._latest = revision
-        self._wake()
-
-    def _wake(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
+        self.wake()
 
     def _stop_polling(self) -> None:
         if self._poller is not None:
@@ -111,3 +125,10 @@ class ChangeNotifier:
         revision = await run_in_threadpool(self._current)
         if revision != before and self._latest == before:  # else it may be older than the latest
             self._send(revision)
+
+
+def _is_replaced(sent: MemoryRevision | None, latest: MemoryRevision) -> bool:
+    """Tell whether another memory has taken the place of the one that a stream has told of."""
+    if sent is None or not sent.revision or not latest.revision:
+        return False
+    return sent.file != latest.file

@@ -39,6 +39,16 @@ class PictureCache:
 
     def get(self, digests: Sequence[str]) -> list[PictureOrError]:
         """Return pictures by their digests, or raise an error with all that are not cached."""
+        results = self.find(digests)
+        lost = [digest for digest in dict.fromkeys(digests) if digest not in results]
+        if lost:
+            raise ApiError(
+                "seen", "some pictures are no longer cached: send them again.", seen=lost
+            )
+        return [results[digest] for digest in digests]
+
+    def find(self, digests: Sequence[str]) -> dict[str, PictureOrError]:
+        """Return those of some pictures that are cached, by their digests."""
         results: dict[str, PictureOrError] = {}
         with self._lock:
             for digest in digests:
@@ -46,12 +56,7 @@ class PictureCache:
                 if future is not None and future.done():
                     self._pictures.move_to_end(digest)
                     results[digest] = future.result()
-        lost = [digest for digest in dict.fromkeys(digests) if digest not in results]
-        if lost:
-            raise ApiError(
-                "seen", "some pictures are no longer cached: send them again.", seen=lost
-            )
-        return [results[digest] for digest in digests]
+        return results
 
     def look(self, pictures: Sequence[bytes]) -> list[tuple[str, PictureOrError]]:
         """Return the digest of each picture, and the embedded picture or its error."""

@@ -13,6 +13,7 @@ from cbcl.web.errors import ApiError
 LIMITED_PATHS = {  # which take pictures
     "/api/recognize",
     "/api/recognize-many",
+    "/api/suspects",
     "/api/examples",
     "/api/negatives",
 }

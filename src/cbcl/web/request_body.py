@@ -23,8 +23,9 @@ MAX_BODY_BYTES = {
     "/api/examples": 64 * MB,
     "/api/negatives": 64 * MB,
     "/api/import": 1000 * MB,
+    "/api/memories/restore": 1000 * MB,
 }
-STREAMED_TO_DISK = {"/api/import"}  # not counted among what is held in RAM
+STREAMED_TO_DISK = {"/api/import", "/api/memories/restore"}  # not counted among what is held in RAM
 MAX_HELD_BYTES = 512 * MB  # of all bodies at a time, from their first byte to their answer
 MAX_STORED_BYTES = 4000 * MB  # likewise, of what is streamed to disk
 MAX_ARRIVING = 128  # bodies that are not complete

@@ -14,13 +14,21 @@ from cbcl.web.embedding import RequestPicture
 
 if TYPE_CHECKING:
     from cbcl.memory.transaction import Step
+    from cbcl.recognition.learning import LearningResult
     from cbcl.recognition.self_test import SelfTestResult
     from cbcl.recognition.suggestions import Suggestions
+from cbcl.recognition.suspects import Suspect
 
 
 def change_response(revision: int, action: str, subject: str) -> schemas.ChangeResponse:
     done = schemas.ChangeSummary(action=action, text=f"{action} {subject}")
     return schemas.ChangeResponse(revision=revision, done=done)
+
+
+def undo_response(revision: int, step: Step) -> schemas.ChangeResponse:
+    undone = schemas.UndoneStep(action=step.action, text=step.summary, labels=step.labels)
+    response = change_response(revision, "undo", describe_step(step))
+    return response.model_copy(update={"undone": undone})
 
 
 def step_to_undo(steps: Sequence[Step]) -> Step | None:
@@ -55,8 +63,22 @@ def examples_response(
     return schemas.ExamplesResponse(label=label, examples=number, kept=entries, revision=revision)
 
 
+def learn_response(
+    learned: LearningResult, skipped: Sequence[schemas.SkippedPicture], revision: int
+) -> schemas.LearnResponse:
+    return schemas.LearnResponse(
+        learned=learned.pictures,
+        problems=[*skipped],
+        revision=revision,
+        copies={**learned.copies},
+        moved={**learned.moved},
+        gone=[*learned.gone],
+        spelled_alike={**learned.spelled_alike},
+    )
+
+
 def recognize_response(
-    picture: RequestPicture, answer: Answer | None, revision: int
+    picture: RequestPicture, answer: Answer | None, revision: int, taught: str | None = None
 ) -> schemas.RecognizeResponse:
     """Return the response for a picture; without an answer, the memory is empty."""
     return schemas.RecognizeResponse(
@@ -70,6 +92,8 @@ def recognize_response(
         else [],
         evidence=_evidence(answer) if answer else [],
         revision=revision,
+        taught=taught,
+        recall=answer.recall if answer else None,
     )
 
 
@@ -88,8 +112,21 @@ def _evidence(answer: Answer) -> list[schemas.EvidenceEntry]:
     ]
 
 
+def suspects_response(suspects: Sequence[Suspect], revision: int) -> schemas.SuspectsResponse:
+    entries = [
+        schemas.SuspectEntry(
+            example=example.number,
+            label=answer.label if answer else None,
+            confidence=answer.confidence if answer else None,
+        )
+        for example, answer in suspects
+    ]
+    return schemas.SuspectsResponse(suspects=entries, revision=revision)
+
+
 def unreadable_picture(picture: RequestPicture, error: PictureError) -> schemas.UnreadablePicture:
-    detail = schemas.ErrorDetail(kind="picture", message=error.about(picture.name))
+    message, problem = error.about(picture.name), error.about("").strip().removesuffix(".")
+    detail = schemas.ErrorDetail(kind="picture", message=message, problem=problem)
     return schemas.UnreadablePicture(picture=picture.name, error=detail)
 
 
@@ -103,6 +140,22 @@ def advice_response(suggestions: Suggestions, revision: int) -> schemas.AdviceRe
         alike=[schemas.SimilarityEntry(**pair._asdict()) for pair in suggestions.alike],
         more=[schemas.WantedEntry(**label._asdict()) for label in suggestions.more],
     )
+
+
+def self_test_response(result: SelfTestResult, revision: int) -> schemas.SelfTestResponse:
+    wrong: dict[str, list[schemas.WrongAnswerEntry]] = {}
+    for miss in result.wrong:
+        entry = schemas.WrongAnswerEntry(**miss._asdict())
+        wrong.setdefault(miss.label, []).append(entry)
+    tested = result.matrix.sum(axis=1).tolist()
+    recognized = np.diagonal(result.matrix).tolist()
+    entries = [
+        schemas.TestedEntry(
+            label=label, tested=number, recognized=right, wrong=wrong.get(label, [])
+        )
+        for label, number, right in zip(result.labels, tested, recognized, strict=True)
+    ]
+    return schemas.SelfTestResponse(revision=revision, labels=entries)
 
 
 def scores_response(result: SelfTestResult, revision: int) -> schemas.ScoresResponse:

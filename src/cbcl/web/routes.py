@@ -2,114 +2,39 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Annotated, Any, BinaryIO
-from urllib.parse import quote
+from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi import Path as PathParameter
+from fastapi import Query, Request, Response
 from fastapi.responses import StreamingResponse
-from starlette.concurrency import run_in_threadpool
-from starlette.types import Receive, Scope, Send
 
 from cbcl import __version__
-from cbcl.errors import CBCLError
 from cbcl.web import schemas
-from cbcl.web.connections import client_address
-from cbcl.web.errors import STATUSES, ApiError
-from cbcl.web.rate_limit import Capacity
-from cbcl.web.request_body import MAX_PICTURES
-from cbcl.web.service import TeachingService
+from cbcl.web.route_parts import (
+    Served,
+    Service,
+    describe_binary,
+    describe_errors,
+    describe_form,
+    make_router,
+)
+from cbcl.web.security import access_of
 from cbcl.web.static_files import cached_response
-from cbcl.web.uploads import read_form, report_disk_errors, save_file
+from cbcl.web.uploads import read_form
 
 JSON_TYPE = "application/json"
-MEMORY_TYPE = "application/vnd.sqlite3"
 API_VERSION = 1  # changes when a program written for it would break
-DOWNLOAD_CHUNK_BYTES = 1 << 18
 
-
-def _service(request: Request) -> TeachingService:
-    service: TeachingService = request.app.state.service
-    return service
-
-
-Service = Annotated[TeachingService, Depends(_service)]
 Number = Annotated[int, PathParameter(ge=0, lt=1 << 63, description="Number of an example")]
-
-
-def _errors(*kinds: str) -> dict[int | str, dict[str, Any]]:
-    """Describe error responses, by their status."""
-    described: dict[int | str, dict[str, Any]] = {}
-    for status in dict.fromkeys(STATUSES[kind] for kind in kinds):
-        description = ", ".join(kind for kind in kinds if STATUSES[kind] == status)
-        described[status] = {"model": schemas.ErrorResponse, "description": description}
-    return described
-
-
-router = APIRouter(prefix="/api", responses=_errors("token", "origin", "slow", "size", "busy"))
-
-
-def _form(least: dict[str, Any], **fields: str) -> dict[str, Any]:
-    """Describe a multipart form, whose fields are label, text, texts, file or files."""
-    types: dict[str, dict[str, Any]] = {
-        "label": {"type": "string", **schemas.LABEL_RULES},
-        "text": {"type": "string"},
-        "file": {"type": "string", "format": "binary"},
-    }
-    for name in ("text", "file"):
-        types[f"{name}s"] = {"type": "array", "items": types[name], "maxItems": MAX_PICTURES}
-    schema = {
-        "type": "object",
-        "properties": {name: types[kind] for name, kind in fields.items()},
-        "additionalProperties": False,
-        **least,
-    }
-    content = {"multipart/form-data": {"schema": schema}}
-    return {"requestBody": {"required": True, "content": content}}
-
-
-def _binary(media_type: str, *kinds: str) -> dict[str, Any]:
-    """Describe a response that is not JSON."""
-    responses = {200: {"content": {media_type: {}}}, **_errors(*kinds)}
-    return {"response_class": Response, "responses": responses}
-
-
-@contextmanager
-def _temporary_memory() -> Iterator[Path]:
-    """Provide a path for a memory that is exported or imported."""
-    with report_disk_errors():
-        folder = TemporaryDirectory(prefix="cbcl-", ignore_cleanup_errors=True)
-    with folder as name:
-        yield Path(name, "memory.cbcl")
-
-
-async def _read_chunks(file: BinaryIO) -> AsyncIterator[bytes]:
-    while chunk := await run_in_threadpool(file.read, DOWNLOAD_CHUNK_BYTES):
-        yield chunk
-
-
-class _Download(StreamingResponse):
-    """A file to send; its resources are released when it is sent, or the client is gone."""
-
-    def __init__(self, file: BinaryIO, resources: ExitStack, **options: Any) -> None:
-        super().__init__(_read_chunks(file), **options)
-        self._resources = resources
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._resources:
-            await super().__call__(scope, receive, send)
-
-
 PICTURES = {"anyOf": [{"required": ["pictures"]}, {"required": ["seen"]}]}
 ONE_PICTURE = {"oneOf": [{"required": ["picture"]}, {"required": ["seen"]}]}
-PICTURE_ERRORS = _errors("picture", "argument", "memory", "backbone", "busy", "rate", "seen")
-LEARN_ERRORS = {**PICTURE_ERRORS, **_errors("picture", "label", "argument")}
-CHANGE_ERRORS = _errors("label", "argument", "memory")
+PICTURE_ERRORS = describe_errors(
+    "picture", "argument", "memory", "backbone", "busy", "rate", "seen"
+)
+LEARN_ERRORS = {**PICTURE_ERRORS, **describe_errors("picture", "label", "argument")}
+CHANGE_ERRORS = describe_errors("label", "argument", "memory")
+
+router = make_router()
 
 
 @router.get("/version", tags=["server"])
@@ -118,7 +43,7 @@ def version() -> schemas.VersionResponse:
     return schemas.VersionResponse(cbcl=__version__, api=API_VERSION)
 
 
-@router.get("/health", tags=["server"], responses=_errors("memory"))
+@router.get("/health", tags=["server"], responses=describe_errors("memory"))
 def health(service: Service) -> schemas.HealthResponse:
     """Return the state of the memory, of the backbone and of the change queue."""
     return service.health()
@@ -128,14 +53,14 @@ def health(service: Service) -> schemas.HealthResponse:
     "/labels",
     tags=["things"],
     response_model=schemas.LabelsResponse,
-    responses=_errors("memory"),
+    responses=describe_errors("memory"),
 )
 def labels(service: Service) -> Response:
     """List all labels, sorted."""
     return Response(service.labels(), media_type=JSON_TYPE)
 
 
-@router.get("/examples", tags=["things"], responses=_errors("label", "argument", "memory"))
+@router.get("/examples", tags=["things"], responses=describe_errors("label", "argument", "memory"))
 def examples(
     service: Service, label: Annotated[str, Query(json_schema_extra={**schemas.LABEL_RULES})]
 ) -> schemas.ExamplesResponse:
@@ -147,7 +72,7 @@ def examples(
     "/examples",
     tags=["teaching"],
     responses=LEARN_ERRORS,
-    openapi_extra=_form(
+    openapi_extra=describe_form(
         {"required": ["label"], **PICTURES}, label="label", pictures="files", seen="texts"
     ),
 )
@@ -160,7 +85,16 @@ async def learn(service: Service, request: Request) -> schemas.LearnResponse:
     return await service.learn(form.text("label"), form.files, form.texts("seen"))
 
 
-@router.get("/negatives", tags=["things"], responses=_errors("memory"))
+@router.post("/learn-many", tags=["teaching"], responses=LEARN_ERRORS)
+async def learn_many(service: Service, body: schemas.LearnManyRequest) -> schemas.LearnResponse:
+    """Learn several labels in one change, from the digests of pictures that were sent before."""
+    things: dict[str, list[str]] = {}
+    for thing in body.things:
+        things.setdefault(thing.label, []).extend(thing.seen)
+    return await service.learn_many(things)
+
+
+@router.get("/negatives", tags=["things"], responses=describe_errors("memory"))
 def negatives(service: Service) -> schemas.ExamplesResponse:
     """List the pictures taught as none of these that have a thumbnail, in the order learned."""
     return service.negatives()
@@ -170,7 +104,7 @@ def negatives(service: Service) -> schemas.ExamplesResponse:
     "/negatives",
     tags=["teaching"],
     responses=LEARN_ERRORS,
-    openapi_extra=_form(PICTURES, pictures="files", seen="texts"),
+    openapi_extra=describe_form(PICTURES, pictures="files", seen="texts"),
 )
 async def learn_negatives(service: Service, request: Request) -> schemas.LearnResponse:
     """Learn pictures of none of the labels: what looks like them is unknown.
@@ -181,7 +115,7 @@ async def learn_negatives(service: Service, request: Request) -> schemas.LearnRe
     return await service.learn(None, form.files, form.texts("seen"))
 
 
-@router.delete("/negatives", tags=["teaching"], responses=_errors("label", "memory"))
+@router.delete("/negatives", tags=["teaching"], responses=describe_errors("label", "memory"))
 async def forget_negatives(service: Service) -> schemas.ChangeResponse:
     """Forget all pictures that were taught as none of these."""
     return await service.forget_negatives()
@@ -190,7 +124,7 @@ async def forget_negatives(service: Service) -> schemas.ChangeResponse:
 @router.get(
     "/examples/{number}/thumbnail",
     tags=["things"],
-    **_binary("image/jpeg", "missing", "argument", "memory"),
+    **describe_binary("image/jpeg", "missing", "argument", "memory"),
 )
 def thumbnail(service: Service, number: Number, request: Request) -> Response:
     """Return the thumbnail of an example."""
@@ -202,7 +136,7 @@ def thumbnail(service: Service, number: Number, request: Request) -> Response:
 @router.delete(
     "/examples/{number}",
     tags=["teaching"],
-    responses=_errors("missing", "argument", "memory"),
+    responses=describe_errors("missing", "argument", "memory"),
 )
 async def unlearn(service: Service, number: Number) -> schemas.UnlearnResponse:
     """Remove an example from its label; the last one takes the label along."""
@@ -213,7 +147,7 @@ async def unlearn(service: Service, number: Number) -> schemas.UnlearnResponse:
     "/recognize",
     tags=["asking"],
     responses=PICTURE_ERRORS,
-    openapi_extra=_form(ONE_PICTURE, picture="file", seen="text"),
+    openapi_extra=describe_form(ONE_PICTURE, picture="file", seen="text"),
 )
 async def recognize(service: Service, request: Request) -> schemas.RecognizeResponse:
     """Recognize a picture: label or unknown, confidence, ranking and evidence."""
@@ -222,15 +156,40 @@ async def recognize(service: Service, request: Request) -> schemas.RecognizeResp
 
 
 @router.post(
+    "/suspects",
+    tags=["asking"],
+    responses={**PICTURE_ERRORS, **describe_errors("label")},
+    openapi_extra=describe_form(ONE_PICTURE, picture="file", seen="text"),
+)
+async def suspects(service: Service, request: Request) -> schemas.SuspectsResponse:
+    """List the examples that may be why the answer about a picture is wrong: three at most.
+
+    Each comes with the answer had it not been learned, the most decisive first.
+    """
+    form = await read_form(request, files="picture", fields=["seen"])
+    return await service.suspects(form.files, form.texts("seen"))
+
+
+@router.post(
     "/recognize-many",
     tags=["asking"],
     responses=PICTURE_ERRORS,
-    openapi_extra=_form(PICTURES, pictures="files", seen="texts"),
+    openapi_extra=describe_form(PICTURES, pictures="files", seen="texts"),
 )
 async def recognize_many(service: Service, request: Request) -> schemas.RecognizeManyResponse:
     """Recognize up to 100 pictures, and order them by how much a person's answer would help."""
     form = await read_form(request, files="pictures", fields=["seen"])
     return await service.recognize_many(form.files, form.texts("seen"))
+
+
+@router.post(
+    "/group",
+    tags=["asking"],
+    responses=describe_errors("argument", "memory", "backbone", "busy", "rate"),
+)
+async def group(service: Service, body: schemas.GroupRequest) -> schemas.GroupsResponse:
+    """Group pictures that were sent before, and that look alike, to be named together."""
+    return await service.group(body.seen)
 
 
 @router.post("/forget", tags=["teaching"], responses=CHANGE_ERRORS)
@@ -251,13 +210,32 @@ async def merge(service: Service, body: schemas.MergeRequest) -> schemas.ChangeR
     return await service.merge(body.label, body.into)
 
 
-@router.post("/undo", tags=["teaching"], responses=_errors("memory"))
+@router.post(
+    "/unlearn", tags=["teaching"], responses=describe_errors("missing", "argument", "memory")
+)
+async def unlearn_many(
+    service: Service, body: schemas.UnlearnRequest
+) -> schemas.UnlearnManyResponse:
+    """Remove several examples from their labels, in one change."""
+    return await service.unlearn_many(body.examples)
+
+
+@router.post("/move", tags=["teaching"], responses=CHANGE_ERRORS)
+async def move(service: Service, body: schemas.MoveRequest) -> schemas.MoveResponse:
+    """Move examples to another label, known or new, in one change; no picture is needed.
+
+    A label that loses its last example is forgotten.
+    """
+    return await service.move(body.examples, body.into)
+
+
+@router.post("/undo", tags=["teaching"], responses=describe_errors("memory"))
 async def undo(service: Service) -> schemas.ChangeResponse:
     """Revert the latest change that is not reverted yet, up to twenty."""
     return await service.undo()
 
 
-@router.get("/history", tags=["things"], responses=_errors("memory"))
+@router.get("/history", tags=["things"], responses=describe_errors("memory"))
 def history(service: Service) -> schemas.HistoryResponse:
     """List the changes, latest first."""
     return service.history()
@@ -267,7 +245,7 @@ def history(service: Service) -> schemas.HistoryResponse:
     "/advice",
     tags=["asking"],
     response_model=schemas.AdviceResponse,
-    responses=_errors("memory"),
+    responses=describe_errors("memory"),
 )
 async def advice(service: Service) -> Response:
     """List labels that look alike, and labels for which more examples would help."""
@@ -278,59 +256,62 @@ async def advice(service: Service) -> Response:
     "/scores",
     tags=["asking"],
     response_model=schemas.ScoresResponse,
-    responses=_errors("memory"),
+    responses=describe_errors("memory"),
 )
 async def scores(service: Service) -> Response:
     """Return the confusion matrix of a leave-one-out test on the examples."""
     return Response(await service.examine(), media_type=JSON_TYPE)
 
 
-@router.get("/export", tags=["memory"], **_binary(MEMORY_TYPE, "memory", "busy"))
-async def export(service: Service, request: Request) -> Response:
-    """Return a consistent copy of the memory file, for cbcl on any machine."""
-    with ExitStack() as resources:
-        exports: Capacity = request.app.state.exports
-        resources.enter_context(exports.reserve(client_address(request.scope)))
-        path = resources.enter_context(_temporary_memory())
-        await service.save_copy(path)
-        file = resources.enter_context(await run_in_threadpool(path.open, "rb"))
-        headers = {
-            "Content-Length": str(os.fstat(file.fileno()).st_size),
-            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(service.name)}",
-        }
-        return _Download(file, resources.pop_all(), media_type=MEMORY_TYPE, headers=headers)
-
-
-@router.post(
-    "/import",
-    tags=["memory"],
-    responses=_errors("argument", "memory", "backbone"),
-    openapi_extra=_form({"required": ["memory"]}, memory="file"),
+@router.get(
+    "/self-test",
+    tags=["asking"],
+    response_model=schemas.SelfTestResponse,
+    responses=describe_errors("memory"),
 )
-async def import_(service: Service, request: Request) -> schemas.ImportResponse:
-    """Learn everything that another memory knows, in one change that can be undone."""
-    with _temporary_memory() as path:
-        name = await save_file(request, field="memory", path=path)
-        try:
-            return await service.adopt(path)
-        except CBCLError as error:
-            if error.subject != path:
-                raise
-            raise ApiError(error.kind, error.about(name)) from error
+async def self_test(service: Service) -> Response:
+    """Return how many examples of each label are recognized by what the others teach.
+
+    The same test as for the scores; with many labels it takes seconds, once after a change.
+    """
+    return Response(await service.self_test(), media_type=JSON_TYPE)
 
 
-EVENTS = _binary("text/event-stream", "memory")
+@router.get(
+    "/seen/{digest}/thumbnail",
+    tags=["asking"],
+    **describe_binary("image/jpeg", "missing", "seen", "argument"),
+)
+def seen_thumbnail(service: Service, digest: str, request: Request) -> Response:
+    """Return the thumbnail of a picture sent before: browsers cannot draw every format."""
+    jpeg = service.seen_thumbnail(digest)
+    return cached_response(jpeg, request, "image/jpeg", "private, no-cache")
+
+
+@router.get("/similar", tags=["asking"], responses=describe_errors("label", "argument", "memory"))
+def similar(
+    service: Service, label: Annotated[str, Query(json_schema_extra={**schemas.LABEL_RULES})]
+) -> schemas.SimilarResponse:
+    """List the labels that look most like one, the closest first: sixteen at most."""
+    return service.similar(label)
+
+
+EVENTS = describe_binary("text/event-stream", "memory")
 EVENTS["responses"][200]["content"]["text/event-stream"]["example"] = (
     'event: changed\ndata: {"revision": 9}\n\n'
+    'event: opened\ndata: {"memory": "shop.cbcl", "revision": 4}\n\n'
     'event: recognized\ndata: {"label":"mug","confidence":0.97,"revision":9}\n\n'
 )
 
 
 @router.get("/events", tags=["server"], **EVENTS)
-async def events(service: Service) -> Response:
+async def events(served: Served, request: Request) -> Response:
     """Stream the memory's revision, at once and after every change: event `changed`.
+
+    Where another memory is opened, or another file takes its place: event `opened` before it.
 
     And label (null: unknown), confidence and revision of the answer for each picture that anybody
     has recognized here: event `recognized`. A slow reader misses the older of these.
     """
-    return StreamingResponse(await service.notifier.subscribe(), media_type="text/event-stream")
+    stream = await served.events(access_of(request.scope).is_valid)
+    return StreamingResponse(stream, media_type="text/event-stream")

@@ -14,6 +14,7 @@ Revision = Annotated[
     int,
     Field(description="Number of the memory's latest step; 0: there is no memory", examples=[12]),
 ]
+MAX_EXAMPLES = 1000  # to be moved or removed in one request
 LABEL_RULES = {  # as `as_label` checks them, whose sentence is a better answer than pydantic's
     "minLength": 1,
     "maxLength": MAX_LETTERS,
@@ -32,6 +33,26 @@ Digest = Annotated[
 ExampleNumber = Annotated[
     int, Field(description="The example's number, which never changes", examples=[17])
 ]
+MAX_DIGESTS = 900  # of a request without files, whose body may have 64 kB
+ExampleNumbers = Annotated[
+    list[Annotated[int, Field(ge=0, lt=1 << 63)]],
+    Field(
+        description="Numbers of examples, of any labels",
+        examples=[[17, 18]],
+        min_length=1,
+        max_length=MAX_EXAMPLES,
+    ),
+]
+Gone = Annotated[
+    list[str], Field(description="Labels of which nothing is left", examples=[["watch"]])
+]
+SpelledAlike = Annotated[
+    dict[str, str],
+    Field(
+        description="A new label, and a known one that differs only in case or space",
+        examples=[{"Cup": "cup"}],
+    ),
+]
 Share = Annotated[float, Field(ge=0.0, le=1.0, examples=[0.97])]
 
 
@@ -45,6 +66,14 @@ class ErrorDetail(BaseModel):
     ] = None
     seen: Annotated[
         list[str] | None, Field(description="Digests that are not cached; only with kind seen")
+    ] = None
+    problem: Annotated[
+        str | None,
+        Field(
+            description="The message without the picture's name, the same for the same problem;"
+            " only of a picture among others",
+            examples=["is broken: image file is truncated"],
+        ),
     ] = None
 
 
@@ -61,6 +90,13 @@ class VersionResponse(BaseModel):
     api: Annotated[int, Field(examples=[1])]
 
 
+class LookedAt(BaseModel):
+    """The part in the middle of a picture that a backbone looks at."""
+
+    square: Annotated[float, Field(description="Share of the shorter side", examples=[0.875])]
+    squashed: Annotated[bool, Field(description="It is a share of both sides instead")]
+
+
 class BackboneStatus(BaseModel):
     """The network that embeds pictures."""
 
@@ -69,6 +105,9 @@ class BackboneStatus(BaseModel):
     problem: Annotated[
         str | None, Field(description="Why it cannot be loaded; null: it can, or was not tried yet")
     ]
+    looks_at: Annotated[
+        LookedAt | None, Field(description="null: at all of a picture, or it is not known yet")
+    ] = None
 
 
 class HealthResponse(BaseModel):
@@ -101,6 +140,9 @@ class LabelEntry(BaseModel):
     ]
     kept: Annotated[int, Field(description="Examples with a thumbnail", examples=[5])]
     shown: Annotated[list[int], Field(description="Numbers of a few of them", examples=[[17, 18]])]
+    changed: Annotated[
+        int, Field(description="Larger for a label that was changed later", examples=[9])
+    ] = 0
 
 
 class NegativesEntry(BaseModel):
@@ -179,12 +221,45 @@ class LearnResponse(BaseModel):
             examples=[{"cup": 1}],
         ),
     ] = {}
+    gone: Gone = []
+    spelled_alike: SpelledAlike = {}
 
 
 class UnlearnResponse(BaseModel):
     """The label of the example that was removed."""
 
     label: Annotated[str, Field(description="Empty: none of these", examples=["mug"])]
+    revision: Revision
+
+
+class UnlearnManyResponse(BaseModel):
+    """Examples that were removed."""
+
+    removed: Annotated[
+        dict[str, int],
+        Field(
+            description="Number of them by label; the label of none of these is empty",
+            examples=[{"mug": 2}],
+        ),
+    ]
+    revision: Revision
+
+
+class MoveResponse(BaseModel):
+    """Examples that were moved to another label."""
+
+    moved: Annotated[
+        dict[str, int],
+        Field(
+            description="Number of them by the label they had; that of none of these is empty",
+            examples=[{"watch": 3}],
+        ),
+    ]
+    copies: Annotated[
+        int, Field(description="Those nearly the same as one that the label has: they add nothing")
+    ]
+    gone: Gone
+    spelled_alike: SpelledAlike
     revision: Revision
 
 
@@ -228,6 +303,33 @@ class RecognizeResponse(BaseModel):
         Field(description="Of the likeliest label, nearest first; then one of the next label"),
     ]
     revision: Revision
+    taught: Annotated[
+        str | None,
+        Field(
+            description="Label that this picture, or one nearly the same, was taught as: to learn"
+            " it again adds nothing; empty: none of these; null: it is new",
+            examples=["mug"],
+        ),
+    ] = None
+    recall: Annotated[
+        float | None,
+        Field(description="Share of the nearest centroids that a search index finds; null: all"),
+    ] = None
+
+
+class SuspectEntry(BaseModel):
+    """An example that speaks for an answer, and the answer had it not been learned."""
+
+    example: ExampleNumber
+    label: Annotated[str | None, Field(description="null: unknown", examples=["cup"])]
+    confidence: Annotated[float | None, Field(description="null: nothing else is known")]
+
+
+class SuspectsResponse(BaseModel):
+    """Examples that may be why an answer is wrong."""
+
+    suspects: Annotated[list[SuspectEntry], Field(description="Most decisive first")]
+    revision: Revision
 
 
 class UnreadablePicture(BaseModel):
@@ -248,8 +350,33 @@ class RecognizeManyResponse(BaseModel):
     revision: Revision
 
 
+class GroupsResponse(BaseModel):
+    """Pictures that look alike, by their digests."""
+
+    groups: Annotated[
+        list[list[str]],
+        Field(description="The largest first, and in each the most typical picture first"),
+    ]
+
+
 class _RequestModel(BaseModel):
     model_config = ConfigDict(extra="forbid")
+
+
+Digests = Annotated[list[Digest], Field(max_length=MAX_DIGESTS, min_length=1)]
+
+
+class GroupRequest(_RequestModel):
+    seen: Digests
+
+
+class LabelledPictures(_RequestModel):
+    label: Label
+    seen: Digests
+
+
+class LearnManyRequest(_RequestModel):
+    things: Annotated[list[LabelledPictures], Field(max_length=MAX_DIGESTS, min_length=1)]
 
 
 class ForgetRequest(_RequestModel):
@@ -270,11 +397,40 @@ class MergeRequest(_RequestModel):
     into: Annotated[Label, Field(examples=["cup"])]
 
 
+class UnlearnRequest(_RequestModel):
+    examples: ExampleNumbers
+
+
+class MoveRequest(_RequestModel):
+    examples: ExampleNumbers
+    into: Annotated[
+        Label | None,
+        Field(description="The label to move them to; null: none of these", examples=["phone"]),
+    ]
+
+
+class UndoneStep(BaseModel):
+    """A step that was taken back."""
+
+    action: Annotated[str, Field(examples=["merge"])]
+    text: Annotated[str, Field(examples=["mug → cup"])]
+    labels: Annotated[
+        list[str],
+        Field(
+            description="Its labels, the empty one for none of these; of rename, merge and move the"
+            " last is the one that was there afterwards",
+            examples=[["mug", "cup"]],
+        ),
+    ]
+
+
 class ChangeResponse(BaseModel):
     """The change that was made."""
 
     revision: Revision
     done: ChangeSummary
+    spelled_alike: SpelledAlike = {}
+    undone: Annotated[UndoneStep | None, Field(description="Of undo: the step it took back")] = None
 
 
 class HistoryEntry(BaseModel):
@@ -341,6 +497,83 @@ class ScoresResponse(BaseModel):
     unknown: int
     wrong: list[WrongAnswerEntry]
     problem: Annotated[str | None, Field(description="Why there are no scores")]
+
+
+class MemoryEntry(BaseModel):
+    """A memory that can be opened."""
+
+    name: Annotated[str, Field(description="Name of its file", examples=["shop.cbcl"])]
+    things: Annotated[int | None, Field(description="Labels known; null: it cannot be read")]
+    changed: Annotated[
+        str | None, Field(description="UTC; null: there is no file yet", examples=["2026-11-16…"])
+    ]
+    problem: Annotated[str | None, Field(description="Why it cannot be read")]
+
+
+class MemoriesResponse(BaseModel):
+    """The memories of a folder, the one changed latest first."""
+
+    open: Annotated[str, Field(description="The one that is open", examples=["shop.cbcl"])]
+    several: Annotated[bool, Field(description="False: this server has one memory, and no other")]
+    memories: list[MemoryEntry]
+
+
+class MemoryNameRequest(_RequestModel):
+    name: Annotated[str, Field(description="Name of a memory, no path", examples=["shop.cbcl"])]
+
+
+class DuplicateRequest(MemoryNameRequest):
+    new: Annotated[str, Field(description="Name of the copy", examples=["shop copy"])]
+
+
+class MemoryOpenedResponse(BaseModel):
+    """The memory that is open from now on."""
+
+    memory: Annotated[str, Field(examples=["shop.cbcl"])]
+    revision: Revision
+
+
+class DuplicateResponse(BaseModel):
+    """The copy that was made."""
+
+    memory: Annotated[str, Field(examples=["shop copy.cbcl"])]
+
+
+class RestoreResponse(BaseModel):
+    """The memory that was replaced, as it is kept."""
+
+    kept: Annotated[
+        str | None,
+        Field(
+            description="Name of its file; null: there was none",
+            examples=["shop (replaced 2026-11-16 18.05.10).cbcl"],
+        ),
+    ]
+    revision: Revision
+
+
+class TestedEntry(BaseModel):
+    """Examples of a label that were tested, each as if it had not been learned."""
+
+    label: Label
+    tested: Annotated[int, Field(description="0: it has a single one", examples=[5])]
+    recognized: Annotated[int, Field(examples=[4])]
+    wrong: list[WrongAnswerEntry]
+
+
+class SelfTestResponse(BaseModel):
+    """The self-test, label by label."""
+
+    revision: Revision
+    labels: list[TestedEntry]
+
+
+class SimilarResponse(BaseModel):
+    """Labels that look most like one, the closest first: sixteen at most."""
+
+    label: Label
+    similar: Annotated[list[str], Field(examples=[["cup", "bowl"]])]
+    revision: Revision
 
 
 class ImportResponse(BaseModel):

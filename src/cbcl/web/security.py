@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import re
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from urllib.parse import parse_qs
@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect, cookie_parser
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from cbcl.web.certificates import ServerCertificate
 from cbcl.web.connections import client_address, is_loopback
 from cbcl.web.errors import ApiError, internal_error
 from cbcl.web.events import EVENTS_PATH
@@ -30,6 +31,7 @@ from cbcl.web.rate_limit import (
     RateLimiter,
 )
 from cbcl.web.request_body import BodyRegistry, RequestBody
+from cbcl.web.tokens import AccessTokens, Role
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -44,25 +46,71 @@ HEADERS = {
     "Permissions-Policy": "camera=(self)",
 }
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
+COOKIE_SECONDS = 400 * 24 * 3600  # the longest that browsers keep one
+ICON_PATHS = {"/static/icon.svg", "/static/icon-192.png", "/static/icon-512.png"}
+OPEN_PATHS = {"/cbcl-authority.crt", *ICON_PATHS}  # without a token
+VIEW_PATHS = re.compile(  # that who may look only can read
+    r"/|/static/.*|/manifest\.webmanifest|/cbcl-authority\.crt"
+    r"|/api/(advice|docs|events|examples|health|history|labels|negatives|openapi\.json|scores"
+    r"|self-test|similar|version)"
+    r"|/api/examples/[0-9]+/thumbnail"
+)
+VIEW_QUESTIONS = {"/api/group", "/api/recognize", "/api/recognize-many"}  # about pictures
+ACCESS_KEY = "cbcl.access"  # of a request's Access in its scope
 HOST_HEADER = re.compile(r"(\[[^\[\]]*\]|[^\[\]:@]*)(?::[0-9]*)?")  # a name or an address, a port
 TOKEN_PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>cbcl</title>
 <h1>This page needs its token</h1>
 <p>Open the whole address that <code>cbcl teach</code> printed, or scan the code below it.
-Each start of the server makes a new one.
+The page shows the code, too: in its menu, &ldquo;Open on a phone&rdquo;.
+If you could open it before, somebody has made new tokens since.
 </html>
 """
 
 
 @dataclass(frozen=True)
 class AccessPolicy:
-    """Who may use a server."""
+    """Who may use a server, and how they get there."""
 
-    token: str | None = None  # None: this machine only, and only by its own names
+    tokens: AccessTokens | None = None  # None: this machine only, and only by its own names
     cookie: str = "cbcl"  # its name; cookies ignore ports, so each server has another
     secure: bool = False  # served over TLS
     name: str = "localhost"  # a host name that is accepted beside this machine's own
+    link: Callable[[str], str] = "/?token={}".format  # the address to open, with a token
+    certificate: Callable[[], ServerCertificate | None] = lambda: None
+
+
+@dataclass(frozen=True)
+class Access:
+    """The rights of a request, by the token that came with it."""
+
+    role: Role = "full"
+    token: str = ""
+    tokens: AccessTokens | None = None
+
+    def is_valid(self) -> bool:
+        """Tell whether the token is still one of the server's."""
+        return self.tokens is None or self.tokens.role(self.token) == self.role
+
+
+def access_of(scope: Scope) -> Access:
+    """Return what a request may do."""
+    access: Access = scope.get(ACCESS_KEY) or Access()
+    return access
+
+
+def set_token_cookie(response: Response, policy: AccessPolicy, token: str) -> None:
+    """Let a browser keep a token; no script can read it."""
+    response.set_cookie(
+        policy.cookie,
+        token,
+        max_age=COOKIE_SECONDS,
+        path="/",
+        secure=policy.secure,
+        httponly=True,
+        samesite="strict",
+    )
 
 
 class _Responder:
@@ -160,22 +208,26 @@ class SecurityMiddleware:
         """Check the token; one in the address becomes a cookie, by a redirect to the page."""
         query = parse_qs(scope["query_string"].decode("latin-1")) if scope["path"] == "/" else {}
         in_address = query.get("token", [])
-        token, cookie = self._policy.token, self._policy.cookie
-        if token is None:
+        tokens = self._policy.tokens
+        if tokens is None:
             return RedirectResponse("/", 303) if in_address else None
-        offered = [*in_address, *_offered_tokens(headers, cookie)]
-        if not any(hmac.compare_digest(offer.encode(), token.encode()) for offer in offered):
+        if scope["path"] in OPEN_PATHS and scope["method"] in SAFE_METHODS:
+            return None
+        offered = [*in_address, *_offered_tokens(headers, self._policy.cookie)]
+        access = _best_access(offered, tokens)
+        if access is None:
             if offered:
                 self._wrong_tokens.take(client_address(scope), "too many wrong tokens")
             message = "this server needs its token: open the whole address of `cbcl teach`."
             raise ApiError("token", message)
-        if not in_address:
-            return None
-        answer = RedirectResponse("/", 303)
-        answer.set_cookie(
-            cookie, token, httponly=True, samesite="strict", secure=self._policy.secure, path="/"
-        )
-        return answer
+        if in_address:
+            answer = RedirectResponse("/", 303)
+            if tokens.role(in_address[0]):
+                set_token_cookie(answer, self._policy, in_address[0])
+            return answer
+        _check_role(scope, access.role)
+        scope[ACCESS_KEY] = access
+        return None
 
     def _check_rate(self, scope: Scope) -> None:
         address = client_address(scope)
@@ -197,6 +249,23 @@ def _offered_tokens(headers: Headers, cookie_name: str) -> list[str]:
     return [token for token in (bearer, cookie) if token is not None]
 
 
+def _best_access(offered: list[str], tokens: AccessTokens) -> Access | None:
+    """Return what the most powerful of the tokens offered allows."""
+    roles = {tokens.role(token): token for token in offered}
+    for role in ("full", "view"):
+        if role in roles:
+            return Access(role, roles[role], tokens)
+    return None
+
+
+def _check_role(scope: Scope, role: Role) -> None:
+    """Refuse who may look only all but that, new addresses included."""
+    looks = scope["method"] in SAFE_METHODS and VIEW_PATHS.fullmatch(scope["path"])
+    asks = scope["method"] == "POST" and scope["path"] in VIEW_QUESTIONS
+    if role == "view" and not (looks or asks):
+        raise ApiError("view", "this link is to look only: it can recognize, and change nothing.")
+
+
 def _stopped() -> ApiError:
     message = "the server stops, and did not finish in time: check whether the change was made."
     return ApiError("busy", message, retry_after=5)
@@ -206,7 +275,7 @@ def _check_host(headers: Headers, policy: AccessPolicy) -> None:
     """Refuse a name that is not ours: a page elsewhere can make it point here (DNS rebinding)."""
     match = HOST_HEADER.fullmatch(headers.get("host", ""))
     name = match[1] if match else ""
-    if policy.token is None and not is_loopback(name) and name.lower() != policy.name.lower():
+    if policy.tokens is None and not is_loopback(name) and name.lower() != policy.name.lower():
         message = "this server answers only to this machine's own names, such as localhost."
         raise ApiError("origin", message)
 

@@ -1,4 +1,4 @@
-"""Server process: its address, its access token, and its stop."""
+"""Server process: its address, its certificate and access tokens, and its stop."""
 
 from __future__ import annotations
 
@@ -7,37 +7,45 @@ import gc
 import io
 import logging
 import os
-import secrets
 import signal
 import socket
 import ssl
 import sys
 import webbrowser
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Thread, current_thread, main_thread
-from typing import Any
 from urllib.parse import quote
 
 import segno
 import uvicorn
 from fastapi import FastAPI
 
-from cbcl.errors import BackboneError, MemoryFileError, ServerError, first_line, reason
+from cbcl.errors import MemoryFileError, ServerError, encodable, first_line, reason
 from cbcl.recognition.recognizer import Recognizer
 from cbcl.vision.backbones import DEFAULT
 from cbcl.web.app import begin_stop, create_app
+from cbcl.web.certificates import (
+    ServerCertificate,
+    machine_names,
+    own_certificate,
+    read_certificate,
+)
 from cbcl.web.connections import (
     ConnectionLimiter,
     IdleTimeoutMiddleware,
     connection_limit,
     is_loopback,
 )
+from cbcl.web.memory_folder import MemoryFolder
 from cbcl.web.request_log import RequestLog
 from cbcl.web.security import AccessPolicy
+from cbcl.web.tls import server_context
+from cbcl.web.tokens import KeptTokens
 
 DEFAULT_PORT = 8737
+MAX_NAMES = 5  # of memories, in the terminal
 PORTS_TRIED = 100  # where the default port is taken
 SHUTDOWN_TIMEOUT_SECONDS = 75  # more than a change waits for another process's lock on the memory
 
@@ -48,7 +56,7 @@ class ServerAddress:
 
     host: str  # as it was given
     listening: ConnectionLimiter
-    secure: bool
+    secure: bool = False
 
     @property
     def port(self) -> int:
@@ -59,22 +67,25 @@ class ServerAddress:
         """True where only this machine can reach it."""
         return is_loopback(self.listening.getsockname()[0])
 
+    def name(self) -> str:
+        """Return the name or address of this machine by which others reach it now."""
+        bound = self.listening.getsockname()[0]
+        return _own_address(self.listening.family) if bound in ("0.0.0.0", "::") else self.host
+
     def url(self, token: str | None = None) -> str:
         """Return the address to open; of a server on all addresses of this machine, one of them."""
-        bound = self.listening.getsockname()[0]
-        name = _own_address(self.listening.family) if bound in ("0.0.0.0", "::") else self.host
-        name = f"[{name}]" if ":" in name else name
+        name = f"[{self.name()}]" if ":" in self.name() else self.name()
         query = f"?token={quote(token)}" if token else ""
         return f"http{'s' if self.secure else ''}://{name}:{self.port}/{query}"
 
 
-def listen(host: str, port: int | None, *, secure: bool = False) -> ServerAddress:
+def listen(host: str, port: int | None) -> ServerAddress:
     """Listen on the port given, or on the first free one from 8737 on."""
     ports = range(DEFAULT_PORT, DEFAULT_PORT + PORTS_TRIED) if port is None else [port]
     problem = ""
     for number in ports:
         try:
-            return ServerAddress(host, _bind(host, number), secure)
+            return ServerAddress(host, _bind(host, number))
         except OSError as error:
             problem = f"cannot be used ({reason(error)})"
     tried = f"port {ports[0]}" if port is not None else f"every port from {DEFAULT_PORT} on"
@@ -114,6 +125,28 @@ def _own_address(family: int) -> str:
             return socket.gethostname()
 
 
+class ServerTls:
+    """TLS of a server: its certificate, which follows the addresses of this machine."""
+
+    def __init__(
+        self, address: ServerAddress, certificate: Path | None = None, key: Path | None = None
+    ) -> None:
+        self._address, self._own = address, certificate is None
+        self.certificate = read_certificate(certificate) if certificate else self._made()
+        self.context = server_context(self.certificate.path, key)
+
+    def current(self) -> ServerCertificate:
+        """Return the certificate; one that we make, for the addresses of now."""
+        if self._own and (made := self._made()) != self.certificate:
+            self.context.load_cert_chain(made.path)
+            self.certificate = made
+        return self.certificate
+
+    def _made(self) -> ServerCertificate:
+        name = self._address.name().partition("%")[0].rstrip(".").lower()
+        return own_certificate({*machine_names(), name.encode("idna").decode()})
+
+
 def serve(
     recognizer: Recognizer,
     *,
@@ -123,50 +156,102 @@ def serve(
     browser: bool = True,
     backbone: str | None = None,
     private: bool = False,
+    several: bool = False,
+    inbox: Path | None = None,
     certificate: Path | None = None,
     key: Path | None = None,
+    http: bool = False,
+    new_token: bool = False,
     log: bool = False,
 ) -> None:
-    """Serve a memory until SIGINT or SIGTERM; requests that were accepted are finished."""
+    """Serve a memory until SIGINT or SIGTERM; requests that were accepted are finished.
+
+    With `several`, the page can open other memories of its folder in its place.
+    """
     for name in ("python_multipart", "uvicorn.error"):
         logging.getLogger(name).setLevel(logging.ERROR)  # the sender gets these errors as answers
-    _check_memory(recognizer, private=private)
-    _check_certificate(certificate, key)
-    address = listen(host, port, secure=certificate is not None)
-    token = None if address.loopback else secrets.token_urlsafe(24)
-    app = create_app(
-        recognizer,
-        policy=AccessPolicy(token, f"cbcl-{address.port}", address.secure, host),
-        log=RequestLog(everything=log),
-        backbone=backbone or DEFAULT,
-        private=private,
-    )
-
-    def announce() -> None:
-        for line in _greeting(recognizer.path.name, address, token, port):
-            say(line)
-        if browser and _has_browser():
-            Thread(target=webbrowser.open, args=[address.url(token)], daemon=True).start()
-
-    _run(app, address, announce, ssl_certfile=certificate, ssl_keyfile=key)
-
-
-def _run(app: FastAPI, address: ServerAddress, announce: Callable[[], None], **tls: Any) -> None:
-    server = uvicorn.Server(
-        uvicorn.Config(
-            IdleTimeoutMiddleware(app, address.listening),
-            loop="asyncio",
-            http="h11",
-            ws="none",
-            lifespan="on",
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,  # no proxy is trusted to name the client
-            server_header=False,
-            timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_SECONDS,
-            **tls,
+    _check_memory(recognizer)
+    _check_certificate(certificate, key, http=http)
+    address = listen(host, port)
+    with address.listening:
+        address = replace(address, secure=bool(certificate) or not (address.loopback or http))
+        tls = ServerTls(address, certificate, key) if address.secure else None
+        path = recognizer.path.parent if several else recognizer.path
+        tokens = _tokens(address, path, new_token=new_token)
+        policy = AccessPolicy(
+            tokens,
+            cookie=f"cbcl-{address.port}",
+            secure=address.secure,
+            name=host,
+            link=address.url,
+            certificate=tls.current if tls else lambda: None,
         )
+        others = [
+            path.name
+            for path in MemoryFolder(recognizer.path.parent, several=several).paths()
+            if path != recognizer.path
+        ]
+        app = create_app(
+            recognizer,
+            policy=policy,
+            log=RequestLog(everything=log),
+            backbone=backbone or DEFAULT,
+            private=private,
+            several=several,
+            inbox=inbox,
+        )
+
+        def announce() -> None:
+            for line in _greeting(recognizer.path.name, address, policy, port):
+                say(line)
+            if others:
+                say(f"Also in this folder, under Memories on the page: {_list_names(others)}.")
+            if browser and _has_browser():
+                url = address.url(tokens.current()["full"] if tokens else None)
+                url += "#memories" if others else ""
+                Thread(target=webbrowser.open, args=[url], daemon=True).start()
+
+        _run(app, address, announce, tls.context if tls else None)
+
+
+def _list_names(names: Sequence[str]) -> str:
+    rest = len(names) - MAX_NAMES
+    shown = ", ".join(map(encodable, names[:MAX_NAMES]))
+    return f"{shown} and {rest} more" if rest > 0 else shown
+
+
+def _tokens(address: ServerAddress, memory: Path, *, new_token: bool) -> KeptTokens | None:
+    if address.loopback:
+        if new_token:
+            raise ServerError("--new-token", "is for other machines", "give --host, too")
+        return None
+    tokens = KeptTokens(memory)
+    if new_token:
+        tokens.renew()
+    return tokens
+
+
+def _run(
+    app: FastAPI,
+    address: ServerAddress,
+    announce: Callable[[], None],
+    tls: ssl.SSLContext | None,
+) -> None:
+    config = uvicorn.Config(
+        IdleTimeoutMiddleware(app, address.listening),
+        loop="asyncio",
+        http="h11",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,  # no proxy is trusted to name the client
+        server_header=False,
+        timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_SECONDS,
     )
+    config.load()
+    config.ssl = tls
+    server = uvicorn.Server(config)
 
     def start() -> None:
         # In place of uvicorn's handlers: theirs leave requests unfinished at a second Ctrl-C, and
@@ -188,14 +273,20 @@ def _run(app: FastAPI, address: ServerAddress, announce: Callable[[], None], **t
 
 
 def _greeting(
-    memory: str, address: ServerAddress, token: str | None, port: int | None
+    memory: str, address: ServerAddress, policy: AccessPolicy, port: int | None
 ) -> Iterator[str]:
     if port is None and address.port != DEFAULT_PORT:
         yield f"port {DEFAULT_PORT} is taken: this is {address.port}."
-    url = address.url(token)
+    tokens = policy.tokens.current() if policy.tokens else None
+    url = address.url(tokens["full"] if tokens else None)
     yield f"teach {memory} at {url}"
-    if token is not None:
+    if tokens is not None:
         yield f"{_qr_code(url)}Whoever has this address can see and change the memory."
+        yield f"To look only: {address.url(tokens['view'])}"
+    certificate = policy.certificate()
+    if certificate is not None and certificate.authority is not None:
+        yield "Browsers warn once: this machine made its certificate itself. Its SHA-256 is"
+        yield certificate.fingerprint
     yield "Ctrl-C stops."
 
 
@@ -215,25 +306,21 @@ def _has_browser() -> bool:
     )
 
 
-def _check_memory(recognizer: Recognizer, *, private: bool) -> None:
-    info = recognizer.about()  # raises an error where the file is no memory
-    if private and info is not None and not info.private:
-        raise BackboneError(
-            recognizer.path,
-            "was not begun as a private memory and cannot become one",
-            "begin a new one",
-        )
+def _check_memory(recognizer: Recognizer) -> None:
+    recognizer.check_usable()
     if not recognizer.path.parent.is_dir():
         raise MemoryFileError(recognizer.path.parent, "does not exist", "make that folder first")
 
 
-def _check_certificate(certificate: Path | None, key: Path | None) -> None:
+def _check_certificate(certificate: Path | None, key: Path | None, *, http: bool) -> None:
     if certificate is None:
         if key is not None:
             raise ServerError("--key", "is of no use alone", "give --certificate, too")
         return
+    if http:
+        raise ServerError("--http", "is served without a certificate", "leave one of the two out")
     try:
-        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key)
+        server_context(certificate, key)
     except OSError as error:  # of which ssl.SSLError is one
         problem = f"cannot be used as a certificate ({reason(error)})"
         raise ServerError(

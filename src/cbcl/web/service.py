@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -19,6 +19,7 @@ from cbcl.web import responses, schemas
 from cbcl.web.embedding import EmbeddingService, RequestPicture
 from cbcl.web.errors import ApiError
 from cbcl.web.events import ChangeNotifier
+from cbcl.web.memory_folder import name_replaced
 from cbcl.web.metrics import Metrics
 from cbcl.web.response_cache import MemoryRevision, ResponseCache
 from cbcl.web.uploads import UploadedFile
@@ -43,12 +44,13 @@ class TeachingService:
     ) -> None:
         self._recognizer, self._metrics = recognizer, metrics
         self._backbone, self._private = backbone, private
+        self._replaced: Path | None = None  # by the latest restore
         self.embedding = EmbeddingService(recognizer, metrics)
         self.changes = WorkQueue("changes", 1, MAX_WAITING_CHANGES)
         self.reports = WorkQueue("reports", 1, MAX_WAITING_REPORTS)
         self.exports = WorkQueue("exports", 1, MAX_EXPORTS)
         self._queues = self.embedding.queue, self.changes, self.reports, self.exports
-        self.notifier = ChangeNotifier(self._current_revision)
+        self.notifier = ChangeNotifier(self._current_revision, self.name)
         self.labels = ResponseCache(self._current_revision, self._list_labels)
         self._advice = ResponseCache(
             self._current_revision,
@@ -58,7 +60,15 @@ class TeachingService:
             self._current_revision,
             lambda revision: responses.scores_response(recognizer.examine(), revision),
         )
+        self._self_test = ResponseCache(
+            self._current_revision,
+            lambda revision: responses.self_test_response(recognizer.examine(), revision),
+        )
         metrics.watch(self._queues, self._count_labels, lambda: self.notifier.subscribers)
+
+    @property
+    def path(self) -> Path:
+        return self._recognizer.path
 
     @property
     def name(self) -> str:
@@ -66,17 +76,24 @@ class TeachingService:
         return encodable(self._recognizer.path.name)
 
     def close(self) -> None:
-        """Finish what was begun."""
+        """Finish what was begun, and close the memory."""
         for queue in self._queues:
             queue.close()
+        self._recognizer.close()
 
     # Reading: without a queue.
+
+    def revision(self) -> int:
+        return self._recognizer.revision()
 
     def health(self) -> schemas.HealthResponse:
         info = self._recognizer.about()
         name = encodable(Path(info.backbone if info else self._backbone).name)
         backbone = schemas.BackboneStatus(
-            name=name, ready=self.embedding.ready, problem=self.embedding.problem
+            name=name,
+            ready=self.embedding.ready,
+            problem=self.embedding.problem,
+            looks_at=self.embedding.looks_at,
         )
         return schemas.HealthResponse(
             memory=self.name,
@@ -95,6 +112,13 @@ class TeachingService:
         number = self._recognizer.labels().get(label, len(examples))
         return responses.examples_response(label, number, examples, revision)
 
+    def similar(self, label: str) -> schemas.SimilarResponse:
+        revision = self._recognizer.revision()
+        if not revision:
+            raise LabelError(repr(label), "is not known")
+        similar = self._recognizer.similar(label)
+        return schemas.SimilarResponse(label=as_label(label), similar=similar, revision=revision)
+
     def negatives(self) -> schemas.ExamplesResponse:
         revision = self._recognizer.revision()
         examples, number = self._recognizer.negatives(), self._recognizer.n_negatives()
@@ -103,6 +127,14 @@ class TeachingService:
     def thumbnail(self, number: int) -> bytes:
         with self._missing_without(number):
             return self._recognizer.example(number).jpeg
+
+    def seen_thumbnail(self, digest: str) -> bytes:
+        """Return the thumbnail of a picture sent before; a private memory makes none."""
+        [picture] = self.embedding.cache.get([digest])
+        jpeg = picture.thumbnail() if isinstance(picture, EmbeddedPicture) else b""
+        if not jpeg:
+            raise ApiError("missing", "there is no thumbnail of this picture.")
+        return jpeg
 
     def history(self) -> schemas.HistoryResponse:
         revision = self._recognizer.revision()
@@ -113,8 +145,6 @@ class TeachingService:
     async def recognize(
         self, files: Sequence[UploadedFile], digests: Sequence[str]
     ) -> schemas.RecognizeResponse:
-        if len(files) + len(digests) != 1:
-            raise ApiError("argument", "give one file as 'picture', or one digest as 'seen'.")
         response = await self.embedding.queue.run(self._recognize_one, files, digests)
         self._publish_recognition(response)
         return response
@@ -128,6 +158,16 @@ class TeachingService:
             if isinstance(answer, schemas.RecognizeResponse):
                 self._publish_recognition(answer)
         return response
+
+    async def group(self, digests: Sequence[str]) -> schemas.GroupsResponse:
+        """Group pictures that look alike; those that are no longer cached are in no group."""
+        return await self.embedding.queue.run(self._group, digests)
+
+    async def suspects(
+        self, files: Sequence[UploadedFile], digests: Sequence[str]
+    ) -> schemas.SuspectsResponse:
+        _, embedded = await self.embedding.queue.run(self._embed_one, files, digests)
+        return await self.reports.run(self._find_suspects, embedded)
 
     # Changes: one after another.
 
@@ -149,18 +189,41 @@ class TeachingService:
             raise ApiError("picture", skipped[0].message)
         learned, revision = await self._change(lambda: self._recognizer.learn(label, embedded))
         self._metrics.examples_learned.inc(len(embedded))
-        return schemas.LearnResponse(
-            learned=learned.pictures,
-            problems=skipped,
-            revision=revision,
-            copies={**learned.copies},
-            moved={**learned.moved},
-        )
+        return responses.learn_response(learned, skipped, revision)
+
+    async def learn_many(self, things: Mapping[str, Sequence[str]]) -> schemas.LearnResponse:
+        """Learn pictures sent before, by their digests, of several labels in one step."""
+        self.changes.check()
+        embedded: dict[str, list[EmbeddedPicture]] = {}
+        digests = [digest for those in things.values() for digest in those]
+        pictures = dict(zip(digests, self.embedding.cache.get(digests), strict=True))
+        for label, those in things.items():
+            results = (pictures[digest] for digest in those)
+            embedded[label] = [one for one in results if isinstance(one, EmbeddedPicture)]
+        learned, revision = await self._change(lambda: self._recognizer.learn_many(embedded))
+        self._metrics.examples_learned.inc(sum(map(len, embedded.values())))
+        return responses.learn_response(learned, [], revision)
 
     async def unlearn(self, number: int) -> schemas.UnlearnResponse:
         with self._missing_without(number):
             label, revision = await self._change(lambda: self._recognizer.unlearn(number))
         return schemas.UnlearnResponse(label=label, revision=revision)
+
+    async def unlearn_many(self, numbers: Sequence[int]) -> schemas.UnlearnManyResponse:
+        with self._missing_without(*numbers):
+            removed, revision = await self._change(lambda: self._recognizer.unlearn_many(numbers))
+        return schemas.UnlearnManyResponse(removed=removed, revision=revision)
+
+    async def move(self, numbers: Sequence[int], into: str | None) -> schemas.MoveResponse:
+        into = None if into is None else as_label(into)
+        result, revision = await self._change(lambda: self._recognizer.move(numbers, into))
+        return schemas.MoveResponse(
+            moved=result.moved,
+            copies=result.copies,
+            gone=[*result.gone],
+            spelled_alike={**result.spelled_alike},
+            revision=revision,
+        )
 
     async def forget(self, label: str, *, for_good: bool) -> schemas.ChangeResponse:
         def forget_and_clear() -> None:
@@ -179,8 +242,11 @@ class TeachingService:
         return responses.change_response(revision, "forget", "none of these")
 
     async def rename(self, label: str, new: str) -> schemas.ChangeResponse:
-        _, revision = await self._change(lambda: self._recognizer.rename(label, new))
-        return responses.change_response(revision, "rename", f"{as_label(label)} → {as_label(new)}")
+        known, revision = await self._change(lambda: self._recognizer.rename(label, new))
+        subject = f"{as_label(label)} → {as_label(new)}"
+        response = responses.change_response(revision, "rename", subject)
+        alike = {} if known is None else {as_label(new): known}
+        return response.model_copy(update={"spelled_alike": alike})
 
     async def merge(self, label: str, into: str) -> schemas.ChangeResponse:
         _, revision = await self._change(lambda: self._recognizer.merge(label, into))
@@ -188,11 +254,35 @@ class TeachingService:
 
     async def undo(self) -> schemas.ChangeResponse:
         step, revision = await self._change(self._recognizer.undo)
-        return responses.change_response(revision, "undo", responses.describe_step(step))
+        return responses.undo_response(revision, step)
 
     async def adopt(self, path: Path) -> schemas.ImportResponse:
         result, revision = await self._change(lambda: self._recognizer.adopt(path))
         return schemas.ImportResponse(added=result.added, joined=result.joined, revision=revision)
+
+    async def restore(self, path: Path, *, move: bool = False) -> schemas.RestoreResponse:
+        """Put another memory in place of this one, which is kept beside it."""
+        kept = name_replaced(self.path)
+
+        def replace() -> bool:
+            try:
+                self._recognizer.restore(path, kept=kept, move=move)
+            finally:
+                self._clear_caches()
+            return kept.exists()
+
+        was_there, revision = await self._change(replace)
+        self._replaced = kept if was_there else None
+        return schemas.RestoreResponse(
+            kept=encodable(kept.name) if was_there else None, revision=revision
+        )
+
+    async def undo_restore(self) -> schemas.RestoreResponse:
+        """Put the memory back that was replaced last."""
+        if self._replaced is None:
+            message = "nothing was restored since this memory was opened: there is no undo."
+            raise ApiError("memory", message)
+        return await self.restore(self._replaced, move=True)
 
     # Reports and exports: one after another; reports once for each revision.
 
@@ -201,6 +291,9 @@ class TeachingService:
 
     async def examine(self) -> str:
         return await self.reports.run(self._scores)
+
+    async def self_test(self) -> str:
+        return await self.reports.run(self._self_test)
 
     async def save_copy(self, path: Path) -> None:
         await self.exports.run(self._recognizer.save_copy, path)
@@ -221,8 +314,8 @@ class TeachingService:
             self.notifier.publish_recognition(event)
 
     def _clear_caches(self) -> None:
-        caches = self.embedding.cache, self.labels, self._advice, self._scores, self.notifier
-        for cache in caches:
+        reports = self._advice, self._scores, self._self_test
+        for cache in (self.embedding.cache, self.labels, *reports, self.notifier):
             cache.clear()
 
     def _current_revision(self) -> MemoryRevision:
@@ -261,9 +354,12 @@ class TeachingService:
             return math.nan
 
     @contextmanager
-    def _missing_without(self, number: int) -> Iterator[None]:
+    def _missing_without(self, *numbers: int) -> Iterator[None]:
         """Answer `missing` where there is no such example, with or without a memory."""
-        missing = ApiError("missing", f"there is no example {number}, or no longer.")
+        problem = "one of these examples is not there, or no longer."
+        if len(numbers) == 1:
+            problem = f"there is no example {numbers[0]}, or no longer."
+        missing = ApiError("missing", problem)
         try:
             yield
         except LabelError:
@@ -273,18 +369,36 @@ class TeachingService:
                 raise
             raise missing from None
 
-    def _recognize_one(
+    def _embed_one(
         self, files: Sequence[UploadedFile], digests: Sequence[str]
-    ) -> schemas.RecognizeResponse:
+    ) -> tuple[RequestPicture, EmbeddedPicture]:
+        if len(files) + len(digests) != 1:
+            raise ApiError("argument", "give one file as 'picture', or one digest as 'seen'.")
         (picture,) = self.embedding.embed_now(files, digests)
         if isinstance(picture.result, PictureError):
             raise ApiError("picture", picture.result.about(picture.name))
+        return picture, picture.result
+
+    def _find_suspects(self, embedded: EmbeddedPicture) -> schemas.SuspectsResponse:
+        revision = self._recognizer.revision()
+        known = self._recognizer.labels()
+        suspects = self._recognizer.suspects(embedded) if known else []
+        return responses.suspects_response(suspects, revision)
+
+    def _recognize_one(
+        self, files: Sequence[UploadedFile], digests: Sequence[str]
+    ) -> schemas.RecognizeResponse:
+        picture, embedded = self._embed_one(files, digests)
         revision = self._recognizer.revision()  # before answering: never newer than the answer
-        answers = self._recognize([picture.result])
-        return responses.recognize_response(picture, answers[0] if answers else None, revision)
+        answers = self._recognize([embedded])
+        if not answers:
+            return responses.recognize_response(picture, None, revision)
+        (taught,) = self._recognizer.find_taught([embedded], answers)
+        return responses.recognize_response(picture, answers[0], revision, taught)
 
     def _recognize_all(self, pictures: Sequence[RequestPicture]) -> schemas.RecognizeManyResponse:
         revision = self._recognizer.revision()
+        results: list[schemas.RecognizeResponse | schemas.UnreadablePicture] = []
         indices: list[int] = []
         embedded: list[EmbeddedPicture] = []
         for index, picture in enumerate(pictures):
@@ -293,19 +407,30 @@ class TeachingService:
                 embedded.append(picture.result)
         answers = self._recognize(embedded)
         order: Sequence[int] = range(len(embedded))
+        taught: list[str | None] = [None] * len(embedded)
         if answers is not None:
             order = self._recognizer.worth_asking(embedded, answers)
-        remaining = iter(answers or [])
+            taught = self._recognizer.find_taught(embedded, answers)
+        given: Sequence[Answer | None] = answers or [None] * len(embedded)
+        remaining = zip(given, taught, strict=True)
+        for picture in pictures:
+            if isinstance(picture.result, PictureError):
+                results.append(responses.unreadable_picture(picture, picture.result))
+            else:
+                answer, label = next(remaining)
+                results.append(responses.recognize_response(picture, answer, revision, label))
         return schemas.RecognizeManyResponse(
-            answers=[
-                responses.unreadable_picture(picture, picture.result)
-                if isinstance(picture.result, PictureError)
-                else responses.recognize_response(picture, next(remaining, None), revision)
-                for picture in pictures
-            ],
+            answers=results,
             order=[indices[position] for position in order],
             revision=revision,
         )
+
+    def _group(self, digests: Sequence[str]) -> schemas.GroupsResponse:
+        cached = self.embedding.cache.find(digests)
+        known = {key: one for key, one in cached.items() if isinstance(one, EmbeddedPicture)}
+        names = [*known]
+        groups = self._recognizer.group_alike([*known.values()])
+        return schemas.GroupsResponse(groups=[[names[row] for row in rows] for rows in groups])
 
     def _recognize(self, pictures: list[EmbeddedPicture]) -> list[Answer] | None:
         """Return an answer for each picture; None: the memory is empty."""

@@ -1,17 +1,23 @@
 // @ts-check
 // State of the answer on the screen: pure functions, without the page; answer.js draws it.
 
+import { say } from "./words.js";
+
 /** @import { Answer, AnswerKind, Guess, Picture, ReasonRow } from "./types.d.ts" */
 
 const MAX_FACES = 3; // pictures of a reason
 const MIN_AGAINST = 0.05; // confidence of the next label, from which on it is worth a word
+const MIN_CONFIDENCE = 0.5; // of an answer that is said without a doubt
+const MIN_SHOWN = 0.005; // confidence of a guess that is shown: less is 0 %
 const MAX_ALL_CHOICES = 6; // labels that can all be chips; of more, only those that were guessed
 const STEADY_COUNT = 3; // live answers in a row that say the same
+
+/** @typedef {"pointer" | "keyboard" | "name"} HoldReason */
 
 /**
  * @typedef {object} AnswerState
  * @property {{ answer: Answer, picture: Picture } | null} current
- * @property {boolean} held the answer stands still while it is being judged
+ * @property {readonly HoldReason[]} holds why the answer stands still while it is being judged
  * @property {boolean} learning a correction is on its way
  * @property {{ kind: AnswerKind, label: string | null, times: number }} streak of equal answers
  */
@@ -19,7 +25,7 @@ const STEADY_COUNT = 3; // live answers in a row that say the same
 /** @type {AnswerState} */
 export const NO_ANSWER = Object.freeze({
   current: null,
-  held: false,
+  holds: Object.freeze([]),
   learning: false,
   streak: Object.freeze({ kind: "waiting", label: null, times: 0 }),
 });
@@ -32,7 +38,7 @@ export const NO_ANSWER = Object.freeze({
  * @returns {AnswerState}
  */
 export function withAnswer(state, answer, picture) {
-  if (state.held) return state;
+  if (isHeld(state)) return state;
   const kind = kindOf(answer);
   const same = state.streak.kind === kind && state.streak.label === answer.label;
   const times = same ? state.streak.times + 1 : 1;
@@ -40,14 +46,30 @@ export function withAnswer(state, answer, picture) {
 }
 
 /**
- * Hold the answer, or release it; without an answer there is nothing to hold.
+ * Tell whether the answer stands still; without an answer there is nothing to hold.
  * @param {AnswerState} state
- * @param {boolean} held
+ */
+export const isHeld = (state) => state.current !== null && state.holds.length > 0;
+
+/**
+ * Give a reason to hold the answer, or take it back.
+ * @param {AnswerState} state
+ * @param {HoldReason} reason
+ * @param {boolean} on
  * @returns {AnswerState}
  */
-export function withHeld(state, held) {
-  return state.held === held || (held && !state.current) ? state : { ...state, held };
+export function withHold(state, reason, on) {
+  if (state.holds.includes(reason) === on) return state;
+  const others = state.holds.filter((each) => each !== reason);
+  return { ...state, holds: on ? [...others, reason] : others };
 }
+
+/**
+ * Release the answer, whatever held it.
+ * @param {AnswerState} state
+ * @returns {AnswerState}
+ */
+export const withoutHolds = (state) => (state.holds.length ? { ...state, holds: [] } : state);
 
 /**
  * Start the count of equal answers again: the next is told as new.
@@ -79,17 +101,27 @@ export function kindOf(answer) {
 
 /** @param {Answer} answer */
 export function headlineOf(answer) {
-  if (answer.confidence === null) return "I know nothing yet: show me something";
-  return answer.label ?? "I don’t know this";
+  if (answer.confidence === null) return say("answer.nothing");
+  if (answer.label === null) return say("answer.unknown");
+  return isDoubtful(answer) ? say("answer.maybe", { label: answer.label }) : answer.label;
 }
 
 /**
- * List the guesses beside the answer, the likeliest first.
+ * Tell whether a label was answered that is more probably wrong than right.
+ * @param {Answer} answer
+ */
+export const isDoubtful = ({ label, confidence }) =>
+  label !== null && (confidence ?? 0) < MIN_CONFIDENCE;
+
+/**
+ * List the guesses beside the answer, the likeliest first, without those of 0 %.
  * @param {Answer | null} answer
  * @returns {Guess[]}
  */
 export const runnersUp = (answer) =>
-  answer?.ranking.filter((guess) => guess.label !== answer.label) ?? [];
+  answer?.ranking.filter(
+    ({ label, confidence }) => label !== answer.label && confidence > MIN_SHOWN,
+  ) ?? [];
 
 /**
  * List the reasons: what the picture looks like, and the next label, if that was close.
@@ -99,22 +131,21 @@ export const runnersUp = (answer) =>
 export function reasonsOf(answer) {
   const [best, next] = answer.ranking;
   if (!best) return [];
-  if (answer.label === null) return reasonRows(answer, best.label, "Closest I know: ", true);
-  const like = reasonRows(answer, best.label, "Looks like these", false);
+  if (answer.label === null) return reasonRows(answer, best.label, "answer.closest");
+  const like = reasonRows(answer, best.label, "answer.like");
   if (!next || next.confidence < MIN_AGAINST) return like;
-  return [...like, ...reasonRows(answer, next.label, "Not these: ", true)];
+  return [...like, ...reasonRows(answer, next.label, "answer.unlike")];
 }
 
 /**
  * @param {Answer} answer
  * @param {string} label
- * @param {string} words
- * @param {boolean} named
+ * @param {string} words their key
  */
-function reasonRows({ evidence }, label, words, named) {
+function reasonRows({ evidence }, label, words) {
   const reasons = evidence.filter((reason) => reason.label === label);
   const examples = [...new Set(reasons.flatMap((reason) => reason.examples))].slice(0, MAX_FACES);
-  return reasons.length ? [{ words, named, label, examples }] : [];
+  return reasons.length ? [{ words, label, examples }] : [];
 }
 
 /**
@@ -128,11 +159,15 @@ export function otherLabels(answer, names) {
 }
 
 /**
- * List the labels to offer as chips.
+ * List the labels to offer as chips: if they are those of before, where those were.
  * @param {Answer} answer
  * @param {string[]} names
+ * @param {string[]} before
  */
-export function chipLabels(answer, names) {
+export function chipLabels(answer, names, before = []) {
   const others = otherLabels(answer, names);
-  return names.length > MAX_ALL_CHOICES ? others.slice(0, runnersUp(answer).length) : others;
+  const guessed = answer.ranking.filter((guess) => guess.label !== answer.label);
+  const labels = names.length > MAX_ALL_CHOICES ? others.slice(0, guessed.length) : others;
+  const same = labels.length === before.length && labels.every((label) => before.includes(label));
+  return same ? before : labels;
 }

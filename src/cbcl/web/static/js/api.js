@@ -2,15 +2,24 @@
 // Requests to the server: one function a verb; failures are an ApiError with the server's sentence.
 
 import { sleep } from "./dom.js";
+import { say } from "./words.js";
 
 /** @import { GetResponses, PostResponses } from "./types.d.ts" */
 /** @typedef {string | null | { blob: Blob, name: string }} FormValue */
 /** @typedef {{ body?: unknown, signal?: AbortSignal, retry?: boolean }} CallOptions */
 
-/** Tells of "gone", "token", "backbone" and "busy" (detail: seconds to wait) of any call. */
+/** Tells of "gone", "token", "switched", "backbone" and "busy" (detail: seconds) of any call. */
 export const apiEvents = new EventTarget();
 
-const GONE = "The server does not answer. Nothing is lost: try again when it is back.";
+// Questions, which do no harm to any memory.
+const QUESTIONS = ["/api/recognize", "/api/recognize-many", "/api/suspects", "/api/group"];
+let meant = ""; // name of the memory that changes are meant for
+
+/**
+ * Mean this memory from now on: where another was opened in its place, nothing is done to that.
+ * @param {string} name
+ */
+export const meanMemory = (name) => (meant = name);
 
 /** A request that failed: its kind, the status (0: no answer), and seconds to wait. */
 export class ApiError extends Error {
@@ -36,8 +45,8 @@ export const get = (path) => call("GET", path);
  */
 export const post = (path, body, options) => call("POST", path, { ...options, body });
 
-/** @param {number} example @returns {Promise<{ revision: number }>} */
-export const deleteExample = (example) => call("DELETE", `/api/examples/${example}`);
+/** @param {string} name @returns {Promise<{ photos: string[] }>} */
+export const deleteFromInbox = (name) => call("DELETE", `/api/inbox/${encodeURIComponent(name)}`);
 
 /** @returns {Promise<{ revision: number }>} */
 export const deleteNegatives = () => call("DELETE", "/api/negatives");
@@ -81,29 +90,33 @@ async function call(method, path, { body, signal, retry = true } = {}) {
  * @param {AbortSignal} [signal]
  */
 async function send(method, path, body, signal) {
+  const headers = new Headers();
+  const changes = method !== "GET" && !QUESTIONS.includes(path);
+  if (meant && changes) headers.set("CBCL-Memory", encodeURIComponent(meant));
   /** @type {RequestInit} */
-  const request = { method, signal };
+  const request = { method, signal, headers };
   if (body instanceof FormData) request.body = body;
   else if (body !== undefined) {
     request.body = JSON.stringify(body);
-    request.headers = { "Content-Type": "application/json" };
+    headers.set("Content-Type", "application/json");
   }
   try {
     return await fetch(path, request);
   } catch (error) {
     if (signal?.aborted) throw error;
     emit("gone");
-    throw new ApiError({ kind: "gone", message: GONE });
+    throw new ApiError({ kind: "gone", message: say("errors.gone") });
   }
 }
 
 /** @param {Response} response */
 async function readError(response) {
   const body = await response.json().catch(() => null);
-  const message = `The server said ${response.status}, and nothing more.`;
+  const message = say("errors.status", { status: String(response.status) });
   const fields = body?.error ?? { kind: "internal", message };
   const error = new ApiError({ ...fields, seen: fields.seen ?? body?.seen }, response.status);
   if (error.status === 401) emit("token");
+  if (error.kind === "switched") emit("switched");
   if (error.kind === "backbone") emit("backbone");
   if (error.status === 429) emit("busy", error.retryAfter);
   return error;

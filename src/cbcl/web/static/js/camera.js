@@ -23,6 +23,7 @@ export class Camera extends EventTarget {
     super();
     this.video = video;
     this.canvas = document.createElement("canvas");
+    this.small = document.createElement("canvas");
     /** @type {MediaStream | null} */
     this.stream = null;
     this.state = firstState();
@@ -49,6 +50,17 @@ export class Camera extends EventTarget {
     await this.video.play().catch(() => {}); // a tab in the background plays once it is looked at
     if (id) saveSetting("camera", id);
     this.setState("on");
+  }
+
+  /**
+   * Show its picture in another element; frames are what is seen there.
+   * @param {HTMLVideoElement} video
+   */
+  showIn(video) {
+    this.video.srcObject = null;
+    this.video = video;
+    video.srcObject = this.stream;
+    if (this.stream) video.play().catch(() => {});
   }
 
   stop() {
@@ -92,18 +104,45 @@ export class Camera extends EventTarget {
   }
 
   /**
-   * Return what the camera sees now, never mirrored; null before the first frame.
+   * Return what the viewfinder shows now, never mirrored; null before the first frame.
    * @returns {Promise<Blob | null>}
    */
   async frame() {
     if (!this.ready) return null;
     const { canvas, video } = this;
-    const scale = Math.min(1, MAX_SIDE / Math.max(video.videoWidth, video.videoHeight));
-    canvas.width = Math.round(video.videoWidth * scale);
-    canvas.height = Math.round(video.videoHeight * scale);
-    canvas.getContext("2d")?.drawImage(video, 0, 0, canvas.width, canvas.height);
+    const [x, y, width, height] = shownPart(video);
+    const scale = Math.min(1, MAX_SIDE / Math.max(width, height));
+    canvas.width = Math.round(width * scale);
+    canvas.height = Math.round(height * scale);
+    const context = canvas.getContext("2d");
+    context?.drawImage(video, x, y, width, height, 0, 0, canvas.width, canvas.height);
     return new Promise((done) => canvas.toBlob(done, "image/jpeg", JPEG_QUALITY));
   }
+
+  /**
+   * Return what the viewfinder shows now as a small square, RGBA; null before the first frame.
+   * @param {number} side
+   */
+  pixels(side) {
+    if (!this.ready) return null;
+    const { small, video } = this;
+    small.width = small.height = side;
+    const context = small.getContext("2d", { willReadFrequently: true });
+    const [x, y, width, height] = shownPart(video);
+    context?.drawImage(video, x, y, width, height, 0, 0, side, side);
+    return context?.getImageData(0, 0, side, side).data ?? null;
+  }
+}
+
+/**
+ * Return the part of a video that is on the screen: what is cut off there is not taught either.
+ * @param {HTMLVideoElement} video
+ */
+function shownPart({ videoWidth, videoHeight, clientWidth, clientHeight }) {
+  const scale = Math.max(clientWidth / videoWidth, clientHeight / videoHeight);
+  if (scale === 0) return [0, 0, videoWidth, videoHeight]; // it is not on the screen at all
+  const [width, height] = [clientWidth / scale, clientHeight / scale];
+  return [(videoWidth - width) / 2, (videoHeight - height) / 2, width, height];
 }
 
 /**

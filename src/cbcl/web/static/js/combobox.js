@@ -2,6 +2,8 @@
 // A text field that offers the names known: type, arrows, Enter; any other text is as good.
 
 import { make } from "./dom.js";
+import { askAboutSpelling } from "./spelling_question.js";
+import { say } from "./words.js";
 
 /** @typedef {{ input: HTMLInputElement, list: HTMLElement, names: () => string[] }} Combobox */
 
@@ -15,7 +17,7 @@ let boxes = 0;
  */
 export function setUpCombobox(input, names) {
   boxes += 1;
-  const attributes = { role: "listbox", id: `offers-${boxes}`, "aria-label": "Names known" };
+  const attributes = { role: "listbox", id: `offers-${boxes}`, "aria-label": say("names") };
   const list = make("ul", { ...attributes, class: "panel offers", hidden: true });
   input.parentElement?.append(list);
   input.role = "combobox";
@@ -23,6 +25,7 @@ export function setUpCombobox(input, names) {
   input.ariaExpanded = "false";
   input.setAttribute("aria-controls", list.id);
   const box = { input, list, names };
+  askAboutSpelling(input);
   input.addEventListener("input", () => open(box));
   input.addEventListener("click", () => open(box));
   input.addEventListener("blur", () => close(box));

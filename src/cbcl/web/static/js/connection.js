@@ -1,9 +1,10 @@
 // @ts-check
 // The connection to the server: its health, its events, and trying again when it is gone.
 
-import { apiEvents, get } from "./api.js";
-import { find, make, withCode } from "./dom.js";
-import { memory, refresh, syncTo } from "./memory.js";
+import { apiEvents, get, meanMemory } from "./api.js";
+import { find, make, renewThumbnails, withCode } from "./dom.js";
+import { forgetState, memory, refresh, syncTo } from "./memory.js";
+import { say, sayNodes } from "./words.js";
 
 /** @import { Health } from "./types.d.ts" */
 
@@ -26,6 +27,10 @@ let retrying = false;
 export function connect() {
   apiEvents.addEventListener("gone", onLost);
   apiEvents.addEventListener("token", onRefused);
+  apiEvents.addEventListener("switched", async () => {
+    const health = await get("/api/health").catch(() => null);
+    if (health && health.memory !== memory.name) follow(health.memory);
+  });
   // The health says why.
   apiEvents.addEventListener("backbone", () => connectionState.problem || retryIn(0));
   apiEvents.addEventListener("busy", (event) => {
@@ -38,8 +43,7 @@ export function connect() {
 async function checkHealth() {
   const fine = connectionState.connected && !connectionState.problem;
   try {
-    const health = await get("/api/health");
-    await refresh();
+    const [health] = await Promise.all([get("/api/health"), refresh()]);
     showHealth(health);
   } catch (error) {
     if (error.kind !== "gone" && error.kind !== "token") showBanner(error.message);
@@ -52,9 +56,11 @@ async function checkHealth() {
   listen();
   connectionState.connected = true;
   if (!fine && !connectionState.problem) emit("back");
-  showState("connected", "Connected");
+  showConnected();
   emit("changed");
 }
+
+const showConnected = () => showState("connected", say("connection.connected"));
 
 /** @param {string} name */
 const emit = (name) => connectionEvents.dispatchEvent(new Event(name));
@@ -67,23 +73,53 @@ function retryIn(milliseconds) {
 
 /** @param {Health} health */
 function showHealth(health) {
+  if (memory.name && memory.name !== health.memory) return follow(health.memory);
   memory.name = health.memory;
+  meanMemory(health.memory);
   document.body.classList.add("ready");
   find("memory-name").textContent = health.memory;
   document.title = `${health.memory}: cbcl`;
   find("backbone").textContent = `${health.backbone.name} ·`;
+  showLookedAt(health.backbone.looks_at);
   connectionState.problem = health.backbone.problem;
   if (health.backbone.problem) {
-    showBanner("I cannot look at pictures now.", ...withCode(health.backbone.problem));
+    showBanner(say("banner.blind"), ...withCode(health.backbone.problem));
     retryIn(UNHEALTHY_RETRY_MS);
-  } else showBanner(null);
+    return;
+  }
+  showBanner(null);
+  if (!health.backbone.ready) retryIn(RETRY_MS); // what it looks at is known once it is loaded
+}
+
+/**
+ * Draw a frame around the part of the viewfinder that is looked at; null: it is all looked at.
+ * @param {Health["backbone"]["looks_at"]} part
+ */
+function showLookedAt(part) {
+  const frame = find("looked-at");
+  frame.hidden = part === null;
+  frame.classList.toggle("squashed", part?.squashed ?? false);
+  frame.style.setProperty("--part", String(part?.square ?? 1));
 }
 
 function listen() {
   if (events && events.readyState !== EventSource.CLOSED) return;
   events = new EventSource("/api/events");
+  events.addEventListener("opened", (event) => follow(JSON.parse(event.data).memory));
   events.addEventListener("changed", (event) => syncTo(JSON.parse(event.data).revision));
   events.addEventListener("error", onLost);
+}
+
+/**
+ * Go on with another memory, or another file of its name: drop all that is known of the one before.
+ * @param {string} name
+ */
+function follow(name) {
+  memory.name = name;
+  meanMemory(name);
+  renewThumbnails();
+  forgetState();
+  retryIn(0);
 }
 
 /** Try until the server is back; say that it is gone if that takes longer than a moment. */
@@ -99,27 +135,25 @@ function onLost() {
 function showGone() {
   connectionState.connected = false;
   emit("changed");
-  showState("gone", "Server gone");
+  showState("gone", say("connection.gone"));
   const command = make("code", {}, `cbcl teach ${memory.name || "MEMORY"}`);
-  const rest = ": this page goes on by itself, and nothing that waits to be named is lost.";
-  showBanner("The server is gone.", "Start it again with ", command, rest);
+  showBanner(say("banner.gone"), ...sayNodes("banner.gone_help", { command }));
 }
 
 function onRefused() {
   connectionState.connected = false;
   emit("changed");
-  showState("refused", "No token");
-  const way = "Open the address that was printed where the server was started, or scan its code";
-  showBanner("This page needs its token.", `${way}: then this page goes on, too.`);
+  showState("refused", say("connection.token"));
+  showBanner(say("banner.token"), say("banner.token_help"));
 }
 
 /** @param {number} seconds */
 function showBusy(seconds) {
-  showState("busy", "Busy");
-  find("connection").title = `The server has much to do: going on in ${Math.ceil(seconds)} s`;
+  showState("busy", say("connection.busy"));
+  const hint = say("connection.busy_hint", { seconds: Math.ceil(seconds) });
+  find("connection").title = hint;
   clearTimeout(busyTimer);
-  const calm = () => connectionState.connected && showState("connected", "Connected");
-  busyTimer = setTimeout(calm, seconds * 1000 + 500);
+  busyTimer = setTimeout(() => connectionState.connected && showConnected(), seconds * 1000 + 500);
 }
 
 /** @param {string} name @param {string} text */
@@ -134,7 +168,7 @@ function showState(name, text) {
 /**
  * Show a title and more in the banner; null: hide it. The same is not said again.
  * @param {string | null} title
- * @param {(string | HTMLElement)[]} more
+ * @param {(string | Node)[]} more
  */
 function showBanner(title, ...more) {
   const node = find("banner");

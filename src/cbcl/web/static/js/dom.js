@@ -11,6 +11,9 @@
 // @ts-expect-error: tests/page/test_markup.py checks that each id exists, and is of its class
 export const find = (id) => document.getElementById(id);
 
+/** Tell whether this link is to look only, as the server says in the page. */
+export const isLookOnly = () => document.documentElement.dataset.access === "view";
+
 /**
  * Make a node with attributes, listeners (onclick: …) and children; null and false are left out.
  * @template {keyof HTMLElementTagNameMap} K
@@ -69,26 +72,6 @@ export function iconButton(name, drawing, onclick, attributes = {}) {
 }
 
 /**
- * Write 0.724 as 72%, rounded as the command line does it: halves to the even.
- * @param {number} number
- */
-export function percent(number) {
-  const hundredths = number * 100;
-  const below = Math.floor(hundredths);
-  const odd = below % 2 === 1;
-  const even = below + (odd ? 1 : 0);
-  return `${hundredths - below === 0.5 ? even : Math.round(hundredths)}%`;
-}
-
-/**
- * Write "1 picture", "3 pictures".
- * @param {number} number
- * @param {string} noun
- */
-export const count = (number, noun) =>
-  `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
-
-/**
  * Split a text into nodes in which what stands between backticks is code.
  * @param {string} text
  */
@@ -106,7 +89,12 @@ export function fillBar(bar, number) {
 }
 
 /** @param {number} example */
-export const thumbnailUrl = (example) => `/api/examples/${example}/thumbnail`;
+export const thumbnailUrl = (example) => `/api/examples/${example}/thumbnail${another}`;
+
+let another = ""; // part of the address that is another one in another memory
+
+/** Take no thumbnail that was seen before for one of the memory that is open now. */
+export const renewThumbnails = () => (another = `?${Date.now()}`);
 
 /**
  * Make a picture that is loaded when it comes into sight.
@@ -119,6 +107,20 @@ export function lazyImage(src, alt = "") {
 }
 
 /**
+ * Show a picture in an image, unless it does so already.
+ * @param {HTMLImageElement} image
+ * @param {string} src
+ */
+export function setSource(image, src) {
+  if (image.getAttribute("src") === src) return;
+  image.src = src;
+  image.classList.remove("blank");
+}
+
+/** @type {{ letter: HTMLElement, label: string, example: number }[]} */
+const failed = []; // pictures of examples that a letter stands for
+
+/**
  * Make a picture of an example; the initial of the label where there is none.
  * @param {string} label
  * @param {number | null | undefined} example
@@ -126,8 +128,20 @@ export function lazyImage(src, alt = "") {
 export function exampleImage(label, example) {
   if (example === undefined || example === null) return initial(label);
   const image = lazyImage(thumbnailUrl(example));
-  image.addEventListener("error", () => image.replaceWith(initial(label)), { once: true });
+  const replace = () => {
+    const letter = initial(label);
+    image.replaceWith(letter);
+    failed.push({ letter, label, example });
+  };
+  image.addEventListener("error", replace, { once: true });
   return image;
+}
+
+/** Load the pictures again that could not be had while the server was away. */
+export function retryExampleImages() {
+  for (const { letter, label, example } of failed.splice(0)) {
+    if (letter.isConnected) letter.replaceWith(exampleImage(label, example));
+  }
 }
 
 /**

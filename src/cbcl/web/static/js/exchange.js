@@ -1,11 +1,13 @@
 // @ts-check
 // Export and import of memories: export is a plain download, import adds all that a file knows.
 
-import { formData, get, post } from "./api.js";
+import { formData, post } from "./api.js";
 import { find } from "./dom.js";
 import { notifyUndoable } from "./editing.js";
 import { memory, syncTo } from "./memory.js";
-import { attempt, closeToast, notify } from "./toasts.js";
+import { findMemoryProblem } from "./memory_file.js";
+import { attempt, closeToast, notify, notifyError } from "./toasts.js";
+import { say } from "./words.js";
 
 const MAX_NAMED = 5; // labels in a message
 
@@ -27,7 +29,9 @@ export function setUpExchange() {
  * @param {File} file
  */
 export async function importMemory(file) {
-  const waiting = notify(`Reading ${file.name}…`);
+  const problem = await findMemoryProblem(file);
+  if (problem) return void notifyError(problem);
+  const waiting = notify(say("import.reading", { name: file.name }));
   const form = formData({ memory: { blob: file, name: file.name } });
   const result = await attempt(() => post("/api/import", form));
   closeToast(waiting);
@@ -38,10 +42,10 @@ export async function importMemory(file) {
 
 /** @param {string} name @param {string[]} added @param {string[]} joined */
 function summarize(name, added, joined) {
-  if (!added.length && !joined.length) return `${name} knows nothing.`;
-  const parts = [`Learned from ${name}.`];
-  if (added.length) parts.push(`New: ${listLabels(added)}.`);
-  if (joined.length) parts.push(`More of: ${listLabels(joined)}.`);
+  if (!added.length && !joined.length) return say("import.nothing", { name });
+  const parts = [say("import.done", { name })];
+  if (added.length) parts.push(say("import.added", { labels: listLabels(added) }));
+  if (joined.length) parts.push(say("import.joined", { labels: listLabels(joined) }));
   return parts.join(" ");
 }
 
@@ -49,10 +53,5 @@ function summarize(name, added, joined) {
 function listLabels(labels) {
   if (labels.length <= MAX_NAMED) return labels.join(", ");
   const named = labels.slice(0, MAX_NAMED - 1);
-  return `${named.join(", ")} and ${labels.length - named.length} others`;
-}
-
-export async function showVersion() {
-  const version = await attempt(() => get("/api/version"));
-  if (version) find("version").textContent = `cbcl ${version.cbcl}`;
+  return say("import.others", { labels: named.join(", "), count: labels.length - named.length });
 }

@@ -3,9 +3,22 @@
 
 import { find } from "./dom.js";
 
+// Folders of cameras (100APPLE, 202405__), and names that are nothing but a date.
+const BY_CAMERA = /^(?:\d{3}[a-z0-9_]{5}|\d{6}__|(?:dcim|dsc|img|pxl)[\d_]*|[\d ._-]{6,})$/;
+const COUNTER = /[ _-]*\(?\d+\)?$/; // of "New folder (2)"
+const NO_THINGS = new Set([
+  "album", "desktop", "camera", "camera roll", "download", "downloads", "images", "inbox", "mixed",
+  "new", "new folder", "photo", "photos", "pictures", "screenshots", "tmp", "untitled folder",
+  "bilder", "fotos", "kamera", "neuer ordner", "schreibtisch",
+  "bureau", "nouveau dossier", "téléchargements",
+  "cámara", "descargas", "escritorio", "imágenes", "nueva carpeta",
+  "التنزيلات", "الكاميرا", "سطح المكتب", "صور", "مجلد جديد",
+]);
+
 /**
- * Hand pictures to add, and memories that were dropped among them to importMemory.
- * @param {(files: File[]) => void} add
+ * Hand pictures to add, with the names of their folders, and memories that were dropped among them
+ * to importMemory.
+ * @param {(files: File[], folders?: Map<Blob, string>) => void} add
  * @param {(file: File) => void} importMemory
  */
 export function setUpFileInput(add, importMemory) {
@@ -22,14 +35,14 @@ export function setUpFileInput(add, importMemory) {
     event.preventDefault();
     add(pictures);
   });
-  setUpDrop((files) => {
+  setUpDrop((files, folders) => {
     const memories = files.filter((file) => file.name.endsWith(".cbcl"));
     memories.forEach(importMemory);
-    add(files.filter((file) => !memories.includes(file)));
+    add(files.filter((file) => !memories.includes(file)), folders);
   });
 }
 
-/** @param {(files: File[]) => void} take */
+/** @param {(files: File[], folders: Map<Blob, string>) => void} take */
 function setUpDrop(take) {
   let depth = 0; // drags enter and leave every node on their way
   const holdsFiles = (/** @type {DragEvent} */ event) =>
@@ -45,32 +58,38 @@ function setUpDrop(take) {
     if (!event.dataTransfer || !holdsFiles(event)) return;
     event.preventDefault();
     show(-depth);
-    take(await readDropped(event.dataTransfer));
+    const dropped = await readDropped(event.dataTransfer);
+    take(dropped.map(({ file }) => file), nameFolders(dropped));
   });
 }
+
+/** @typedef {{ file: File, path: string[] }} DroppedFile path: the folders that it lies in */
 
 /**
  * List the files dropped, and all pictures in the folders dropped.
  * @param {DataTransfer} transfer
+ * @returns {Promise<DroppedFile[]>}
  */
 async function readDropped(transfer) {
   const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.() ?? null);
   const files = [...transfer.files]; // both are gone once this function has waited
-  if (!entries.some((entry) => entry?.isDirectory)) return files;
-  return (await Promise.all(entries.map((entry) => (entry ? filesIn(entry) : [])))).flat();
+  const hasFolders = entries.some((entry) => entry?.isDirectory);
+  if (!hasFolders) return files.map((file) => ({ file, path: [] }));
+  return (await Promise.all(entries.map((entry) => (entry ? filesIn(entry, []) : [])))).flat();
 }
 
 /**
  * @param {FileSystemEntry} entry
- * @param {boolean} inside a folder, where only pictures are taken
- * @returns {Promise<File[]>}
+ * @param {string[]} path folders around it; inside one, only pictures are taken
+ * @returns {Promise<DroppedFile[]>}
  */
-async function filesIn(entry, inside = false) {
+async function filesIn(entry, path) {
   if (entry.isFile) {
     const { file: read } = /** @type {FileSystemFileEntry} */ (entry);
     const file = await new Promise((done, fail) => read.call(entry, done, fail));
     const picture = file.type.startsWith("image/") || /\.hei[cf]$/i.test(file.name);
-    return !inside || (picture && !file.name.startsWith(".")) ? [file] : [];
+    const isMeant = !path.length || (picture && !file.name.startsWith("."));
+    return isMeant ? [{ file, path }] : [];
   }
   const reader = /** @type {FileSystemDirectoryEntry} */ (entry).createReader();
   const children = [];
@@ -80,5 +99,47 @@ async function filesIn(entry, inside = false) {
     if (!batch.length) break;
     children.push(...batch);
   }
-  return (await Promise.all(children.map((child) => filesIn(child, true)))).flat();
+  const inner = [...path, entry.name];
+  return (await Promise.all(children.map((child) => filesIn(child, inner)))).flat();
+}
+
+/**
+ * Return the name that its folder gives to each file: of `things/cup/1.jpg` it is cup, whether
+ * things was dropped, or cup, or a folder with nothing but things in it. Where all names are such
+ * as cameras and systems give, they are none.
+ * @param {DroppedFile[]} dropped
+ */
+export function nameFolders(dropped) {
+  /** @type {Map<Blob, string>} */
+  const names = new Map();
+  const inFolders = dropped.filter(({ path }) => path.length);
+  for (const top of new Set(inFolders.map(({ path }) => path[0]))) {
+    const files = inFolders.filter(({ path }) => path[0] === top);
+    let depth = 1; // of the folder in which names differ, or photos lie
+    while (isWrapper(files, depth)) depth += 1;
+    const nameIn = (/** @type {string[]} */ path) => path[depth] ?? path[depth - 1];
+    if (files.every(({ path }) => isNoThing(nameIn(path)))) continue;
+    for (const { file, path } of files) names.set(file, nameIn(path));
+  }
+  return names;
+}
+
+/**
+ * Tell whether the name of a folder says nothing of what its photos show.
+ * @param {string} name
+ */
+function isNoThing(name) {
+  const plain = name.normalize("NFC").trim().toLowerCase();
+  return BY_CAMERA.test(plain) || NO_THINGS.has(plain.replace(COUNTER, ""));
+}
+
+/**
+ * Tell whether the folder at this depth holds one folder and nothing else.
+ * @param {DroppedFile[]} files
+ * @param {number} depth
+ */
+function isWrapper(files, depth) {
+  const inner = files[0]?.path[depth];
+  // One that holds photos is a thing, even if it is the only one.
+  return files.every(({ path }) => path[depth] === inner && path.length > depth + 1);
 }

@@ -6,14 +6,26 @@ import { find, make } from "./dom.js";
 import { undoLast } from "./editing.js";
 import { memoryEvents } from "./memory.js";
 import { attempt } from "./toasts.js";
+import { say } from "./words.js";
 
 /** @import { Step } from "./types.d.ts" */
 
 const MAX_STEPS = 300;
 
+let undoing = false; // until the button says what is next
+
 export function setUpHistory() {
-  find("undo").addEventListener("click", () => undoLast());
+  find("undo").addEventListener("click", undoShown);
   memoryEvents.addEventListener("changed", () => find("history").hidden || drawHistory());
+}
+
+/** Undo the step that the button names: a second click meanwhile would be another one's. */
+async function undoShown() {
+  if (undoing) return;
+  undoing = true;
+  await undoLast();
+  await drawHistory();
+  undoing = false;
 }
 
 export async function drawHistory() {
@@ -22,21 +34,27 @@ export async function drawHistory() {
   const steps = [...history.steps].sort((a, b) => b.step - a.step);
   const next = steps.find((step) => step.next);
   find("undo").disabled = !next;
-  find("undo-text").textContent = next ? `Undo: ${next.action} ${next.text}` : "Nothing to undo";
+  find("undo-text").textContent = next
+    ? say("history.undo", { action: actionOf(next), text: next.text })
+    : say("history.no_undo");
   const rows = steps.slice(0, MAX_STEPS).map(stepRow);
-  if (!rows.length) rows.push(make("li", { class: "quiet" }, "Nothing has happened yet."));
+  if (!rows.length) rows.push(make("li", { class: "quiet" }, say("history.empty")));
   find("steps").replaceChildren(...rows);
 }
 
+/** @param {{ action: string }} step */
+const actionOf = ({ action }) => say(`history.action_${action}`);
+
 /** @param {Step} step */
 function stepRow({ step, time, action, text, undone, next }) {
+  const written = new Date(time).toLocaleString(document.documentElement.lang);
   return make(
     "li",
     { class: undone ? "undone" : null, value: step },
-    make("span", { class: "action" }, action),
+    make("span", { class: "action" }, actionOf({ action })),
     make("span", { class: "what", dir: "auto" }, text),
-    undone ? make("span", { class: "mark" }, "undone") : null,
-    next ? make("span", { class: "mark next" }, "next to undo") : null,
-    make("time", { class: "quiet", datetime: time }, new Date(time).toLocaleString()),
+    undone ? make("span", { class: "mark" }, say("history.undone")) : null,
+    next ? make("span", { class: "mark next" }, say("history.next")) : null,
+    make("time", { class: "quiet", datetime: time }, written),
   );
 }

@@ -1,13 +1,14 @@
 // @ts-check
 // Live answers: asks about what the camera sees, one request at a time, none while nobody looks.
 
-import { answerEvents, clearAnswer, isHeld, showAnswer, shownPicture } from "./answer.js";
+import { answerEvents, clearAnswer, isAnswerHeld, showAnswer, shownPicture } from "./answer.js";
 import { isOutdated } from "./answer_state.js";
 import { connectionEvents, connectionState } from "./connection.js";
 import { find, sleep } from "./dom.js";
-import { memory } from "./memory.js";
+import { memory, memoryEvents } from "./memory.js";
 import { recognizeOne } from "./teaching.js";
 import { notifyError } from "./toasts.js";
+import { say } from "./words.js";
 
 /** @import { Camera } from "./camera.js" */
 /** @import { Picture } from "./types.d.ts" */
@@ -26,6 +27,7 @@ export async function runLive(camera) {
     const working = connectionState.connected && !connectionState.problem;
     if (!working || !shownPicture()) showIdle(camera);
   });
+  memoryEvents.addEventListener("opened", () => showIdle(camera));
   showHeldFrame(camera);
   for (;;) {
     const began = performance.now();
@@ -39,14 +41,15 @@ export async function runLive(camera) {
  * @param {Camera} camera
  */
 function showIdle(camera) {
-  if (!connectionState.connected) clearAnswer("Waiting for the server…");
-  else if (connectionState.problem) clearAnswer("I cannot look at pictures now");
-  else clearAnswer(camera.state === "on" ? "Let me see…" : "Show me something");
+  if (!connectionState.connected) clearAnswer(say("answer.waiting"));
+  else if (connectionState.problem) clearAnswer(say("answer.blind"));
+  else clearAnswer(say(camera.state === "on" ? "answer.looking" : "answer.idle"));
 }
 
 /** @param {Camera} camera */
 function isWanted(camera) {
-  const looking = !document.hidden && !find("teach").hidden && !isHeld();
+  const seen = !find("teach").hidden || !find("present").hidden;
+  const looking = !document.hidden && seen && !isAnswerHeld();
   return camera.ready && looking && connectionState.connected && !connectionState.problem;
 }
 

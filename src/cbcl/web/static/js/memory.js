@@ -2,20 +2,32 @@
 // The page's copy of the memory's state; it follows every change, whoever made it.
 
 import { get } from "./api.js";
+import { say } from "./words.js";
 
 /** @import { Labels, Thing } from "./types.d.ts" */
 
 export const memory = {
   name: "",
   revision: /** @type {number | null} */ (null),
+  visited: /** @type {number | null} */ (null), // the revision that was there when it was opened
   private: false,
   labels: /** @type {Thing[]} */ ([]),
   head: /** @type {Labels["head"]} */ (null),
   negatives: /** @type {Labels["negatives"]} */ (null),
 };
 
-/** Tells of "changed" once the new state is here. */
+/**
+ * Tells of "changed" once the new state is here, and of "taught" before it; of "opened" where it is
+ * that of another memory, before it is here.
+ */
 export const memoryEvents = new EventTarget();
+
+/** Know of no state until it is read again: another memory was opened. */
+export function forgetState() {
+  memory.revision = null;
+  memory.visited = null;
+  memoryEvents.dispatchEvent(new Event("opened"));
+}
 
 /** @type {Promise<void> | null} */
 let running = null;
@@ -38,6 +50,7 @@ export function refresh() {
 
 async function read() {
   Object.assign(memory, await get("/api/labels"));
+  memory.visited ??= memory.revision;
   memoryEvents.dispatchEvent(new Event("changed"));
 }
 
@@ -58,13 +71,21 @@ export const NONE = "";
  * Write a label as people read it.
  * @param {string} label
  */
-export const nameOf = (label) => (label === NONE ? "none of these" : label);
+export const nameOf = (label) => (label === NONE ? say("none_of_these") : label);
 
 /**
  * Return the pictures of none of the things, as a thing; null: there are none.
  * @returns {Thing | null}
  */
 export const findNegatives = () => memory.negatives && { label: NONE, ...memory.negatives };
+
+/**
+ * Tell that a label was taught from this page, in a revision that may not be here yet: "taught".
+ * @param {string} label
+ * @param {number} revision
+ */
+export const tellTaught = (label, revision) =>
+  memoryEvents.dispatchEvent(new CustomEvent("taught", { detail: { label, revision } }));
 
 /** @param {string} label */
 export const findThing = (label) =>

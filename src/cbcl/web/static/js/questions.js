@@ -1,26 +1,24 @@
 // @ts-check
-// Questions to the person: are these two the same, and may I see more of this?
+// Questions to the person: are these two the same?
 
 import { get } from "./api.js";
 import { button, exampleImage, find, loadSetting, make, saveSetting } from "./dom.js";
 import { merge } from "./editing.js";
 import { findThing, memory, memoryEvents } from "./memory.js";
-import { prepareName } from "./tray.js";
+import { say, sayNodes } from "./words.js";
 
-/** @import { Advice, Alike, Wanted } from "./types.d.ts" */
+/** @import { Advice, Alike } from "./types.d.ts" */
 
 const MAX_QUESTIONS = 2; // at a time: more would be a nuisance
-/** @type {Set<string>} */
-const postponed = new Set(); // labels, until the page is opened again
 /** @type {Advice} */
-let advice = { alike: [], more: [] };
+let advice = { alike: [] };
 
 export function setUpQuestions() {
   memoryEvents.addEventListener("changed", updateQuestions);
 }
 
 async function updateQuestions() {
-  if (memory.labels.length === 0) advice = { alike: [], more: [] };
+  if (memory.labels.length === 0) advice = { alike: [] };
   else advice = await get("/api/advice").catch(() => advice); // no question is worth an error
   draw();
 }
@@ -30,8 +28,7 @@ function draw() {
   const alike = advice.alike.filter(({ label, other }) => {
     return findThing(label) && findThing(other) && !answered.includes(pairKey(label, other));
   });
-  const more = advice.more.filter(({ label }) => findThing(label) && !postponed.has(label));
-  const rows = [...alike.map(alikeRow), ...more.map(moreRow)].slice(0, MAX_QUESTIONS);
+  const rows = alike.map(alikeRow).slice(0, MAX_QUESTIONS);
   find("question-list").replaceChildren(...rows);
   delete document.documentElement.dataset.questions; // the room kept for them is no longer a guess
   saveSetting("questions", rows.length);
@@ -54,28 +51,15 @@ function alikeRow({ label, other }) {
     saveSetting(`different:${memory.name}`, [...differentPairs(), pairKey(label, other)]);
     draw();
   };
-  const names = [make("bdi", {}, label), " and ", make("bdi", {}, other)];
+  const names = { label: make("bdi", {}, label), other: make("bdi", {}, other) };
   return question(
     [label, other],
-    ["These two look alike: ", ...names, ". The same?"],
-    button("Yes, merge", () => merge(from, into), {
+    sayNodes("questions.alike", names),
+    button(say("questions.merge"), () => merge(from, into), {
       class: "small",
-      title: `Both are ${into} then`,
+      title: say("questions.both", { into }),
     }),
-    button("No", no, { class: "small" }),
-  );
-}
-
-/** @param {Wanted} wanted */
-function moreRow({ label, reason }) {
-  const show = { class: "small", "aria-label": `Show more of ${label}` };
-  const later = { class: "small", "aria-label": `Not now: ${label}` };
-  const notNow = () => (postponed.add(label), draw());
-  return question(
-    [label],
-    ["Show me more of the ", make("bdi", {}, label), `: ${reason.replace(/\.$/, "")}.`],
-    button("Show more", () => prepareName(label), show),
-    button("Not now", notNow, later),
+    button(say("no"), no, { class: "small" }),
   );
 }
 

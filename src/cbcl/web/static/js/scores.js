@@ -2,9 +2,11 @@
 // The scores view: how many hidden examples are known again, and the confusion matrix.
 
 import { get } from "./api.js";
-import { exampleImage, find, make, percent } from "./dom.js";
+import { button, exampleImage, find, make } from "./dom.js";
 import { memoryEvents } from "./memory.js";
+import { openPhotos } from "./photos.js";
 import { attempt } from "./toasts.js";
+import { percent, say, sayNodes } from "./words.js";
 
 /** @import { Child } from "./dom.js" */
 /** @import { Miss, Scores } from "./types.d.ts" */
@@ -17,13 +19,14 @@ const MAX_MISSES = 60;
 let revision = null; // of the scores on the screen
 
 export function setUpScores() {
+  memoryEvents.addEventListener("opened", () => (revision = null));
   memoryEvents.addEventListener("changed", () => find("scores").hidden || drawScores());
 }
 
 export async function drawScores() {
   const body = find("scores-body");
   const about = { class: "quiet working", role: "status" };
-  const wait = make("p", about, "Measuring… many things take a while.");
+  const wait = make("p", about, say("scores.wait"));
   if (revision === null) body.replaceChildren(wait);
   body.setAttribute("aria-busy", "true");
   const scores = await attempt(() => get("/api/scores"));
@@ -35,7 +38,7 @@ export async function drawScores() {
 
 /** @param {Scores | undefined} scores */
 function partsOf(scores) {
-  if (!scores) return [make("p", { class: "note" }, "There are no scores now.")];
+  if (!scores) return [make("p", { class: "note" }, say("scores.none"))];
   if (scores.problem) return [make("p", { class: "note" }, scores.problem)];
   const many = scores.labels.length > MAX_MATRIX_LABELS;
   const confusion = many ? confusedPairs(scores) : matrixOf(scores);
@@ -47,15 +50,15 @@ function totals({ asked, right, unknown }) {
   return make(
     "dl",
     { class: "figures" },
-    figure("asked", asked),
-    figure("right", right, asked),
-    figure("wrong", asked - right - unknown, asked),
-    figure("“I don’t know this”", unknown, asked),
+    figure(say("scores.tested"), asked),
+    figure(say("scores.right"), right, asked),
+    figure(say("scores.wrong"), asked - right - unknown, asked),
+    figure(say("scores.unknown"), unknown, asked),
   );
 }
 
 /** @param {string} words @param {number} number */
-function figure(words, number, all = 0) {
+export function figure(words, number, all = 0) {
   const share = all ? make("span", { class: "quiet" }, ` ${percent(number / all)}`) : null;
   const value = make("dd", { class: "digits" }, String(number), share);
   return make("div", { class: "panel figure" }, make("dt", {}, words), value);
@@ -63,16 +66,16 @@ function figure(words, number, all = 0) {
 
 /** @param {Scores} scores */
 function matrixOf({ labels, matrix }) {
-  const columns = [...labels, "unknown"];
+  const columns = [...labels, say("unknown")];
   const heads = columns.map((name) => {
     const text = make("span", { class: "clip", dir: "auto", title: name }, name);
     return make("th", { class: "clip", scope: "col" }, text);
   });
-  const head = make("tr", {}, make("td", { class: "corner" }, "it is ↓ · I say →"), heads);
+  const head = make("tr", {}, make("td", { class: "corner" }, say("scores.corner")), heads);
   const rows = matrix.map((numbers, index) => matrixRow(numbers, index, columns));
-  const caption = "What it is, in rows, and what I say, in columns";
+  const caption = say("scores.matrix_caption");
   const table = tableOf("matrix", caption, head, rows);
-  return section("What is taken for what", scrollBox("Confusion matrix", table));
+  return section(say("scores.matrix"), scrollBox(say("scores.matrix_label"), table));
 }
 
 /** @param {number[]} numbers @param {number} index @param {string[]} columns */
@@ -81,14 +84,15 @@ function matrixRow(numbers, index, columns) {
   const largest = Math.max(1, ...numbers);
   const cells = numbers.map((number, column) => {
     const kind = number === 0 ? "zero" : index === column ? "hit" : "miss";
-    const title = `${label} taken for ${columns[column]}: ${number}`;
+    const title = say("scores.cell", { label, said: columns[column], number });
     const cell = make("td", { class: kind, title }, String(number));
     const share = Math.round(12 + (28 * number) / largest);
     if (number) cell.style.setProperty("--share", `${share}%`);
     return cell;
   });
   // A single example is only learned.
-  const idle = numbers.some(Boolean) ? null : make("span", { class: "quiet" }, " not asked");
+  const untested = ` ${say("scores.untested")}`;
+  const idle = numbers.some(Boolean) ? null : make("span", { class: "quiet" }, untested);
   const about = { class: "clip", scope: "row", dir: "auto", title: label };
   return make("tr", {}, make("th", about, label, idle), cells);
 }
@@ -101,17 +105,19 @@ function confusedPairs({ labels, matrix }) {
   const pairs = [];
   for (const [row, numbers] of matrix.entries()) {
     for (const [column, number] of numbers.entries()) {
-      const said = labels[column] ?? "unknown";
+      const said = labels[column] ?? say("unknown");
       if (number && row !== column) pairs.push({ number, label: labels[row], said });
     }
   }
   pairs.sort((a, b) => b.number - a.number);
-  const title = `What is confused most, among ${labels.length} things`;
-  if (!pairs.length) return section(title, make("p", {}, "Nothing is taken for anything else."));
-  const names = ["It is", "I say", "times"].map((name) => make("th", { scope: "col" }, name));
+  const title = say("scores.pairs", { count: labels.length });
+  if (!pairs.length) return section(title, make("p", {}, say("scores.no_pairs")));
+  const names = ["scores.it_is", "scores.i_say", "scores.times"].map((key) =>
+    make("th", { scope: "col" }, say(key)),
+  );
   const rows = pairs.slice(0, MAX_PAIRS).map(pairRow);
-  const table = tableOf("pairs", "The pairs confused most", make("tr", {}, names), rows);
-  return section(title, scrollBox("The pairs confused most", table));
+  const table = tableOf("pairs", say("scores.pairs_label"), make("tr", {}, names), rows);
+  return section(title, scrollBox(say("scores.pairs_label"), table));
 }
 
 /** @param {{ label: string, said: string, number: number }} pair */
@@ -129,29 +135,31 @@ function pairRow({ label, said, number }) {
 function misses(wrong) {
   if (!wrong.length) return [];
   const rest = wrong.length - MAX_MISSES;
-  const more = rest > 0 && make("p", { class: "quiet" }, `and ${rest} more`);
+  const more = rest > 0 && make("p", { class: "quiet" }, say("scores.more", { count: rest }));
   const items = wrong.slice(0, MAX_MISSES).map(missItem);
-  return [section("Where I was wrong", make("ul", { class: "misses" }, items), more)];
+  return [section(say("scores.misses"), make("ul", { class: "misses" }, items), more)];
 }
 
 /** @param {Miss} miss */
 function missItem({ example, label, answer }) {
-  const unknown = make("em", {}, "I don’t know this");
+  const unknown = make("em", {}, say("answer.unknown"));
   const said = answer === null ? unknown : make("strong", { dir: "auto" }, answer);
   const truth = make("strong", { dir: "auto" }, label);
-  const words = make("span", {}, "It is ", truth, ", I say ", said);
-  return make("li", { class: "panel row" }, exampleImage(label, example), words);
+  const words = make("span", {}, sayNodes("scores.miss", { truth, said }));
+  const open = { class: "miss-photos", title: say("things.which", { label }) };
+  const parts = [exampleImage(label, example), words];
+  return make("li", {}, button(parts, () => openPhotos(label), open));
 }
 
 /** @param {string} title @param {Child[]} content */
-const section = (title, ...content) => make("section", {}, make("h3", {}, title), content);
+export const section = (title, ...content) => make("section", {}, make("h3", {}, title), content);
 
 /**
  * Make a box in which what is too wide or too high scrolls, with the keyboard, too.
  * @param {string} name
  * @param {HTMLTableElement} table
  */
-function scrollBox(name, table) {
+export function scrollBox(name, table) {
   const about = { class: "panel scroll", tabindex: "0", role: "region", "aria-label": name };
   return make("div", about, table);
 }
@@ -162,7 +170,7 @@ function scrollBox(name, table) {
  * @param {HTMLTableRowElement} head
  * @param {HTMLTableRowElement[]} rows
  */
-function tableOf(kind, caption, head, rows) {
+export function tableOf(kind, caption, head, rows) {
   const title = make("caption", { class: "unseen" }, caption);
   const parts = [title, make("thead", {}, head), make("tbody", {}, rows)];
   return make("table", { class: `digits ${kind}` }, parts);

@@ -1,10 +1,15 @@
 // @ts-check
-// Draws the tray: a tile for each picture, groups of sure guesses, progress, and problems.
+// Draws the tray: a tile for each picture, and progress; offers.js draws what is done to many.
 
-import { button, count, find, icon, iconButton, lazyImage, make, percent } from "./dom.js";
-import { chosenOf, groupsOf, keysOf } from "./tray_state.js";
+import { find, iconButton, lazyImage, make, setSource } from "./dom.js";
+import { restingPlace } from "./hold.js";
+import { nameOf } from "./memory.js";
+import { drawOffers } from "./offers.js";
+import { chosenOf, isKnown, keysOf } from "./tray_state.js";
+import { percent, say } from "./words.js";
 
-/** @import { Problem, TrayPicture } from "./types.d.ts" */
+/** @import { OfferActions } from "./offers.js" */
+/** @import { TrayPicture } from "./types.d.ts" */
 /** @import { Tray } from "./tray_state.js" */
 
 const MIN_PROGRESS = 9; // pictures, from which on progress is worth showing
@@ -12,12 +17,11 @@ const MIN_ORDER_HINT = 4; // pictures, from which on their order is worth a word
 
 /**
  * What one does with pictures, by their keys.
- * @typedef {object} TrayActions
- * @property {(key: number, yes: boolean) => void} choose
- * @property {(key: number) => void} chooseOnly
- * @property {(key: number) => void} discard
- * @property {(label: string, keys: number[]) => void} accept
- * @property {(problem: Problem) => void} dismiss
+ * @typedef {OfferActions & {
+ *   choose: (key: number, yes: boolean) => void,
+ *   chooseOnly: (key: number) => void,
+ *   discard: (key: number) => void,
+ * }} TrayActions
  */
 
 /**
@@ -31,22 +35,26 @@ const tiles = new Map(); // by the pictures' keys
 
 /** @param {Tray} tray @param {TrayActions} actions */
 export function drawTray(tray, actions) {
-  const { pictures, problems } = tray;
+  const { pictures } = tray;
   const chosen = chosenOf(tray).length;
-  const busy = tray.learning.length > 0;
   find("tray").classList.toggle("full", pictures.length > 0);
   find("tray-count").textContent = String(pictures.length || "");
   find("tray-empty").hidden = pictures.length > 0;
   find("selection").hidden = pictures.length < 2;
-  find("selection-text").textContent = `${chosen} of ${pictures.length} chosen`;
+  find("selection-text").textContent = say("tray.selected", { count: chosen });
   find("selection-hint").hidden = pictures.length < MIN_ORDER_HINT || tray.unsorted;
   find("discard").disabled = chosen === 0;
-  drawButton(tray.learning.length, chosen);
+  find("pictures").ariaBusy = String(tray.asking); // guesses may change
   drawProgress(tray);
-  const groups = groupsOf(tray).map(([label, alike]) => groupRow(label, alike, actions, busy));
-  find("groups").replaceChildren(...groups);
-  find("problems").replaceChildren(...problems.map((problem) => problemRow(problem, actions)));
+  drawOffers(tray, actions);
   arrange(tray, actions);
+}
+
+/** @param {string} url of a photo, which may be one that this browser cannot draw */
+function photoImage(url) {
+  const image = lazyImage(url);
+  image.addEventListener("error", () => image.classList.add("blank"));
+  return image;
 }
 
 /** @param {TrayPicture} picture @param {TrayActions} actions @returns {Tile} */
@@ -59,14 +67,13 @@ function makeTile({ key, name, url }, { choose, chooseOnly, discard, accept }) {
     event.preventDefault();
     action(key);
   });
-  const image = lazyImage(url);
-  image.addEventListener("error", () => image.classList.add("blank"), { once: true });
-  const about = { class: "face", title: `${name} (double click: only this one)` };
+  const image = photoImage(url);
+  const about = { class: "face", title: say("tray.tile", { name }) };
   const face = make("label", { ...about, ondblclick: () => chooseOnly(key) }, box, image);
-  const yes = iconButton("Yes", "check", () => accept(label, [key]), { class: "icon-button yes" });
-  const out = iconButton(`Take out ${name}`, "close", () => discard(key), {
-    class: "icon-button out",
-  });
+  const looks = (/** @type {string} */ kind) => ({ class: `icon-button ${kind}` });
+  const yes = iconButton(say("answer.yes"), "check", () => accept(label, [key]), looks("yes"));
+  const removal = say("tray.remove_one", { name });
+  const out = iconButton(removal, "close", () => discard(key), looks("out"));
   const guess = make("span", { class: "guess clip", dir: "auto" });
   const confidence = make("span", { class: "sure digits" });
   const words = make("span", { class: "words" }, guess, confidence);
@@ -81,11 +88,12 @@ function makeTile({ key, name, url }, { choose, chooseOnly, discard, accept }) {
       node.classList.toggle("learning", learning);
       node.classList.toggle("unknown", picture.answer?.label === null);
       box.checked = picture.chosen;
+      setSource(image, picture.url);
       box.setAttribute("aria-label", `${name}: ${word} ${number}`.trim());
       guess.textContent = word;
       confidence.textContent = number;
-      yes.hidden = !label;
-      yes.title = `Yes, this is ${label}`;
+      yes.hidden = !label || isKnown(picture);
+      yes.title = say("tray.yes_is", { label });
       yes.setAttribute("aria-label", yes.title);
     },
   };
@@ -96,18 +104,10 @@ function makeTile({ key, name, url }, { choose, chooseOnly, discard, accept }) {
  * @param {TrayPicture} picture
  */
 function guessOf({ answer, skipped }) {
-  if (!answer) return [skipped ? "not asked" : "…", ""];
-  if (answer.confidence === null) return ["new to me", ""];
-  return [answer.label ?? "unknown", percent(answer.confidence)];
-}
-
-/** @param {number} learning @param {number} chosen */
-function drawButton(learning, chosen) {
-  const teach = find("teach-button");
-  teach.disabled = learning > 0;
-  teach.classList.toggle("working", learning > 0);
-  if (learning) teach.textContent = `Learning ${learning}…`;
-  else teach.textContent = chosen ? `Teach ${count(chosen, "picture")}` : "Teach";
+  if (!answer) return [skipped ? say("tray.skipped") : "…", ""];
+  if (answer.confidence === null) return [say("tray.new"), ""];
+  if (typeof answer.taught === "string") return [nameOf(answer.taught), say("tray.known")];
+  return [answer.label ?? say("unknown"), percent(answer.confidence)];
 }
 
 /** @param {Tray} tray */
@@ -118,31 +118,8 @@ function drawProgress({ asking, progress, pictures }) {
   if (!long) return;
   find("progress-bar").max = progress.all;
   find("progress-bar").value = progress.done;
-  find("stop").textContent = asking ? "Stop" : "Go on";
-  find("progress-text").textContent = `${progress.done} of ${progress.all} looked at`;
-}
-
-/**
- * @param {string} label
- * @param {TrayPicture[]} pictures
- * @param {TrayActions} actions
- * @param {boolean} busy
- */
-function groupRow(label, pictures, { accept }, busy) {
-  const number = make("strong", {}, String(pictures.length));
-  const words = make("span", {}, number, " look like ", make("bdi", {}, label));
-  const name = `Yes, all ${pictures.length} are ${label}`;
-  const attributes = { class: "small", "aria-label": name, disabled: busy };
-  const yes = () => accept(label, keysOf(pictures));
-  return make("li", { class: "row" }, words, button([icon("check"), "Yes, all"], yes, attributes));
-}
-
-/** @param {Problem} problem @param {TrayActions} actions */
-function problemRow(problem, { dismiss }) {
-  const named = problem.message.includes(problem.picture);
-  const words = named ? problem.message : `${problem.picture}: ${problem.message}`;
-  const close = iconButton("Dismiss", "close", () => dismiss(problem));
-  return make("li", { class: "row" }, make("span", { dir: "auto" }, words), close);
+  find("stop").textContent = say(asking ? "tray.stop" : "tray.go_on");
+  find("progress-text").textContent = say("tray.progress", progress);
 }
 
 /**
@@ -166,7 +143,7 @@ function arrange({ pictures, learning }, actions) {
   for (const key of tiles.keys()) if (!here.has(key)) tiles.delete(key);
   if (!focused) return;
   const beside = list.children[Math.min(place, nodes.length - 1)]?.querySelector("input");
-  (list.contains(focused) ? focused : (beside ?? find("name"))).focus({ preventScroll: true });
+  (list.contains(focused) ? focused : (beside ?? restingPlace())).focus({ preventScroll: true });
 }
 
 /** @param {Element[]} nodes @param {Element} list */

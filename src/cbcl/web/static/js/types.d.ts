@@ -10,10 +10,9 @@ export interface Reason {
   examples: number[];
 }
 
-/** Pictures that were learned, and words for what they say: of a label, if it is to be named. */
+/** Pictures of a label that were learned, and the key of words for what they say. */
 export interface ReasonRow {
   words: string;
-  named: boolean;
   label: string;
   examples: number[];
 }
@@ -26,12 +25,20 @@ export interface Answer {
   ranking: Guess[];
   evidence: Reason[];
   revision: number;
+  taught?: string | null;
+}
+
+/** An example that speaks for an answer, and the answer without it. */
+export interface Suspect {
+  example: number;
+  label: string | null;
+  confidence: number | null;
 }
 
 export type AnswerKind = "waiting" | "nothing" | "unknown" | "known";
 
 export interface Failure {
-  error: { kind: string; message: string };
+  error: { kind: string; message: string; problem?: string | null };
 }
 
 export interface Answers {
@@ -39,9 +46,11 @@ export interface Answers {
   order: number[];
 }
 
+/** A picture that cannot be used, and why; problem is the reason without its name. */
 export interface Problem {
   picture: string;
   message: string;
+  problem?: string | null;
 }
 
 /** A picture to send; seen is the digest by which the server knows it, once it was asked about. */
@@ -62,12 +71,23 @@ export interface TrayPicture extends Picture {
   chosen: boolean;
   skipped: boolean;
   rank: number;
+  folder: string | null;
+  denied: string[];
+  inbox: boolean;
 }
 
+/** Pictures that nobody has named, and that look alike; the id stays while most of them do. */
+export interface AlikeGroup {
+  id: number;
+  keys: number[];
+}
+
+/** A label with its examples; changed is larger for one that was changed later. */
 export interface Thing {
   label: string;
   examples: number;
   shown: number[];
+  changed?: number;
 }
 
 export interface Labels {
@@ -87,7 +107,12 @@ export interface Learned {
 
 export interface Health {
   memory: string;
-  backbone: { name: string; problem: string | null };
+  backbone: {
+    name: string;
+    ready: boolean;
+    problem: string | null;
+    looks_at: { square: number; squashed: boolean } | null;
+  };
 }
 
 export interface Examples {
@@ -109,20 +134,22 @@ export interface Alike {
   other: string;
 }
 
-export interface Wanted {
-  label: string;
-  reason: string;
-}
-
 export interface Advice {
   alike: Alike[];
-  more: Wanted[];
 }
 
 export interface Miss {
   example: number;
   label: string;
   answer: string | null;
+}
+
+/** Outcome of the self-test for one label; tested 0: it has a single example. */
+export interface Tested {
+  label: string;
+  tested: number;
+  recognized: number;
+  wrong: Miss[];
 }
 
 export interface Scores {
@@ -136,21 +163,67 @@ export interface Scores {
   problem: string | null;
 }
 
+/** How other devices get to this server. */
+export interface Access {
+  network: boolean;
+  command: string;
+  links: { full?: string; view?: string };
+  fingerprint: string | null;
+  authority: string | null;
+}
+
+/** A memory of the folder; things null: it cannot be read; changed null: there is no file yet. */
+export interface MemoryEntry {
+  name: string;
+  things: number | null;
+  changed: string | null;
+  problem: string | null;
+}
+
+/** The memories that can be opened; several: there may be others than the one that is open. */
+export interface Memories {
+  open: string;
+  several: boolean;
+  memories: MemoryEntry[];
+}
+
+interface Opened {
+  memory: string;
+  revision: number;
+}
+
+interface Restored {
+  kept: string | null;
+  revision: number;
+}
+
 /** What each address answers to a GET. */
 export interface GetResponses {
+  "/api/access": Access;
   "/api/advice": Advice;
   "/api/health": Health;
   "/api/history": { steps: Step[] };
+  "/api/inbox": { photos: string[]; watched: boolean };
   "/api/labels": Labels;
+  "/api/memories": Memories;
   "/api/negatives": Examples;
   "/api/scores": Scores;
-  "/api/version": { cbcl: string };
+  "/api/self-test": { revision: number; labels: Tested[] };
   [path: `/api/examples?label=${string}`]: Examples;
+  [path: `/api/similar?label=${string}`]: { similar: string[] };
 }
 
-interface Changed {
+export interface Changed {
   revision: number;
   done: { text: string };
+  undone: Undone | null;
+}
+
+/** A step that was undone; of a rename, merge or move, the last label is the one it led to. */
+export interface Undone {
+  action: string;
+  text: string;
+  labels: string[];
 }
 
 interface LearnedResponse {
@@ -163,22 +236,32 @@ interface LearnedResponse {
 
 /** What each address answers to a POST. */
 export interface PostResponses {
+  "/api/access/renew": Access;
   "/api/examples": LearnedResponse;
   "/api/negatives": LearnedResponse;
   "/api/forget": Changed;
+  "/api/group": { groups: string[][] };
+  "/api/learn-many": LearnedResponse;
   "/api/import": { added: string[]; joined: string[]; revision: number };
+  "/api/memories": Opened;
+  "/api/memories/duplicate": { memory: string };
+  "/api/memories/open": Opened;
+  "/api/memories/restore": Restored;
+  "/api/memories/undo-restore": Restored;
   "/api/merge": Changed;
+  "/api/move": { moved: Record<string, number>; copies: number; revision: number };
   "/api/recognize": Answer;
   "/api/recognize-many": Answers;
+  "/api/suspects": { suspects: Suspect[] };
   "/api/rename": Changed;
   "/api/undo": Changed;
+  "/api/unlearn": { removed: Record<string, number>; revision: number };
 }
 
 /** Classes of the elements that are more than an HTMLElement; tests/page compares them with the HTML. */
 export interface Elements {
   "camera-choice": HTMLSelectElement;
   "camera-start": HTMLButtonElement;
-  "correction-name": HTMLInputElement;
   "discard": HTMLButtonElement;
   "examples-dialog": HTMLDialogElement;
   "export": HTMLAnchorElement;
@@ -186,16 +269,37 @@ export interface Elements {
   "import-file": HTMLInputElement;
   "keys-dialog": HTMLDialogElement;
   "keys-on": HTMLInputElement;
+  "memory-add-file": HTMLInputElement;
+  "memory-download": HTMLAnchorElement;
+  "memory-new": HTMLInputElement;
+  "memory-restore-file": HTMLInputElement;
+  "merge-button": HTMLButtonElement;
   "merge-dialog": HTMLDialogElement;
+  "merge-filter": HTMLInputElement;
   "merge-form": HTMLFormElement;
-  "merge-into": HTMLSelectElement;
+  "move-dialog": HTMLDialogElement;
+  "move-form": HTMLFormElement;
+  "move-into": HTMLInputElement;
   "name": HTMLInputElement;
+  "name-subject": HTMLImageElement;
+  "phone-code": HTMLImageElement;
+  "phone-dialog": HTMLDialogElement;
   "photo": HTMLInputElement;
   "pick": HTMLInputElement;
   "progress-bar": HTMLProgressElement;
+  "present-video": HTMLVideoElement;
+  "restore-dialog": HTMLDialogElement;
   "still": HTMLImageElement;
   "subject": HTMLImageElement;
+  "suspects-dialog": HTMLDialogElement;
+  "suspects-subject": HTMLImageElement;
   "teach-button": HTMLButtonElement;
+  "test-folder": HTMLInputElement;
+  "test-pick": HTMLInputElement;
+  "test-save": HTMLButtonElement;
   "undo": HTMLButtonElement;
   "video": HTMLVideoElement;
+  "viewer-dialog": HTMLDialogElement;
+  "viewer-image": HTMLImageElement;
+  "viewer-select": HTMLInputElement;
 }

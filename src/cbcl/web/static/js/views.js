@@ -1,14 +1,23 @@
 // @ts-check
-// The three views, by the part of the address after #, and the keys.
+// The views, by the part of the address after #, and the keys.
 
 import { openDialog } from "./dialogs.js";
-import { find, loadSetting, saveSetting } from "./dom.js";
-import { undoLast } from "./editing.js";
+import { find, isLookOnly, loadSetting, saveSetting } from "./dom.js";
+import { undoByKey } from "./editing.js";
 import { drawHistory } from "./history.js";
+import { drawMemories } from "./memories.js";
+import { nameShown } from "./naming.js";
+import { closePresent, openPresent } from "./present.js";
 import { drawScores } from "./scores.js";
-import { pressUndo } from "./toasts.js";
 
-const VIEWS = { teach: () => {}, scores: drawScores, history: drawHistory };
+const VIEWS = {
+  teach: () => {},
+  present: openPresent,
+  test: () => {},
+  scores: drawScores,
+  history: drawHistory,
+  memories: drawMemories,
+};
 const FIELDS = "input:not([type=checkbox]):not([type=file]), textarea, select, dialog";
 
 export function setUpViews() {
@@ -29,7 +38,9 @@ export function setUpViews() {
 
 function showView() {
   const wish = location.hash.slice(1);
-  const view = Object.hasOwn(VIEWS, wish) ? /** @type {keyof typeof VIEWS} */ (wish) : "teach";
+  const isThere = Object.hasOwn(VIEWS, wish) && !(wish === "memories" && isLookOnly());
+  const view = isThere ? /** @type {keyof typeof VIEWS} */ (wish) : "teach";
+  if (view !== "present") closePresent();
   for (const name of Object.keys(VIEWS)) {
     find(name).hidden = name !== view;
     if (name === view) find(`nav-${name}`).setAttribute("aria-current", "page");
@@ -41,15 +52,15 @@ function showView() {
 /** @type {Record<string, () => void>} */
 const KEYS = {
   n: () => onTeach(() => find("name").focus()),
-  y: () => onTeach(() => find("yes").hidden || find("yes").click()),
-  x: () => onTeach(() => find("correction-name").focus()),
+  y: () => onTeach(() => find("yes").checkVisibility() && find("yes").click()),
+  x: () => onTeach(() => nameShown()),
   p: () => onTeach(() => find("pick").click()),
   "/": () => onTeach(() => find("filter").focus()),
-  "ctrl+z": () => pressUndo() || undoLast(),
+  "ctrl+z": undoByKey,
   "?": () => openDialog("keys-dialog"),
-  1: () => (location.hash = "teach"),
-  2: () => (location.hash = "scores"),
-  3: () => (location.hash = "history"),
+  ...Object.fromEntries(
+    Object.keys(VIEWS).map((view, index) => [index + 1, () => (location.hash = view)]),
+  ),
 };
 
 /** @param {() => void} work */
@@ -61,10 +72,16 @@ function onTeach(work) {
 function onKey(event) {
   const target = event.target instanceof HTMLElement ? event.target : null;
   if (event.key === "Escape" && target?.matches("input")) target.blur();
-  const command = event.ctrlKey || event.metaKey ? "ctrl+" : "";
-  const work = KEYS[command + event.key.toLowerCase()];
+  const work = KEYS[commandOf(event)];
   const ignored = event.altKey || event.repeat || target?.closest(FIELDS);
   if (!work || ignored || loadSetting("keys", true) === false) return;
   event.preventDefault();
   work();
+}
+
+/** @param {KeyboardEvent} event */
+function commandOf({ key, ctrlKey, metaKey, shiftKey }) {
+  const plain = key.toLowerCase();
+  if (!ctrlKey && !metaKey) return plain;
+  return `ctrl+${shiftKey ? "shift+" : ""}${plain}`; // a redo, ctrl+shift+z, is no undo
 }

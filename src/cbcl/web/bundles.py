@@ -1,0 +1,158 @@
+"""Bundles: the scripts of a page as one, and its style sheets, so that few requests load it.
+
+Made by the server from the files as they are: there is no build step. Each module becomes a
+function of its own, line for line, and a source map leads from the one script back to the files.
+The imports and exports that our modules use are known; `BundleError` tells of any other.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+STYLE = re.compile(r'[ \t]*<link rel="stylesheet" href="/static/css/([\w-]+\.css)">\n')
+SCRIPT = re.compile(r'<script type="module" src="/static/js/([\w-]+\.js)">')
+IMPORT = re.compile(r'^import (?:\{([^}]*)\}|\* as (\w+)) from "\./([\w-]+\.js)";$', re.MULTILINE)
+EXPORT = re.compile(r"^export (?=(?:const|class|(?:async )?function\*?) (\w+))", re.MULTILINE)
+OTHER = re.compile(r"^(?:import|export)\b.*|^(?!\s*(?://|/?\*)).*\bimport\(.*", re.MULTILINE)
+DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"  # of a source map
+
+
+class BundleError(Exception):
+    """A module says something in a way that cannot be bundled."""
+
+
+class Module(NamedTuple):
+    """A module of the page."""
+
+    name: str
+    source: str
+    imported: list[str]  # names of modules
+    exported: list[str]
+
+
+class LinkedPage(NamedTuple):
+    """A page that loads bundles, and their names."""
+
+    page: str
+    bundles: set[str]
+
+
+def link_bundles(page: str, name: str) -> LinkedPage:
+    """Return a page that loads one style sheet and one script in place of many."""
+    style = _style_name(name)
+    scripts = {f"bundle/{script}" for script in SCRIPT.findall(page)}
+    page = STYLE.sub(f'  <link rel="stylesheet" href="/static/{style}">\n', page, count=1)
+    return LinkedPage(SCRIPT.sub(_link_script, STYLE.sub("", page)), {style, *scripts})
+
+
+def _link_script(match: re.Match[str]) -> str:
+    return match[0].replace("/static/js/", "/static/bundle/")
+
+
+def _style_name(page: str) -> str:
+    return f"bundle/{page.removesuffix('.html')}.css"
+
+
+def bundle_page(name: str, page: str, files: Mapping[str, str]) -> dict[str, str]:
+    """Return the bundles of a page by name, made of files with names such as js/main.js."""
+    try:
+        styles = [f"/* {style} */\n{files[f'css/{style}']}" for style in STYLE.findall(page)]
+        bundles = {_style_name(name): "\n".join(styles)}
+        for script in SCRIPT.findall(page):
+            bundles |= _bundle_scripts(script, files)
+    except KeyError as error:
+        raise BundleError(f"{error.args[0]} is missing") from error
+    return bundles
+
+
+def _bundle_scripts(entry: str, files: Mapping[str, str]) -> dict[str, str]:
+    """Return a module and all that it imports, each after those that it needs, and the map."""
+    lines: list[str] = []
+    origins: list[tuple[int, int] | None] = []  # of each line: number of the module, and its line
+    modules = [*_in_order(entry, files, set(), ())]
+    for number, module in enumerate(modules):
+        body = _as_function_body(module).removesuffix("\n").split("\n")
+        lines += [f"const {_variable(module.name)} = await (async () => {{", *body]
+        lines += [f"return {{ {', '.join(module.exported)} }};", "})();"]
+        origins += [None, *((number, line) for line in range(len(body))), None, None]
+    lines.append(f"//# sourceMappingURL={entry}.map\n")
+    source_map = {
+        "version": 3,
+        "sources": [f"../js/{module.name}" for module in modules],
+        "sourcesContent": [module.source for module in modules],
+        "names": [],
+        "mappings": _mappings(origins),
+    }
+    return {
+        f"bundle/{entry}": "\n".join(lines),
+        f"bundle/{entry}.map": json.dumps(source_map, ensure_ascii=False),
+    }
+
+
+def _in_order(
+    name: str, files: Mapping[str, str], done: set[str], above: tuple[str, ...]
+) -> Iterator[Module]:
+    """Yield modules in the order in which a browser runs them."""
+    if name in above:
+        raise BundleError(f"{name} imports itself, through {', '.join(above)}")
+    if name in done:
+        return
+    module = _parse(name, files[f"js/{name}"])
+    for imported in module.imported:
+        yield from _in_order(imported, files, done, (*above, name))
+    done.add(name)
+    yield module
+
+
+def _parse(name: str, source: str) -> Module:
+    if other := OTHER.search(EXPORT.sub("", IMPORT.sub("", source))):
+        raise BundleError(f"{name}: {other[0].strip()}")
+    imported = [match[3] for match in IMPORT.finditer(source)]
+    return Module(name, source, imported, EXPORT.findall(source))
+
+
+def _as_function_body(module: Module) -> str:
+    """Return the source with imports as constants and exports as declarations, line for line."""
+
+    def constant(match: re.Match[str]) -> str:
+        names, everything, imported = match.groups()
+        left = everything or "{" + re.sub(r"(\w+)\s+as\s+(\w+)", r"\1: \2", names) + "}"
+        return f"const {left} = {_variable(imported)};"
+
+    return EXPORT.sub("", IMPORT.sub(constant, module.source))
+
+
+def _variable(name: str) -> str:
+    return "$" + re.sub(r"\W", "_", name.removesuffix(".js"))
+
+
+def _mappings(origins: list[tuple[int, int] | None]) -> str:
+    """Return where each line comes from, as a source map says it: by what changes."""
+    before = (0, 0)
+    lines = []
+    for origin in origins:
+        if origin is None:
+            lines.append("")
+            continue
+        change = (0, origin[0] - before[0], origin[1] - before[1], 0)
+        lines.append("".join(map(_digits, change)))
+        before = origin
+    return ";".join(lines)
+
+
+def _digits(number: int) -> str:
+    """Write a number in the digits of a source map, five bits each, the sign in the lowest bit.
+
+    >>> [_digits(number) for number in (0, 1, -1, 16)]
+    ['A', 'C', 'D', 'gB']
+    """
+    rest = (-number << 1) | 1 if number < 0 else number << 1
+    written = ""
+    while True:
+        rest, five = rest >> 5, rest & 31
+        written += DIGITS[five | 32 if rest else five]
+        if not rest:
+            return written
