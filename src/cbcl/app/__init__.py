@@ -1,0 +1,1 @@
+"""An app without a server: a static folder that recognizes in the browser."""
