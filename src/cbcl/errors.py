@@ -8,6 +8,8 @@ CBCLError
 │   ├── ChangedError  another process changed it between two reads
 │   └── GoneError     it was moved, deleted or replaced while it was open
 ├── DataError         a data set cannot be loaded: missing, of another layout, damaged
+├── WorkerError       workers that were to embed pictures are lost, or lack a file
+├── AppError          an app cannot be exported: no runtime for it, a folder that is not its own
 ├── ServerError       a server cannot be reached, is not one of cbcl, or refuses a request
 │   └── BusyError     it has no place for a request at the moment
 ├── LabelError        a label is unknown, taken or invalid; a ValueError, too
@@ -91,6 +93,14 @@ class GoneError(MemoryFileError):
 
 class DataError(CBCLError):
     """A data set cannot be loaded."""
+
+
+class WorkerError(CBCLError):
+    """Workers that were to embed pictures are lost, or lack a file that is here."""
+
+
+class AppError(CBCLError):
+    """An app cannot be exported."""
 
 
 class ServerError(CBCLError):

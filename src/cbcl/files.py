@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import get_ident
 from typing import TypeAlias
@@ -15,18 +18,56 @@ def part_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}.part")
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file that is there whole or not at all, also for a reader at the same time."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+def write_atomically(path: Path, data: bytes, *, secret: bool = False) -> None:
+    """Write a file that is there whole or not at all, also for a reader at the same time.
+
+    A secret one can be read and written by its owner alone.
+    """
+    with _written_part(path, data, secret=secret) as part:
+        part.replace(path)
+
+
+def create_atomically(path: Path, data: bytes) -> bool:
+    """Write a secret file, unless there is one: of several processes, one does."""
+    with _written_part(path, data, secret=True) as part:
+        try:
+            path.hardlink_to(part)
+        except FileExistsError:
+            return False
+        return True
+
+
+@contextmanager
+def _written_part(path: Path, data: bytes, *, secret: bool) -> Iterator[Path]:
+    path.parent.mkdir(mode=0o700 if secret else 0o777, parents=True, exist_ok=True)
     part = part_of(path)
     try:
-        with part.open("wb") as file:
+        with open(part, "wb", opener=_open_secret if secret else None) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        part.replace(path)
+        yield part
     finally:
         part.unlink(missing_ok=True)
+
+
+def name_also(path: Path, new: Path) -> None:
+    """Give a file a second name, which must be free; where there are no hard links, only that one.
+
+    FileExistsError: the name is another file's.
+    """
+    try:
+        os.link(path, new)
+    except FileExistsError:
+        raise
+    except OSError:
+        if os.path.lexists(new):
+            raise FileExistsError(errno.EEXIST, "File exists", str(new)) from None
+        path.rename(new)
+
+
+def _open_secret(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def identity(path: str | os.PathLike[str]) -> Identity | None:

@@ -1,6 +1,6 @@
-"""Folders for files that are no memories: the cache, and the networks that the user imported.
+"""Folders for files that are no memories: cache, imported networks, certificates and tokens.
 
-Both are in $CBCL_HOME where that is set, else where the system keeps such files.
+All are in $CBCL_HOME where that is set, else where the system keeps such files.
 """
 
 from __future__ import annotations
@@ -19,5 +19,14 @@ def cache_folder() -> Path:
 
 def backbones_folder() -> Path:
     """Return the folder of imported networks."""
+    return _data_folder() / "backbones"
+
+
+def access_folder() -> Path:
+    """Return the folder of what lets others in: certificates with their keys, access tokens."""
+    return _data_folder() / "access"
+
+
+def _data_folder() -> Path:
     home = os.environ.get("CBCL_HOME")
-    return (Path(home) if home else user_data_path("cbcl", appauthor=False)) / "backbones"
+    return Path(home) if home else user_data_path("cbcl", appauthor=False)

@@ -314,7 +314,7 @@ def test_the_paper_needs_vectors_and_says_which(empty: Path, tmp_path: Path) -> 
     assert result.exit_code == 1
     wanted = experiments.paper(1)
     missing = {(run.data, run.backbone) for run in wanted}
-    assert len(missing) == 11
+    assert len(missing) == 9
     assert result.stdout.startswith(
         f"0 of {len(wanted)} runs are recorded in {tmp_path / 'results'} ("
     )

@@ -160,6 +160,13 @@ def test_a_label_that_differs_in_case_from_a_known_one_is_told_with_the_way_out(
     said(*command.split()[1:])
     assert "coffee\t4\n" in said("show", memory)
     assert "two things" not in said("learn", memory, "--label", " coffee ", rocket)
+    renamed = said("rename", memory, "rocket", "Coffee")
+    assert renamed == (
+        "rocket is now Coffee.\n"
+        f"'Coffee' and 'coffee' are two things now; if they are one: `{command}`.\n"
+    )
+    assert said("rename", memory, "Coffee", "ship") == "Coffee is now ship.\n"
+    assert said("rename", memory, "ship", "Ship") == "ship is now Ship.\n"
 
 
 def test_photos_of_none_of_the_things_are_unknown_counted_and_forgotten(

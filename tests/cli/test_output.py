@@ -55,6 +55,26 @@ def answer(how: Callable[[], AbstractContextManager[AnswerWriter]]) -> None:
         write([ANSWER])
 
 
+def test_a_table_lists_no_guesses_of_0_percent_but_json_and_csv_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ranking = (Guess("cup", 0.97, 1.0), Guess("mug", 0.025, 1.3), Guess("chair", 0.0049, 1.5))
+    sure = ANSWER._replace(label="cup", confidence=0.97, ranking=ranking, picture="new.jpg")
+    answers = [sure, sure._replace(ranking=ranking[::2]), sure._replace(label=None)]
+
+    def printed_by(how: Callable[[], AbstractContextManager[AnswerWriter]]) -> str:
+        def tell() -> None:
+            with how() as write:
+                write(answers)
+
+        return printed(monkeypatch, tell, tty=False)
+
+    rows = [line.split("\t") for line in printed_by(partial(as_table, why=False)).splitlines()]
+    assert [others for *_, others in rows[1:]] == ["mug 2%", "", "cup 97%, mug 2%"]
+    assert printed_by(as_csv_lines).count("chair") == 3
+    assert printed_by(partial(as_json_lines, why=False)).count("chair") == 3
+
+
 WAYS: dict[str, Callable[[], object]] = {
     "say": lambda: Output().say(f"undone: learn {HOSTILE}"),
     "table": lambda: Output().table(["label", "photos"], [(HOSTILE, 3)]),

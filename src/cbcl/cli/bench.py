@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cbcl.cli.options import QUIET
+from cbcl.cli.options import ADDRESS, ENGINE, QUIET
 from cbcl.cli.output import Output
+from cbcl.cli.workers import start_workers
 from cbcl.errors import DataError
 
 if TYPE_CHECKING:
@@ -184,6 +185,8 @@ def vectors(data: str, folder: Path | None, backbone: str, anew: bool, quiet: bo
 @SEEDS
 @RESULTS
 @WORKERS
+@ENGINE
+@ADDRESS
 @QUIET
 def run(
     data: str,
@@ -193,6 +196,8 @@ def run(
     seeds: list[int],
     results: Path,
     workers: int | None,
+    engine: str | None,
+    address: str | None,
     quiet: bool,
     **protocol: Any,
 ) -> None:
@@ -221,36 +226,56 @@ def run(
     with screen.progress("embedding") as progress:
         for seen_through in dict.fromkeys(one.backbone for one in wanted):
             features(data, seen_through, folder=folder, progress=progress)
-    records, failures = _execute(screen, wanted, results, workers)
+    records, failures = _execute(screen, wanted, results, workers, engine, address)
     _show_scores(screen, records)
     screen.problems([_as_error(failure) for failure in failures])
 
 
 @bench.command()
 @ORDERS
+@click.option(
+    "--beyond",
+    is_flag=True,
+    help="Also run what the paper has no number for, and rivals that are trained: "
+    "hours, and networks need a GPU.",
+)
 @RESULTS
 @WORKERS
+@ENGINE
+@ADDRESS
 @QUIET
-def paper(orders: int, results: Path, workers: int | None, quiet: bool) -> None:
-    """Run every experiment of the paper whose vectors are stored, and list the missing vectors.
+def paper(
+    orders: int,
+    beyond: bool,
+    results: Path,
+    workers: int | None,
+    engine: str | None,
+    address: str | None,
+    quiet: bool,
+) -> None:
+    """Run the paper's experiments whose vectors are stored, and list the missing vectors.
 
     \b
     cbcl bench paper
+    cbcl bench paper --beyond --orders 3
     """
     from cbcl.study import experiments
-    from cbcl.study.data.vectors import kept, missing_vectors
+    from cbcl.study.data.vectors import features
 
     screen = Output(quiet=quiet)
-    stored = {(data, backbone) for data, backbones in kept().items() for backbone in backbones}
-    wanted = experiments.paper(orders)
+    wanted = experiments.paper(orders, beyond=beyond)
     begun = perf_counter()
-    possible = [one for one in wanted if (one.data, one.backbone) in stored]
-    records, failures = _execute(screen, possible, results, workers)
+    missing: dict[tuple[str, str], DataError] = {}
+    for pair in sorted({(one.data, one.backbone) for one in wanted}):
+        try:
+            features(*pair)
+        except DataError as error:
+            missing[pair] = error
+    possible = [one for one in wanted if (one.data, one.backbone) not in missing]
+    records, failures = _execute(screen, possible, results, workers, engine, address)
     seconds = perf_counter() - begun
     screen.say(f"{len(records)} of {len(wanted)} runs are recorded in {results} ({seconds:.0f} s).")
-    missing = sorted({(one.data, one.backbone) for one in wanted} - stored)
-    errors = [_as_error(failure) for failure in failures]
-    screen.problems([*errors, *(missing_vectors(data, backbone) for data, backbone in missing)])
+    screen.problems([*map(_as_error, failures), *missing.values()])
 
 
 @bench.command()
@@ -281,12 +306,20 @@ def report(results: Path, html: Path | None, markdown: Path | None, quiet: bool)
 
 
 def _execute(
-    screen: Output, wanted: Sequence[Run], results: Path, workers: int | None
+    screen: Output,
+    wanted: Sequence[Run],
+    results: Path,
+    workers: int | None,
+    engine: str | None,
+    address: str | None,
 ) -> tuple[list[RunRecord], list[Failure]]:
     from cbcl.study.runs import execute
 
-    with screen.progress("running") as progress:
-        return execute(wanted, results, workers=workers, progress=progress)
+    with (
+        screen.progress("running") as progress,
+        start_workers(workers if engine else None, engine, address) as n_jobs,
+    ):
+        return execute(wanted, results, workers=workers, n_jobs=n_jobs, progress=progress)
 
 
 def _data_name(data: str) -> str:

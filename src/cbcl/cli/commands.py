@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 import warnings
 from pathlib import Path
 from time import perf_counter
@@ -17,9 +16,12 @@ from cbcl.cli.backbones import backbones
 from cbcl.cli.bench import bench
 from cbcl.cli.memory import COMMANDS
 from cbcl.cli.options import (
+    ADDRESS,
     BACKBONE,
+    ENGINE,
     FOLDERS,
     HEAD,
+    JOBS,
     MAX_CENTROIDS,
     MEMORY,
     NO_CACHE,
@@ -29,8 +31,18 @@ from cbcl.cli.options import (
     STRICT,
     PathArgument,
 )
-from cbcl.cli.output import Output, as_csv_lines, as_json_lines, as_table, count, name_of, printable
+from cbcl.cli.output import (
+    Output,
+    as_csv_lines,
+    as_json_lines,
+    as_table,
+    count,
+    describe_alike,
+    name_of,
+    printable,
+)
 from cbcl.cli.watch import watch
+from cbcl.cli.workers import start_workers
 from cbcl.errors import CBCLError
 
 if TYPE_CHECKING:
@@ -95,11 +107,14 @@ def main() -> None:
     help="Of the vote: merge photos closer than this into one centroid; chosen if not given.",
 )
 @STRICT
+@JOBS
+@ENGINE
+@ADDRESS
 @NO_CACHE
 @QUIET
 def learn(
     memory: Path,
-    photos: tuple[Path, ...],
+    photos: tuple[Path | str, ...],
     label: str | None,
     none: bool,
     backbone: str | None,
@@ -108,13 +123,17 @@ def learn(
     max_centroids: int | None,
     radius: float | None,
     strict: bool,
+    jobs: int | None,
+    engine: str | None,
+    address: str | None,
     no_cache: bool,
     quiet: bool,
 ) -> None:
     """Learn labels from photos in folders.
 
     PHOTOS are folders with one folder per label in them, or folders named after their label; with
-    --label or --none, any photos. MEMORY is a file, created if it does not exist.
+    --label or --none, any photos; also addresses that fsspec opens, such as s3://bucket/photos.
+    MEMORY is a file, created if it does not exist.
 
     A photo that is nearly the same as a known one of its label adds nothing: the same folder can be
     learned again. A photo that was learned with another label moves to the new one.
@@ -123,6 +142,7 @@ def learn(
     cbcl learn things.cbcl photos/
     cbcl learn things.cbcl --label "my cup" cup1.jpg cup2.jpg cup3.jpg
     cbcl learn things.cbcl --none empty-table.jpg hands/
+    cbcl learn things.cbcl photos/ --backend dask --address tcp://10.0.0.1:8786
     """
     from cbcl.recognition.recognizer import Recognizer
 
@@ -141,12 +161,23 @@ def learn(
             cache=not no_cache,
         ) as recognizer,
         screen.progress("learning") as progress,
+        start_workers(jobs, engine, address) as n_jobs,
     ):
-        if label is None and not none:
-            folders = recognizer.find_labelled(photos)
-            result = recognizer.learn_many(folders, broken=on_broken, progress=progress)
+        by_label = label is None and not none
+        things = recognizer.find_labelled(photos) if by_label else {label: [*photos]}
+        if n_jobs is None:
+            result = recognizer.learn_many(things, broken=on_broken, progress=progress)
         else:
-            result = recognizer.learn(label, [*photos], broken=on_broken, progress=progress)
+            try:
+                result = recognizer.learn_each(
+                    things, broken=on_broken, progress=progress, n_jobs=n_jobs
+                )
+            except KeyboardInterrupt:
+                known = count(len(recognizer.labels()), "thing")
+                again = "the same command goes on from there"
+                raise click.ClickException(f"stopped. {memory} knows {known}: {again}.") from None
+    if result.n_before:
+        screen.say(f"{count(result.n_before, 'thing')} had been learned before this was stopped.")
     _show_learned(screen, memory, result)
     photos_read = count(sum(result.pictures.values()), "photo")
     known = count(result.n_labels, "thing")
@@ -168,10 +199,7 @@ def _show_learned(screen: Output, memory: Path, result: LearningResult) -> None:
         nothing_left = ", of which nothing is left" if label in result.gone else ""
         screen.say(f"{count(number, 'photo')} moved here from {name_of(label)}{nothing_left}.")
     for label, known in result.spelled_alike.items():
-        screen.say(
-            f"{label!r} and {known!r} are two things now; if they are one: "
-            f"`{shlex.join(['cbcl', 'merge', str(memory), label, known])}`."
-        )
+        screen.say(describe_alike(memory, label, known))
 
 
 @main.command()
@@ -188,7 +216,7 @@ def _show_learned(screen: Output, memory: Path, result: LearningResult) -> None:
 @QUIET
 def recognize(
     memory: Path,
-    photos: tuple[Path, ...],
+    photos: tuple[Path | str, ...],
     as_json: bool,
     as_csv: bool,
     why: bool,
@@ -222,23 +250,25 @@ def recognize(
         screen.progress("recognizing", beside_output=as_json or as_csv) as progress,
     ):
         files = recognizer.pictures(photos)
-        problems = []
+        problems, answers = [], []
         for start in range(0, len(files), BATCH_SIZE):
             batch = files[start : start + BATCH_SIZE]
             results = recognizer.recognize_many(batch, broken=_on_broken(strict))
             problems += [result for result in results if isinstance(result, CBCLError)]
-            write([result for result in results if not isinstance(result, CBCLError)])
+            answers = [result for result in results if not isinstance(result, CBCLError)]
+            write(answers)
             progress(min(start + BATCH_SIZE, len(files)), len(files))
+    screen.recall(answers)
     screen.problems(problems)
 
 
 @main.command()
-@MEMORY
+@click.argument("memory", type=PathArgument(), required=False)
 @click.option(
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="Address to listen on; other machines need an access token.",
+    help="Address to listen on, such as 0.0.0.0: for other machines, with https and a token.",
 )
 @click.option(
     "--port", type=click.IntRange(0, 65535), help="Port; 8737 or the next free one if not given."
@@ -251,7 +281,7 @@ def recognize(
     "--certificate",
     type=PathArgument(),
     metavar="FILE",
-    help="Certificate (PEM): serve over https.",
+    help="Certificate (PEM) for https, in place of one that is made and kept for you.",
 )
 @click.option(
     "--key",
@@ -259,9 +289,25 @@ def recognize(
     metavar="FILE",
     help="Key of the certificate, unless it is in the same file.",
 )
+@click.option(
+    "--http",
+    is_flag=True,
+    help="Serve other machines over plain http: phones then have no live camera.",
+)
+@click.option(
+    "--new-token",
+    is_flag=True,
+    help="Make new access tokens: all devices must scan the code again.",
+)
+@click.option(
+    "--inbox",
+    type=PathArgument(),
+    metavar="FOLDER",
+    help="Show the photos that `cbcl watch --inbox` keeps there, to be named.",
+)
 @click.option("--log", is_flag=True, help="Log every request to standard error as a JSON object.")
 def teach(
-    memory: Path,
+    memory: Path | None,
     host: str,
     port: int | None,
     no_browser: bool,
@@ -270,19 +316,26 @@ def teach(
     max_centroids: int | None,
     certificate: Path | None,
     key: Path | None,
+    http: bool,
+    new_token: bool,
+    inbox: Path | None,
     log: bool,
 ) -> None:
     """Serve a page to teach and ask with a camera or photos, and an API for robots.
 
-    MEMORY is a file, created by the first thing learned. Only this machine can reach the page
-    unless --host says otherwise: then an access token is needed, which is part of the printed
-    address. More: docs/serving.md.
+    MEMORY is a file, created by the first thing learned. Of a folder, or of this one if nothing is
+    given, the page lists all memories: each can be opened, and new ones made. Only this machine can
+    reach the page unless --host says otherwise: then it is served over https, and an access token
+    is needed, which is part of the printed address and stays the same until --new-token. More:
+    docs/serving.md.
 
     \b
     cbcl teach things.cbcl
+    cbcl teach                                # all memories of this folder
     cbcl teach things.cbcl --host 0.0.0.0     # for a phone, too
     """
     try:
+        from cbcl.web.memory_folder import first_memory
         from cbcl.web.server import serve
     except ModuleNotFoundError as error:
         problem = 'the teaching page needs the extra "web"'
@@ -290,7 +343,10 @@ def teach(
     from cbcl.recognition.recognizer import Recognizer
 
     screen = Output()
-    with Recognizer(memory, backbone, private=private, max_centroids=max_centroids) as recognizer:
+    given = memory or Path()
+    several = given.is_dir()
+    path = first_memory(given) if several else given
+    with Recognizer(path, backbone, private=private, max_centroids=max_centroids) as recognizer:
         serve(
             recognizer,
             say=screen.say,
@@ -299,11 +355,18 @@ def teach(
             browser=not no_browser,
             backbone=backbone,
             private=private,
+            several=several,
+            inbox=inbox,
             certificate=certificate,
             key=key,
+            http=http,
+            new_token=new_token,
             log=log,
         )
-        screen.say(f"stopped; {memory} knows {count(len(recognizer.labels()), 'thing')}.")
+        if several:
+            screen.say("stopped.")
+        else:
+            screen.say(f"stopped; {given} knows {count(len(recognizer.labels()), 'thing')}.")
 
 
 @main.command()
@@ -315,7 +378,7 @@ def teach(
 @QUIET
 def tune(
     memory: Path,
-    folders: tuple[Path, ...],
+    folders: tuple[Path | str, ...],
     backbone: str | None,
     strict: bool,
     no_cache: bool,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cbcl.cli.options import BACKBONE, MEMORY, QUIET, PathArgument
-from cbcl.cli.output import Output, count, name_of
+from cbcl.cli.output import Output, count, describe_alike, name_of
 from cbcl.errors import MemoryFileError
 
 if TYPE_CHECKING:
@@ -146,6 +146,36 @@ def upgrade(memory: Path, quiet: bool) -> None:
     )
 
 
+@click.command()
+@MEMORY
+@click.option("--remove", is_flag=True, help="Delete the index; searches are exact again.")
+@QUIET
+def index(memory: Path, remove: bool, quiet: bool) -> None:
+    """Make a search index of a memory that learns by the vote and has very many centroids.
+
+    From some hundred thousand centroids on, opening the memory and answering take milliseconds with
+    it in place of seconds. It is approximate, and `cbcl recognize` tells how much it finds. It is
+    kept in the cache folder and takes about 8 kB a centroid; photos that are learned later are
+    searched beside it. Needs the extra "index".
+
+    \b
+    cbcl index things.cbcl
+    cbcl index things.cbcl --remove
+    """
+    screen = Output(quiet=quiet)
+    with _open(memory) as recognizer:
+        if remove:
+            there = recognizer.remove_index()
+            screen.say(f"{memory} has no index {'any more' if there else 'to remove'}.")
+            return
+        with screen.progress("indexing") as progress:
+            result = recognizer.build_index(progress=progress)
+    screen.say(
+        f"indexed {count(result.n_centroids, 'centroid')} of {memory} in {result.n_bytes / 1e6:.0f}"
+        f" MB; finds {result.recall:.1%} of the ten nearest."
+    )
+
+
 @click.command(cls=LabelCommand)
 @MEMORY
 @click.argument("label")
@@ -158,8 +188,11 @@ def rename(memory: Path, label: str, new: str, quiet: bool) -> None:
     cbcl rename things.cbcl cup "blue cup"
     """
     with _open(memory) as recognizer:
-        recognizer.rename(label, new)
-    Output(quiet=quiet).say(f"{label} is now {new}.")
+        known = recognizer.rename(label, new)
+    screen = Output(quiet=quiet)
+    screen.say(f"{label} is now {new}.")
+    if known is not None:
+        screen.say(describe_alike(memory, new, known))
 
 
 @click.command(cls=LabelCommand)
@@ -225,33 +258,88 @@ def check(memory: Path, repair: bool, quiet: bool) -> None:
     metavar="FILE",
     help="Write one ONNX graph instead, backbone included.",
 )
+@click.option(
+    "--any-size",
+    is_flag=True,
+    help="With --onnx: the graph takes whole photos, and crops and resizes them itself.",
+)
+@click.option(
+    "--app",
+    type=PathArgument(),
+    metavar="FOLDER",
+    help="Write an app instead, which recognizes in any browser, without a server.",
+)
+@click.option(
+    "--runtime",
+    metavar="FOLDER|FILE.tgz|npm",
+    help="With --app: where ONNX Runtime for browsers is, the npm package onnxruntime-web; npm: "
+    "fetch it, checked, and keep it for the next time.",
+)
+@click.option(
+    "--thumbnails",
+    is_flag=True,
+    help="With --app: show the examples that a photo is like. Who has the app has their pictures.",
+)
 @BACKBONE
 @QUIET
 def export(
-    memory: Path, file: Path | None, onnx: Path | None, backbone: str | None, quiet: bool
+    memory: Path,
+    file: Path | None,
+    onnx: Path | None,
+    any_size: bool,
+    app: Path | None,
+    runtime: str | None,
+    thumbnails: bool,
+    backbone: str | None,
+    quiet: bool,
 ) -> None:
     """Write a memory for other programs, as FILE.safetensors and FILE.json.
 
     Thumbnails and history are not exported. With --onnx, the file answers by itself, without cbcl
-    (docs/onnx.md); a backbone that is a file of your own must be given again.
+    (docs/onnx.md). With --app, a folder of files for any web server recognizes with the camera or
+    from photos, in the browser and offline (docs/app.md). A backbone that is a file of your own
+    must be given again.
 
     \b
     cbcl export things.cbcl things.safetensors
     cbcl export things.cbcl --onnx things.onnx
+    cbcl export things.cbcl --onnx things.onnx --any-size
+    cbcl export things.cbcl --app things-app --runtime npm
     """
-    if (file is None) == (onnx is None) or (backbone and onnx is None):
-        raise click.UsageError("give either FILE or --onnx FILE; --backbone goes with --onnx.")
+    if sum(given is not None for given in (file, onnx, app)) != 1:
+        raise click.UsageError("give one of FILE, --onnx FILE and --app FOLDER.")
+    if (any_size and onnx is None) or ((runtime or thumbnails) and app is None):
+        raise click.UsageError(
+            "--any-size goes with --onnx; --runtime and --thumbnails with --app."
+        )
+    if backbone and file is not None:
+        raise click.UsageError("--backbone goes with --onnx or --app.")
     from cbcl.recognition.recognizer import Recognizer
 
     screen = Output(quiet=quiet)
     with Recognizer(memory, backbone) as recognizer:
+        if app is not None:
+            _export_app(recognizer, app, runtime, thumbnails, screen)
         if onnx is not None:
-            recognizer.export_onnx(onnx)
+            recognizer.export_onnx(onnx, any_size=any_size)
             screen.say(f"wrote {onnx}.")
         if file is not None:
             files, left_out = recognizer.export(_safetensors(file))
             screen.say(f"wrote {' and '.join(map(str, files))}.")
             screen.problems([MemoryFileError(label, "is damaged") for label in left_out])
+
+
+def _export_app(
+    recognizer: Recognizer, folder: Path, runtime: str | None, thumbnails: bool, screen: Output
+) -> None:
+    from cbcl.app.export import export_app
+    from cbcl.app.runtime import load_runtime
+
+    loaded = load_runtime(runtime)
+    model = recognizer.portable(thumbnails=thumbnails)
+    app = export_app(folder, recognizer.path.stem, model, loaded)
+    screen.say(f"wrote {folder}: {app.n_bytes / 1e6:.1f} MB, {count(len(app.labels), 'thing')}.")
+    screen.say(f"try it: python -m http.server --directory {folder}, then http://localhost:8000/")
 
 
 @click.command("import")
@@ -280,4 +368,4 @@ def _safetensors(file: Path) -> Path:
     return file if file.suffix == ".safetensors" else file.with_name(f"{file.name}.safetensors")
 
 
-COMMANDS = (show, forget, rename, merge, undo, upgrade, check, export, import_)
+COMMANDS = (show, forget, rename, merge, undo, upgrade, index, check, export, import_)

@@ -7,6 +7,9 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
+from cbcl.vision.remote import is_url
+
+ENGINES = ("loky", "dask", "ray")
 MEMORY_SUFFIX = ".cbcl"  # usual, not needed
 
 
@@ -26,21 +29,30 @@ class PathArgument(click.ParamType):  # type: ignore[type-arg] # older versions 
         return click.Path().shell_complete(ctx, param, incomplete)
 
 
+class PhotoArgument(PathArgument):
+    """A path, or an address such as s3://bucket/photos, which stays a text."""
+
+    def convert(  # type: ignore[override]
+        self, value: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Path | str:
+        return value if is_url(value) else super().convert(value, param, ctx)
+
+
 def _memory_first(
-    ctx: click.Context, _: click.Parameter, photos: tuple[Path, ...]
-) -> tuple[Path, ...]:
+    ctx: click.Context, _: click.Parameter, photos: tuple[Path | str, ...]
+) -> tuple[Path | str, ...]:
     """Refuse a memory among the photos, where a photo was given as the memory."""
     if ctx.params["memory"].suffix != MEMORY_SUFFIX:
         for path in photos:
-            if path.suffix == MEMORY_SUFFIX:
+            if Path(path).suffix == MEMORY_SUFFIX:
                 raise click.UsageError(f"{path} is a memory: give it first, then the photos.")
     return photos
 
 
 MEMORY = click.argument("memory", type=PathArgument())
-FOLDERS = click.argument("folders", nargs=-1, required=True, type=PathArgument())
+FOLDERS = click.argument("folders", nargs=-1, required=True, type=PhotoArgument())
 PHOTOS = click.argument(
-    "photos", nargs=-1, required=True, type=PathArgument(), callback=_memory_first
+    "photos", nargs=-1, required=True, type=PhotoArgument(), callback=_memory_first
 )
 QUIET = click.option("--quiet", "-q", is_flag=True, help="Print only results and errors.")
 STRICT = click.option(
@@ -56,6 +68,26 @@ PRIVATE = click.option(
     "--private",
     is_flag=True,
     help="Create the memory without thumbnails, and cache no vectors of its photos.",
+)
+JOBS = click.option(
+    "--jobs",
+    "-j",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Embed photos in N worker processes, and learn the things one after another, a step each:"
+    " what is stopped goes on with the same command.",
+)
+ENGINE = click.option(
+    "--backend",
+    "engine",
+    type=click.Choice(ENGINES),
+    help="Work in the workers of this engine: loky (processes of this machine), dask or ray (which"
+    " are extras).",
+)
+ADDRESS = click.option(
+    "--address",
+    help="Address of a running cluster of dask or ray; if not given, one is started on this"
+    " machine.",
 )
 MAX_CENTROIDS = click.option(
     "--max-centroids",

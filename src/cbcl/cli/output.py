@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import click
@@ -90,6 +92,12 @@ class Output:
         if problems:
             raise click.exceptions.Exit(1)
 
+    def recall(self, answers: Sequence[Answer]) -> None:
+        """Tell on standard error if a search index was used, which may miss something."""
+        if not self.quiet and answers and (recall := answers[0].recall) is not None:
+            text = f"searched by an index, which finds {recall:.1%} of the nearest centroids."
+            click.echo(text, err=True)
+
     @contextmanager
     def progress(
         self, doing: str, *, beside_output: bool = False
@@ -169,9 +177,18 @@ def name_of(label: str) -> str:
     return label or "none of these"
 
 
+def describe_alike(memory: Path, label: str, known: str) -> str:
+    """Return a note on a label that differs from a known one only in case or space."""
+    command = shlex.join(["cbcl", "merge", str(memory), label, known])
+    return f"{label!r} and {known!r} are two things now; if they are one: `{command}`."
+
+
 @contextmanager
 def as_table(*, why: bool) -> Iterator[AnswerWriter]:
-    """Print a table: photo, answer, confidence, the next guesses; with `why`, the evidence."""
+    """Print a table: photo, answer, confidence, the next guesses; with `why`, the evidence.
+
+    Guesses of 0 % are left out: they are noise to people. JSON and CSV have them.
+    """
     rows: list[Sequence[str]] = []
 
     def write(answers: Sequence[Answer]) -> None:
@@ -186,7 +203,8 @@ def as_table(*, why: bool) -> Iterator[AnswerWriter]:
 
 def _cells(answer: Answer) -> list[str]:
     others = answer.ranking[answer.label is not None :][:2]
-    other_guesses = ", ".join(f"{guess.label} {guess.confidence:.0%}" for guess in others)
+    shares = [(guess.label, f"{guess.confidence:.0%}") for guess in others]
+    other_guesses = ", ".join(f"{label} {share}" for label, share in shares if share != "0%")
     return [answer.picture, answer.label or "unknown", f"{answer.confidence:.0%}", other_guesses]
 
 
@@ -231,6 +249,7 @@ def as_csv_lines() -> Iterator[AnswerWriter]:
         for answer in answers:
             fields = answer.as_dict()
             guesses = fields.pop("ranking")
+            fields.pop("recall", None)
             ranking = "; ".join(f"{guess['label']} {guess['confidence']}" for guess in guesses)
             cells = ["" if value is None else value for value in (*fields.values(), ranking)]
             writer.writerow(

@@ -57,7 +57,7 @@ DEFAULT_FRAMES = 3
     "--frames",
     type=click.IntRange(1),
     metavar="N",
-    help="Of a camera: an answer counts when so many frames in a row give it; else 3.",
+    help="Of a camera: how many frames in a row must agree for an answer to count.  [default: 3]",
 )
 @click.option(
     "--min-confidence",
