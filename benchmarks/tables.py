@@ -1,4 +1,4 @@
-"""The tables of docs/results.md, onnx.md and backbones.md, made from the records in results/."""
+"""Tables of docs/results.md, onnx.md, app.md and backbones.md, made from the records."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ import numpy as np
 
 RESULTS = Path(__file__).parent.parent / "results"
 CHOSEN = "worth_asking, at once"
+RESIZED_BY = {
+    "Pillow": "Pillow, as cbcl does",
+    "the graph": "the graph, `--any-size`",
+    "ONNX's Resize": "ONNX's antialiased cubic `Resize`",
+}
 
 
 def speed() -> str:
@@ -65,6 +70,112 @@ def asking() -> str:
         worth = f"{results[CHOSEN]['worth']:.0f} labels"
         rows.append(f"| {record['about']} | {classes} | {right} | {worth} |")
     return "\n".join(rows)
+
+
+def workers() -> str:
+    """Return the table of the latest run."""
+    record = json.loads((RESULTS / "workers.jsonl").read_text().splitlines()[-1])
+    rows = [
+        "| workers | seconds | processor time a photo, of the driver | of all, with their start |",
+        "|---|---|---|---|",
+    ]
+    for result in record["results"]:
+        name = (
+            f"{result['jobs']} of {result['engine']}" if result["engine"] else "none, two threads"
+        )
+        times = [
+            1000 * result[who] / record["photos"] for who in ("driver", "all") if who in result
+        ]
+        cells = [f"{time:.0f} ms" for time in times] + ["not known"] * (2 - len(times))
+        rows.append(f"| {name} | {result['seconds']:.1f} | {' | '.join(cells)} |")
+    part = 1000 * record["driver_per_photo"]
+    loads = [result["load"] for result in record["results"]]
+    busy = f"load of {min(loads):.1f} to {max(loads):.1f} on {record['machine']}"
+    last = f"{record['photos']} photos of {record['about']}, {record['labels']} labels; a {busy}."
+    return "\n".join(
+        [*rows, "", f"{last} Without its start, the driver needs {part:.2f} ms a photo."]
+    )
+
+
+def many_centroids() -> str:
+    """Return milliseconds by size of the vote's memories, and how much is found."""
+    records = [record for record in _large_memories() if record["head"] == "vote"]
+    sizes = [f"{record['centroids']:,}" for record in records]
+    rows = [f"| centroids | {' | '.join(sizes)} |", "|---" * (1 + len(records)) + "|"]
+    for name in (
+        "exact: first answer",
+        "exact: a query",
+        "exact: of 256",
+        "index: open",
+        "index: first answer",
+        "index: a query",
+        "index: of 256",
+        "index: answer after learning",
+        "faiss flat: a query",
+        "faiss flat: of 256",
+        "BLAS: of 256",
+        "scikit-learn: of 256",
+    ):
+        cells = [_milliseconds(record["seconds"].get(name)) for record in records]
+        rows.append(f"| {name} | {' | '.join(cells)} |")
+    for lists in ("1 / 32", "1 / 8"):
+        cells = [_inverted_file(record, lists == "1 / 8") for record in records]
+        rows.append(
+            f"| faiss IVF-PQ, {lists} of the lists: a query, recall | {' | '.join(cells)} |"
+        )
+    recalls = [f"{record['recall of 10']['index']:.1%}" for record in records]
+    rows.append(f"| recall of the index | {' | '.join(recalls)} |")
+    for name in ("memory", "index"):
+        cells = [f"{record['bytes'][name] / 1e6:,.0f} MB" for record in records]
+        rows.append(f"| size of the {name} | {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def many_classes() -> str:
+    """Return milliseconds by size of the default head's memories."""
+    rows = [
+        "| classes | open | first answer | a query | of 256 | size |",
+        "|---|---|---|---|---|---|",
+    ]
+    for record in _large_memories():
+        if record["head"] == "discriminant":
+            seconds = record["seconds"]
+            names = ("open", "first answer", "a query", "of 256")
+            cells = [_milliseconds(seconds[name]) for name in names]
+            size = f"{record['bytes']['memory'] / 1e6:.1f} MB"
+            rows.append(f"| {record['classes']:,} | {' | '.join(cells)} | {size} |")
+    return "\n".join(rows)
+
+
+def many_labels() -> str:
+    """Return the time to learn one more class, by how many are known, beside that among ten."""
+    rows = ["| classes known | vote, 100 centroids a class | default |", "|---|---|---|"]
+    cells: dict[int, list[str]] = {}
+    for record in _large_memories("learning_many.jsonl"):
+        time = _milliseconds(record["seconds"]["learn one class"])
+        cells.setdefault(record["classes"], []).append(f"{time}, {record['ratio']:.2f} times")
+    rows += [f"| {classes:,} | {' | '.join(own)} |" for classes, own in cells.items()]
+    return "\n".join(rows)
+
+
+def _large_memories(name: str = "large_memories.jsonl") -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (RESULTS / name).read_text().splitlines()]
+
+
+def _milliseconds(seconds: float | None) -> str:
+    if seconds is None:
+        return "—"
+    if seconds >= 10.0:
+        return f"{seconds:.0f} s"
+    return f"{seconds:.1f} s" if seconds >= 1.0 else f"{1e3 * seconds:.3g} ms"
+
+
+def _inverted_file(record: dict[str, Any], many: bool) -> str:
+    """Return milliseconds and recall of faiss, by a few or many of its lists."""
+    names = [name for name in record["recall of 10"] if name.startswith("faiss")]
+    name = names[-1] if many else names[0]
+    recall = record["recall of 10"][name]
+    return f"{_milliseconds(record['seconds'][f'{name}: a query'])}, {recall:.1%}"
 
 
 def serving() -> str:
@@ -143,6 +254,57 @@ def agreement() -> str:
     return "\n".join([f"Compared with Python on {protocol['asked']} photos of {about}:", "", *rows])
 
 
+def resizing() -> str:
+    """Of the latest run of the app."""
+    record, rows = _latest_app(), ["| resized by | same label | confidences differ by at most "]
+    rows[0] += "| by more than 0.01 | right | other pixels | processor time |"
+    rows.append("|---|---|---|---|---|---|---|")
+    asked = record["protocol"]["asked"]
+    for result in record["results"]:
+        if "resized by" in result:
+            cells = [
+                RESIZED_BY[result["resized by"]],
+                f"{result['same label']} of {asked}",
+                f"{result['confidences apart']:.1g}",
+                result["apart by more than 0.01"],
+                result["right"],
+                f"{result['other pixels']:.1g}",
+                f"{result['ms']:.1f} ms",
+            ]
+            rows.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(rows)
+
+
+def app() -> str:
+    """Of the latest run of the app: answers, speed and sizes."""
+    record = _latest_app()
+    runs = [result for result in record["results"] if "app" in result]
+    asked = record["protocol"]["asked"]
+    cells: dict[str, list[str]] = {
+        "": [f"`{run['app']}`" for run in runs],
+        "the same label as in Python": [f"{run['same label']} of {asked}" for run in runs],
+        "confidences differ by at most": [f"{run['confidences apart']:.1g}" for run in runs],
+        "right, of those asked": [f"{run['right']} of {asked}" for run in runs],
+        "answers a second": [f"{run['answers a second']:.1f}" for run in runs],
+        "processor time an answer": [
+            f"{1000 * run['processor seconds an answer']:.0f} ms" for run in runs
+        ],
+        "until it can answer": [f"{run['seconds to load']:.1f} s" for run in runs],
+        "the first answer": [f"{run['seconds to the first answer']:.1f} s" for run in runs],
+    }
+    for part in ("model", "runtime", "thumbnails", "page"):
+        sizes = [[size / 1e6 for size in run["sizes"][part]] for run in runs]
+        cells[f"{part}, and compressed"] = [f"{raw:.1f}, {small:.1f} MB" for raw, small in sizes]
+    rows = [f"| {name} | {' | '.join(values)} |" for name, values in cells.items()]
+    return "\n".join([rows[0], f"|{'---|' * (len(runs) + 1)}", *rows[1:]])
+
+
+def _latest_app() -> dict[str, Any]:
+    record: dict[str, Any] = json.loads((RESULTS / "app.jsonl").read_text().splitlines()[-1])
+    return record
+
+
 if __name__ == "__main__":
     tables = [speed(), seeing(), unknown(), asking(), serving(), agreement(), backbones()]
+    tables += [resizing(), app()]
     print(*tables, sep="\n\n")
