@@ -21,9 +21,9 @@ lint: .venv/dev
 check: lint
 	$(PYTEST) -m "$(QUICK)"
 
-test: lint  # without the variable scikit-learn skips one of its checks; a browser takes all cores
+test: lint  # without the variable scikit-learn skips one of its checks; a browser takes a core
 	SCIPY_ARRAY_API=1 $(PYTEST) --cov --cov-report= -m "not browser"
-	$(BIN)/pytest --cov --cov-append -m browser tests/page
+	$(BIN)/pytest --cov --cov-append -n auto --maxprocesses 2 -m "browser and not long" tests/page
 
 endure: .venv/dev
 	cd tests && ../$(BIN)/python -m endurance $(ARGUMENTS)  # such as ARGUMENTS=--short

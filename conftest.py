@@ -22,8 +22,10 @@ hypothesis.settings.load_profile("cbcl")
 # The first needs mkdocs (`make docs` runs it); the others are plugins of tests that name them.
 FIXTURES = sorted(Path(__file__).parent.glob("tests/support/*_fixtures.py"))
 collect_ignore = ["docs/site_hooks.py", *FIXTURES]
-RIVALS = Path(__file__).parent / "src" / "cbcl" / "rivals"
+PACKAGE = Path(__file__).parent / "src" / "cbcl"
+RIVALS = PACKAGE / "rivals"
 if find_spec("torch") is None:
+    collect_ignore += [*PACKAGE.glob("*/torch_*.py")]
     collect_ignore += [RIVALS / "deep", RIVALS / "fearnet.py", RIVALS / "mlp.py"]
 elif find_spec("triton") is None:
     collect_ignore += [RIVALS / "deep" / "kernels.py"]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 EXTRAS = (
     "demo",
+    "heic",
     "mqtt",
     "study",
     "web",
