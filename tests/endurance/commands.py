@@ -62,6 +62,11 @@ def adopt(folder: Path, into: str = "a.cbcl") -> None:
         recognizer.adopt(folder / "b.cbcl")
 
 
+def move(folder: Path) -> None:
+    with Recognizer(folder / "a.cbcl") as recognizer:
+        recognizer.move([recognizer.examples("mug")[0].number], "key")
+
+
 def save_copy(folder: Path) -> None:
     with Recognizer(folder / "a.cbcl") as recognizer:
         recognizer.save_copy(folder / "d.cbcl")
@@ -73,6 +78,7 @@ EDITS = (  # one after the other, on what those before it left
     cbcl("learn @a.cbcl --no-cache --label cup owl/0.png"),
     cbcl("learn @a.cbcl --no-cache --none owl"),
     cbcl("rename @a.cbcl cup mug"),
+    Command("move a photo", move),
     cbcl("merge @a.cbcl mug key"),
     cbcl("undo @a.cbcl"),
     cbcl("forget @a.cbcl pen"),

@@ -20,7 +20,9 @@ from support.crafted_pictures import (
     in_three_colours,
     jpeg_of_scans,
     picture,
+    png_chunk,
     png_of_chunks,
+    tiff,
     tiff_of_tiles,
 )
 from support.photos import encoded
@@ -29,7 +31,7 @@ from cbcl.errors import PictureError
 from cbcl.vision.backbones.pixels import PixelVectors
 from cbcl.vision.extraction import embed_pictures
 from cbcl.vision.preprocessing import Preprocessing
-from endurance.picture_seeds import bmp, png_chunk, tiff
+from endurance.picture_seeds import bmp
 from endurance.pictures import LIMITS
 from endurance.trial import Attack, Outcome, Trial
 from endurance.workers import Batch, Input, measure, wants_memory
@@ -123,7 +125,7 @@ COSTLY: list[CostlyPicture] = [
     CostlyPicture("PNG", "RGB, 97 megapixels", partial(_largest, "PNG")),
     CostlyPicture("GIF", "77 megapixels", partial(_largest, "GIF")),
     CostlyPicture("BMP", "1 bit a pixel, 77 megapixels", lambda: picture("1", 77, "BMP")),
-    CostlyPicture("TIFF", "100,000 tiles of one pixel", partial(tiff_of_tiles, 100_000)),
+    CostlyPicture("TIFF", "100,000 tiles of one pixel", partial(tiff_of_tiles, 100_000, 1, 1)),
     CostlyPicture("PPM", "66,000 comments", partial(_ppm_of_comments, 66_000)),
     CostlyPicture("AVIF", "RGBA, 24 megapixels", partial(_largest, "RGBA AVIF")),
     CostlyPicture("others", "200 MB of nothing", lambda: bytes(200_000_000)),

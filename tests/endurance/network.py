@@ -21,6 +21,7 @@ from cbcl.vision.backbones.pixels import PIXELS
 from cbcl.web.app import create_app
 from cbcl.web.events import EVENTS_PATH
 from cbcl.web.security import AccessPolicy
+from cbcl.web.tokens import AccessTokens
 from endurance.api_answers import ApiAnswer, ApiRequest, check_answer
 from endurance.api_requests import RequestMaker
 from endurance.picture_seeds import seeds
@@ -35,6 +36,7 @@ from endurance.workers import (
 )
 
 TOKEN = "a-token-of-the-harness"
+VIEW_TOKEN = "another-of-the-harness"
 HOST = "127.0.0.1:8737"
 BATCH = 500  # requests to one memory
 LIMITS = Limits(megabytes=1000.0, seconds=30.0)
@@ -46,7 +48,7 @@ class Application:
 
     def __init__(self, memory: Path) -> None:
         self.recognizer = Recognizer(memory, PIXELS, cache=False)
-        self.app = create_app(self.recognizer, policy=AccessPolicy(TOKEN))
+        self.app = create_app(self.recognizer, policy=AccessPolicy(AccessTokens(TOKEN, VIEW_TOKEN)))
         self.loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
         self._lifespan = self.loop.create_task(self._live())
@@ -210,7 +212,7 @@ def request_server(attack: Attack) -> Outcome:
     content = memory_file(attack.folder)
     memory.write_bytes(content)
     description = create_app(Recognizer(memory, PIXELS, cache=False)).openapi()
-    words = ("--host", "0.0.0.0", "--backbone", "pixels")
+    words = ("--host", "0.0.0.0", "--http", "--backbone", "pixels")
     with own_home(attack.folder), teach(memory, *words) as server:
         parts = urlsplit(server.url)
         (token,) = parse_qs(parts.query)["token"]

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from PIL import Image, features
+from support.crafted_pictures import png_chunk, tiff_of_tiles
 
 ORIENTATION = 0x0112
 SIZE = (24, 20)
@@ -99,11 +100,6 @@ def _mpos() -> list[bytes]:
     return [encode("RGB", "MPO", **_several("RGB")), encode("L", "MPO", **_several("L"))]
 
 
-def png_chunk(name: bytes, data: bytes) -> bytes:
-    whole = name + data
-    return struct.pack(">I", len(data)) + whole + struct.pack(">I", zlib.crc32(whole))
-
-
 def _png_by_hand(depth: int, colour: int, *, interlaced: bool) -> bytes:
     """Pillow writes neither interlaced pictures nor colours of 16 bits."""
     channels = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}[colour]
@@ -182,40 +178,6 @@ def _bmps() -> list[bytes]:
         bmp(24, 0, rows, (SIZE[0], -SIZE[1])),
         b"BM" + struct.pack("<IHHI", 26 + len(rows), 0, 0, 26) + old + rows,
     ]
-
-
-def tiff(fields: list[tuple[int, int, int, int]], pixels: bytes, *, big: bool = False) -> bytes:
-    """Return a little-endian TIFF; offsets among the fields count from the end of the directory."""
-    form, head = ("<HHQQ", 16) if big else ("<HHII", 8)
-    start = head + (8 if big else 2) + len(fields) * struct.calcsize(form) + (8 if big else 4)
-    moved = [
-        (tag, kind, count, value + start if tag in (273, 324, 325, 279) and count > 1 else value)
-        for tag, kind, count, value in fields
-    ]
-    first = b"II+\0\x08\0\0\0" + struct.pack("<QQ", 16, len(fields)) if big else b"II*\0"
-    first += b"" if big else struct.pack("<IH", 8, len(fields))
-    entries = b"".join(struct.pack(form, *field) for field in moved)
-    return first + entries + bytes(8 if big else 4) + pixels
-
-
-def tiff_of_tiles(across: int, down: int, side: int, *, big: bool = False) -> bytes:
-    """Return an uncompressed grey TIFF of square tiles, which all have the same pixels."""
-    count = across * down
-    word = "Q" if big else "I"
-    size = struct.calcsize(word)
-    fields = [
-        (256, 4, 1, across * side),
-        (257, 4, 1, down * side),
-        (258, 3, 1, 8),
-        (259, 3, 1, 1),
-        (262, 3, 1, 1),
-        (322, 4, 1, side),
-        (323, 4, 1, side),
-        (324, 16 if big else 4, count, 0),
-        (325, 16 if big else 4, count, size * count),
-    ]
-    places = struct.pack(f"<{word}", 8) * count + struct.pack(f"<{word}", side * side) * count
-    return tiff(fields, places + bytes(side * side), big=big)
 
 
 def _tiffs() -> list[bytes]:

@@ -22,6 +22,9 @@ ANSWER: dict[str, Any] = {  # all fields that the client takes from an answer
     "steps": [{"action": "learn"}],
     "kept": [{"example": 17}],
     "label": "mug",
+    "removed": {"mug": 1},
+    "suspects": [{"example": 17}],
+    "memories": [{"name": "shop.cbcl"}],
 }
 REFUSAL = {"error": {"kind": "busy", "message": "it is busy.", "retry_after": 1}}
 
@@ -60,6 +63,9 @@ def read_answers(place: Path) -> None:
         lambda: client.recognize_many([b"x"]),
         lambda: client.examples("mug"),
         lambda: client.unlearn(1),
+        lambda: client.unlearn_many([1]),
+        lambda: client.suspects(b"x"),
+        client.memories,
     ]
     refused: CBCLError | None = None
     for name, status in (("answer.json", 200), ("refusal.json", 429), ("refusal.json", 422)):

@@ -190,14 +190,14 @@ def attack_sockets(attack: Attack) -> Outcome:
     with ExitStack() as running:
         running.enter_context(own_home(attack.folder))
         servers, victims = list[ServerProcess](), list[Victim]()
-        for words in ([], ["--certificate", tls[0], "--key", tls[1]]):
+        for words in (["--http"], ["--certificate", tls[0], "--key", tls[1]]):
             memory = attack.folder / f"things{len(servers)}.cbcl"
             memory.write_bytes(content)
             server = running.enter_context(teach(memory, *options, *words))
             parts = urlsplit(server.url)
             (token,) = parse_qs(parts.query)["token"]
             servers.append(server)
-            victims.append(Victim(parts.port or 0, token, bool(words)))
+            victims.append(Victim(parts.port or 0, token, parts.scheme == "https"))
         for victim in victims:  # whatever is made at the first request is there
             ask(victim, "GET", "/api/scores")
         before = [Resources.of(server) for server in servers]

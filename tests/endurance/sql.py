@@ -16,7 +16,7 @@ COLUMNS = {
 }
 TABLES = [*COLUMNS]
 INDEXES = (
-    *("known", "since", "until", "of_class", "of_picture", "of_checksum", "of_undone"),
+    *("known", "since", "until", "of_class", "of_picture", "of_checksum", "of_step"),
     "sqlite_autoindex_memory_1",
 )
 MAX_BLOB = 1 << 20

@@ -51,6 +51,8 @@ def changes(client: Client, other: Path) -> Iterator[Callable[[], object]]:
     yield lambda: client.learn("pen", [picture(2), picture(7)])  # one of them was a cup
     yield lambda: client.rename("cup", "mug")
     yield lambda: client.unlearn(client.examples("mug")[0])
+    yield lambda: client.move(client.examples("key")[:2], "mug")
+    yield lambda: client.unlearn_many(client.examples("mug")[-2:])
     yield lambda: client.merge("mug", "key")
     yield client.undo
     yield lambda: client.adopt(other)

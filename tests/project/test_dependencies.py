@@ -90,7 +90,9 @@ def test_a_lock_has_every_dependency_and_a_hash_of_each(path: Path) -> None:
     locked = {name for name, _ in entries}
     extras = PROJECT["optional-dependencies"]
     lines = [
-        line for name in ("demo", "mqtt", "study", "web", "docs", "dev") for line in extras[name]
+        line
+        for name in ("demo", "heic", "mqtt", "study", "web", "docs", "dev")
+        for line in extras[name]
     ]
     asked = {re.split(r"[>=\[]", line)[0] for line in [*PROJECT["dependencies"], *lines]}
     assert asked - {"cbcl"} <= locked
@@ -107,11 +109,14 @@ def test_licences_that_are_not_allowed_are_told(audit: ModuleType, tmp_path: Pat
         installed(tmp_path, "silent", "License: UNKNOWN"),
         installed(tmp_path, "paho-mqtt", "License-Expression: EPL-2.0 OR BSD-3-Clause"),
         installed(tmp_path, "copyleft", "License: GPL-3.0-only"),
+        installed(tmp_path, "pi-heif", "License-Expression: LGPL-3.0-only"),
+        installed(tmp_path, "lesser", "License: LGPL-3.0-only"),
         installed(tmp_path, "rich", "License: MPL-2.0"),
     ]
     found = audit.check_licences({package.name: package for package in packages})
     assert found == [
         "copyleft 1.0 has GPL-3.0-only",
+        "lesser 1.0 has LGPL-3.0-only",
         "needed 1.0 has MPL-2.0",
         "silent 1.0 has no licence that is known",
         "dependencies.md says MIT of rich, which says {'MPL-2.0'}",

@@ -26,6 +26,25 @@ def test_the_agreement_of_the_interfaces_is_that_of_the_record() -> None:
     assert made in (ROOT / "docs" / "onnx.md").read_text()
 
 
+def test_the_app_is_that_of_the_record() -> None:
+    tables = runpy.run_path(str(ROOT / "benchmarks" / "tables.py"))
+    assert tables["app"]() in (ROOT / "docs" / "app.md").read_text()
+    assert tables["resizing"]() in (ROOT / "docs" / "onnx.md").read_text()
+
+
+def test_the_cost_of_workers_is_that_of_the_record() -> None:
+    made = runpy.run_path(str(ROOT / "benchmarks" / "tables.py"))["workers"]()
+    assert made in (ROOT / "docs" / "scale.md").read_text()
+
+
+def test_large_memories_are_those_of_the_record() -> None:
+    tables = runpy.run_path(str(ROOT / "benchmarks" / "tables.py"))
+    page = (ROOT / "docs" / "scale.md").read_text()
+    assert tables["many_centroids"]() in page
+    assert tables["many_classes"]() in page
+    assert tables["many_labels"]() in page
+
+
 def test_the_cost_of_the_backbones_is_that_of_the_record() -> None:
     made = runpy.run_path(str(ROOT / "benchmarks" / "tables.py"))["backbones"]()
     assert made in (ROOT / "docs" / "backbones.md").read_text()

@@ -16,9 +16,11 @@ SOURCE = Path(cbcl.__file__).parent
 # A room may import from those before it and from itself; but not from those it is to be apart from.
 ROOMS = [
     "errors",
+    "device",
     "files",
     "downloads",
     "machine",
+    "tasks",
     "folders",
     "downloads",
     "method",
@@ -30,6 +32,7 @@ ROOMS = [
     "client",
     "watch",
     "web",
+    "app",
     "cli",
     "__main__",
 ]
@@ -41,6 +44,8 @@ APART = {
     ("watch", "study"),
     ("web", "study"),
     ("web", "watch"),
+    ("app", "study"),
+    ("app", "watch"),
 }
 
 
