@@ -30,6 +30,8 @@ def pixels(photo: str, how: dict[str, Any]) -> np.ndarray:
     with Image.open(photo) as image:
         image.draft("RGB", (how["at_least"], how["at_least"]))  # decodes a large JPEG smaller
         upright = ImageOps.exif_transpose(image).convert("RGB")
+    if "size" not in how:  # exported with --any-size
+        return np.asarray(upright)
     (width, height), shorter = upright.size, min(upright.size)
     sides = (width, height) if how.get("squashed") else (shorter, shorter)
     across, down = (side * how["square"] for side in sides)

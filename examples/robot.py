@@ -6,7 +6,8 @@ Start `cbcl teach things.cbcl` in one terminal, and in another
     python examples/robot.py http://127.0.0.1:8737 pictures/   # or the files of a folder, in turn
 
 An empty line or the end of the input stops it. The server may run on another machine: give the
-whole address that `cbcl teach --host 0.0.0.0` prints, with its token.
+whole address that `cbcl teach --host 0.0.0.0` prints, with its token, and `--certificate` with the
+file that it has at /cbcl-authority.crt.
 """
 
 from __future__ import annotations
@@ -74,6 +75,7 @@ if __name__ == "__main__":
     )
     parser.add_argument("url", help="the address that `cbcl teach` prints")
     parser.add_argument("folder", nargs="?", type=Path, help="pictures to see; else the camera")
+    parser.add_argument("--certificate", type=Path, help="a certificate to trust, as a file")
     arguments = parser.parse_args()
     pictures: list[Path] = []
     if arguments.folder is not None:
@@ -82,6 +84,6 @@ if __name__ == "__main__":
         if not pictures:
             parser.error(f"{arguments.folder} is not a folder with pictures in it.")
     try:
-        main(Client(arguments.url), pictures)
+        main(Client(arguments.url, certificate=arguments.certificate), pictures)
     except CBCLError as error:
         sys.exit(str(error))
