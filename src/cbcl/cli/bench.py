@@ -137,8 +137,20 @@ def download(data: str, folder: Path, quiet: bool) -> None:
 @DATA
 @BACKBONE
 @click.option("--anew", is_flag=True, help="Compute them again, even if they are stored.")
+@click.option("--jobs", "-j", type=COUNT, metavar="N", help="Embed in N worker processes.")
+@ENGINE
+@ADDRESS
 @QUIET
-def vectors(data: str, folder: Path | None, backbone: str, anew: bool, quiet: bool) -> None:
+def vectors(
+    data: str,
+    folder: Path | None,
+    backbone: str,
+    anew: bool,
+    jobs: int | None,
+    engine: str | None,
+    address: str | None,
+    quiet: bool,
+) -> None:
     """Compute and store the vectors of a data set through a backbone; a stopped run is resumed.
 
     DATA is cifar100, cifar10, caltech101, cub200, cub200-official, digits, or a folder with one
@@ -146,13 +158,19 @@ def vectors(data: str, folder: Path | None, backbone: str, anew: bool, quiet: bo
 
     \b
     cbcl bench vectors caltech101 --data ~/data --backbone efficientnet-lite0
+    CBCL_DEVICE=cuda cbcl bench vectors cifar100 --data ~/data --backbone resnet50-keras --jobs 8
     """
     from cbcl.study.data.vectors import features
 
     screen = Output(quiet=quiet)
     data, backbone = _data_name(data), _backbone_name(data, backbone)
-    with screen.progress("embedding") as progress:
-        about = features(data, backbone, folder=folder, anew=anew, progress=progress).about
+    with (
+        screen.progress("embedding") as progress,
+        start_workers(jobs, engine, address) as n_jobs,
+    ):
+        about = features(
+            data, backbone, folder=folder, anew=anew, progress=progress, n_jobs=n_jobs
+        ).about
     screen.say(
         f"{about['data']} through {about['backbone']}: "
         f"{about['pictures']} pictures of {about['classes']} classes, "

@@ -42,12 +42,13 @@ from cbcl.vision.backbones.pixels import PixelVectors
 from cbcl.vision.decoding import Floats
 from cbcl.vision.decoding import load as load_picture
 from cbcl.vision.extraction import Progress, extract
+from cbcl.vision.shards import embed_in_order
 from cbcl.vision.vector_cache import VectorCache
 
 MAX_FITTED = 500  # pictures to fit a backbone to
 CACHE_NAME = "underway.sqlite"
 DAY_SECONDS = 86_400.0
-BATCH_PICTURES = 4096  # between two looks for errors
+BATCH_PICTURES = 4096  # embedded, and written, at a time
 ABOUT_FIELDS = {"data", "fingerprint", "weights", "vectors", "preprocessing"}
 
 
@@ -69,12 +70,13 @@ def features(
     home: Path | None = None,
     anew: bool = False,
     progress: Progress | None = None,
+    n_jobs: int | None = None,
 ) -> Features:
     """Return the stored vectors of a data set, or compute them from `folder` and store them.
 
     Where vectors are stored, that directory is not read, unless `anew`; only a folder that is given
     by its path is read again, and its vectors computed again if a picture in it changed. Stopped at
-    any time, the same call goes on.
+    any time, the same call goes on. With `n_jobs`, joblib's workers embed, to the same bits.
     """
     name = backbone if isinstance(backbone, str) else backbone.name
     whole_name = map_files(name, os.path.abspath)
@@ -94,7 +96,7 @@ def features(
     data_set = load(data, folder, progress=progress)
     if stored is not None and stored.about["fingerprint"] == fingerprint(data_set.pictures):
         return stored
-    _make(place, data_set, load_backbone(backbone), progress)
+    _make(place, data_set, load_backbone(backbone), progress, n_jobs)
     made = _read_stored(place)
     if made is None:
         raise DataError(place, "was changed while vectors were written to it", "try again")
@@ -163,7 +165,11 @@ def _read_stored(place: Path) -> Features | None:
 
 
 def _make(
-    place: Path, data: DataSet, backbone: Backbone | Fittable, progress: Progress | None
+    place: Path,
+    data: DataSet,
+    backbone: Backbone | Fittable,
+    progress: Progress | None,
+    n_jobs: int | None,
 ) -> None:
     begun = perf_counter()
     fitted_to = None
@@ -173,7 +179,7 @@ def _make(
         place.mkdir(parents=True, exist_ok=True)
         # Written last, so that the three files belong together.
         (place / "about.json").unlink(missing_ok=True)
-        dimension, digest = _write_vectors(place, data.pictures, backbone, progress)
+        dimension, digest = _write_vectors(place, data.pictures, backbone, progress, n_jobs)
         split = [picture.test for picture in data.pictures] if data.own_split else None
         listed = json.dumps(
             {"labels": [picture.label for picture in data.pictures], "test": split}
@@ -231,7 +237,11 @@ def _fit(backbone: Fittable, data: DataSet) -> tuple[Backbone, dict[str, Any]]:
 
 
 def _write_vectors(
-    place: Path, pictures: Sequence[LabelledPicture], backbone: Backbone, progress: Progress | None
+    place: Path,
+    pictures: Sequence[LabelledPicture],
+    backbone: Backbone,
+    progress: Progress | None,
+    n_jobs: int | None,
 ) -> tuple[int, str]:
     """Write vectors as they come; return how many numbers each has, and the SHA-256 of all."""
     # Left by a process that was killed long ago; a young one may be of another at work.
@@ -242,7 +252,8 @@ def _write_vectors(
     whole, number = sha256(), _number_type(backbone)
     try:
         with _open_cache(backbone, place) as cache, part.open("wb") as file:
-            chunks = _extract_batches(backbone, pictures, cache, progress)
+            results = _embed(backbone, pictures, cache, progress, n_jobs)
+            chunks = _stack_batches(backbone, pictures, results)
             first = next(chunks)
             shape = (len(pictures), first.shape[1])
             np.lib.format.write_array_header_1_0(
@@ -265,12 +276,22 @@ def _number_type(backbone: Backbone) -> np.dtype[Any]:
     return np.dtype("|u1" if isinstance(backbone, PixelVectors) else "<f4")
 
 
-def _extract_batches(
+def _embed(
     backbone: Backbone,
     pictures: Sequence[LabelledPicture],
     cache: VectorCache | None,
     progress: Progress | None,
-) -> Iterator[Floats]:
+    n_jobs: int | None,
+) -> Iterator[Floats | PictureError]:
+    """Yield the vector of each picture, in order, computed here or by joblib's workers."""
+    if n_jobs is not None and backbone.at_least is not None:
+        sources = [picture.source for picture in pictures]
+        for picture in embed_in_order(
+            backbone, sources, cache=cache, progress=progress, n_jobs=n_jobs
+        ):
+            yield picture if isinstance(picture, PictureError) else picture.vector
+        return
+
     def report(done: int, _: int) -> None:
         if progress is not None:
             progress(start + done, len(pictures))
@@ -279,16 +300,28 @@ def _extract_batches(
         batch = pictures[start : start + BATCH_PICTURES]
         inputs = [_backbone_input(picture, backbone) for picture in batch]
         with one_thread() if backbone.threads else nullcontext():  # a picture a thread is enough
-            results = extract(backbone, inputs, cache=cache, progress=report)
-        vectors = []
-        for picture, vector in zip(batch, results, strict=True):
-            if isinstance(vector, PictureError):
-                problem = "cannot be used, and a study drops no pictures"
-                raise DataError(picture.name, problem, first_line(vector)) from vector
-            if not np.isfinite(vector).all():
-                problem = f"gives {picture.name} a vector of numbers that are not all finite"
-                raise DataError(backbone.name, problem)
-            vectors.append(vector)
+            yield from extract(backbone, inputs, cache=cache, progress=report)
+
+
+def _stack_batches(
+    backbone: Backbone,
+    pictures: Sequence[LabelledPicture],
+    results: Iterator[Floats | PictureError],
+) -> Iterator[Floats]:
+    """Yield vectors in batches; the first picture without one is an error."""
+    vectors: list[Floats] = []
+    for picture, vector in zip(pictures, results, strict=True):
+        if isinstance(vector, PictureError):
+            problem = "cannot be used, and a study drops no pictures"
+            raise DataError(picture.name, problem, first_line(vector)) from vector
+        if not np.isfinite(vector).all():
+            problem = f"gives {picture.name} a vector of numbers that are not all finite"
+            raise DataError(backbone.name, problem)
+        vectors.append(vector)
+        if len(vectors) == BATCH_PICTURES:
+            yield np.stack(vectors)
+            vectors = []
+    if vectors:
         yield np.stack(vectors)
 
 
