@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -251,8 +251,12 @@ def _write_vectors(
     part = place / f".vectors.npy.{os.getpid()}.part"
     whole, number = sha256(), _number_type(backbone)
     try:
-        with _open_cache(backbone, place) as cache, part.open("wb") as file:
-            results = _embed(backbone, pictures, cache, progress, n_jobs)
+        with (
+            _open_cache(backbone, place) as cache,
+            part.open("wb") as file,
+            # Where a picture cannot be used, workers end before their engine does.
+            closing(_embed(backbone, pictures, cache, progress, n_jobs)) as results,
+        ):
             chunks = _stack_batches(backbone, pictures, results)
             first = next(chunks)
             shape = (len(pictures), first.shape[1])
@@ -282,7 +286,7 @@ def _embed(
     cache: VectorCache | None,
     progress: Progress | None,
     n_jobs: int | None,
-) -> Iterator[Floats | PictureError]:
+) -> Generator[Floats | PictureError, None, None]:
     """Yield the vector of each picture, in order, computed here or by joblib's workers."""
     if n_jobs is not None and backbone.at_least is not None:
         sources = [picture.source for picture in pictures]
