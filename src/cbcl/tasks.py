@@ -80,9 +80,11 @@ def _perform(
 
 @contextmanager
 def _ending_quietly() -> Iterator[None]:
-    """Say nothing of tasks that are cancelled: who stops, knows it.
+    """Say nothing of tasks that are cancelled: who stops, knows it. Ctrl-C once more is ignored.
 
-    joblib warns of them, and its thread may fail at giving one of them to a worker just then.
+    joblib warns of them, and its thread may fail at giving one of them to a worker just then. It
+    finds the processes to kill by a program: if Ctrl-C stopped that, workers would live on, and
+    this process would wait for them for ever.
     """
     before = threading.excepthook
 
@@ -92,19 +94,20 @@ def _ending_quietly() -> Iterator[None]:
 
     threading.excepthook = tell
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-        for thread in threading.enumerate():
-            if thread.name == MANAGER:
-                thread.join(MANAGER_SECONDS)
+        with interrupts_ignored():  # which programs that are started meanwhile inherit
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield
+            for thread in threading.enumerate():
+                if thread.name == MANAGER:
+                    thread.join(MANAGER_SECONDS)
     finally:
         threading.excepthook = before
 
 
 @contextmanager
 def interrupts_ignored() -> Iterator[None]:
-    """Ignore Ctrl-C for the moment in which processes are started, which ignore it for ever.
+    """Ignore Ctrl-C for a moment; processes that are started meanwhile ignore it for ever.
 
     On a terminal it comes to all of them at once, and workers would print tracebacks; it is this
     process that decides, and ends them.

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 import warnings
+from collections.abc import Iterator
 from threading import Thread
 from typing import Any
 
+import pytest
 from joblib.externals.loky import get_reusable_executor
 
+from cbcl import tasks
 from cbcl.tasks import interrupts_ignored, perform_tasks
 
 
@@ -50,3 +54,23 @@ def test_an_interrupt_has_to_wait_while_processes_are_begun() -> None:
     thread.start()
     thread.join()
     assert seen == [before]
+
+
+def test_ctrl_c_once_more_does_not_interrupt_the_end_of_what_is_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended = []
+
+    def perform(*_: object) -> Iterator[tuple[int, int]]:
+        try:
+            yield 1, 1
+        finally:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.05)
+            ended.append(subprocess.run(["sh", "-c", "kill -INT $$; echo goes on"]).returncode)
+
+    monkeypatch.setattr(tasks, "_perform", perform)
+    results = perform_tasks(pow, {1: (1, 1), 2: (2, 2)}, n_jobs=2)
+    assert next(results) == (1, 1)
+    results.close()  # type: ignore[attr-defined]
+    assert ended == [0]  # as the program does by which joblib ends workers
