@@ -7,6 +7,7 @@ repeated alone. A finding carries its input, packed, so that `unpack` makes a te
 from __future__ import annotations
 
 import base64
+import gc
 import mmap
 import os
 import pickle
@@ -198,6 +199,7 @@ def _fork(attacker: Attacker, batch: Batch, limits: Limits) -> Worker:
         os.close(write_end)
         return Worker(pid, batch, read_end, shared)
     os.close(read_end)
+    gc.freeze()  # garbage of the parent, freed meanwhile, would hide as much that an input takes
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # libraries in C write there what they refuse
     try:
         result = _try_all(attacker, batch, limits, shared)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
@@ -46,10 +47,10 @@ class Faulty:
                 raise SystemExit
 
 
-def attack(fault: str) -> Outcome:
+def attack(fault: str, attacker: type[Faulty] = Faulty) -> Outcome:
     batches = [Batch("numbers", 0, 5), Batch("numbers", 5, 10)]
     outline = Attack(10, 0, Path(), lambda _: None)
-    return attack_in_workers(outline, Faulty(fault), batches, LIMITS)
+    return attack_in_workers(outline, attacker(fault), batches, LIMITS)
 
 
 @pytest.mark.parametrize(
@@ -69,6 +70,23 @@ def test_a_fault_is_found_with_the_input_that_causes_it(fault: str, sentence: st
     assert name == "number 3"
     assert re.match(sentence, rest)
     assert unpack(rest.rpartition("unpack('")[2].removesuffix("')")) == b"input 3"
+
+
+class Collecting(Faulty):
+    """A reader whose second input has garbage collected, as any may."""
+
+    def examine(self, batch: Batch, given: Input) -> str:
+        if given.data == b"input 1":
+            gc.collect()
+        return super().examine(batch, given)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_garbage_of_the_parent_hides_nothing_that_grows() -> None:
+    cycle: list[object] = [bytearray(b"1" * 60_000_000)]
+    cycle.append(cycle)
+    del cycle
+    assert len(attack("grow", Collecting).found) == 1
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
