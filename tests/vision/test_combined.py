@@ -129,6 +129,21 @@ def test_the_two_views_are_the_whole_picture_and_its_mirrored_centre() -> None:
     assert vectors.dtype == np.float32
 
 
+def test_each_of_the_two_views_is_a_backbone_by_its_name(file: Path) -> None:
+    for network in (LITE0, str(file)):
+        both = load(f"{network}@2views")
+        for view, part in zip(("@whole", "@centre"), both.parts, strict=True):
+            one = load_backbone(f"{network}{view}")
+            assert isinstance(one, Network)
+            assert one.name == f"{network}{view}"
+            assert one.fingerprint == part.fingerprint
+            np.testing.assert_array_equal(one.vectors(pictures()), part.vectors(pictures()))
+    joined = load(f"{LITE0}@whole+{INT8}@centre")
+    assert isinstance(joined, Joined)
+    assert is_catalogued(joined.name)
+    assert joined.vectors(pictures()).shape == (4, 2560)
+
+
 def cast_network(backbone: Any) -> Network:
     assert isinstance(backbone, Network)
     return backbone
@@ -247,8 +262,8 @@ def test_a_fingerprint_changes_with_that_of_a_part(file: Path) -> None:
         (f"+{LITE0}", "has an empty part"),
         (f"{LITE0}++{INT8}", "has an empty part"),
         ("@2views", "has no views: those that have are efficientnet-lite0, "),
-        (f"{LITE0}@3views", "'efficientnet-lite0@3views' is unknown: there is only .*lite0@2views"),
-        (f"{LITE0}+{INT8}@views", "'efficientnet-lite0-int8@views' is unknown: there is only"),
+        (f"{LITE0}@3views", "'efficientnet-lite0@3views' is unknown: there are .*lite0@2views, "),
+        (f"{LITE0}+{INT8}@views", "'efficientnet-lite0-int8@views' is unknown: there are .*@whole"),
         (f"{LITE0}@2views@2views", "'efficientnet-lite0@2views' has no views"),
         (f"{LITE0}+lite7", "backbone 'lite7' is unknown: there are efficientnet-lite0, .*A.B"),
         (f"{LITE0}+{LITE0}", "efficientnet-lite0 is given twice in .*: give it once"),
@@ -256,6 +271,8 @@ def test_a_fingerprint_changes_with_that_of_a_part(file: Path) -> None:
         (f"visual-words+{LITE0}", "visual-words cannot be joined .* those that can are .*timm/"),
         (f"{LITE0}+identity", "identity cannot be joined"),
         ("visual-words@2views", "'visual-words' has no views"),
+        ("pixels@whole", "'pixels' has no views"),
+        (f"{LITE0}@whole+{LITE0}@whole", "efficientnet-lite0@whole is given twice"),
         ("timm/resnet18@2views", "'timm/resnet18' has no views"),
         (f"{LITE0}+none.onnx", r"none\.onnx cannot be read"),
         (f"{LITE0}+none.onnx@2views", r"none\.onnx cannot be read"),
@@ -298,7 +315,9 @@ def test_whether_a_name_is_known_and_can_be_loaded_is_told_of_all_its_parts(file
         assert is_available(name)
     for name in ("resnet18", f"{LITE0}+resnet18@2views", f"{file}x.onnx", "visual-words", "timm/x"):
         assert not is_available(name)
-    assert {"NAME@2views", "A+B"} < {row[0] for row in list_backbones()}
+    assert {"NAME@2views", "NAME@whole", "NAME@centre", "A+B"} < {
+        row[0] for row in list_backbones()
+    }
 
 
 def test_a_short_name_shows_no_folder(file: Path) -> None:

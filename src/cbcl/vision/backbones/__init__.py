@@ -18,7 +18,7 @@ from cbcl.errors import WeightsError
 from cbcl.vision.backbones.base import IDENTITY, Backbone, Fittable, Function, subject_of
 from cbcl.vision.backbones.catalogue import CATALOGUE, is_available, load_network
 from cbcl.vision.backbones.combined import Joined, Views, on_device, two_views
-from cbcl.vision.backbones.names import VIEWS, is_file, short_name, split_name
+from cbcl.vision.backbones.names import VIEWS, is_file, short_name, split_name, split_views
 from cbcl.vision.backbones.network import read_network
 from cbcl.vision.backbones.pixels import PIXELS
 from cbcl.vision.backbones.visual_words import UnfittedWords, VisualWords
@@ -41,10 +41,11 @@ def load_backbone(
 
     `source` is a name (`cbcl backbones list` prints them; "timm/NAME" needs the extra `torch`), an
     ONNX file with a description of its preprocessing beside it (docs/backbones.md), one of these
-    with two views of each picture ("NAME@2views"), several side by side ("A+B"), or a function
-    of your own that returns one vector for each of the things it is given. A function needs a
-    `name`, which identifies it in the memory. With `at_least`, it is given pictures (PIL, RGB,
-    upright) of no fewer pixels a side, else whatever you learn: text, sound, anything.
+    with two views of each picture ("NAME@2views") or one of them ("NAME@whole", "NAME@centre"),
+    several side by side ("A+B"), or a function of your own that returns one vector for each of the
+    things it is given. A function needs a `name`, which identifies it in the memory. With
+    `at_least`, it is given pictures (PIL, RGB, upright) of no fewer pixels a side, else whatever
+    you learn: text, sound, anything.
 
     `device` is "cpu", or "cuda" to run networks on a GPU, which needs the extra `torch`; if it is
     not given, that of the environment variable CBCL_DEVICE, else "cpu".
@@ -101,8 +102,9 @@ def _load(name: str) -> Backbone | Fittable:
 
 
 def _load_part(name: str) -> Backbone | Fittable:
-    if name.endswith(VIEWS):
-        return _load_views(name)
+    network, views = split_views(name)
+    if views:
+        return _load_views(name, network, views)
     if name in CATALOGUE:
         return load_network(name)
     if name == PIXELS.name:
@@ -117,26 +119,28 @@ def _load_part(name: str) -> Backbone | Fittable:
         return load_timm(name)
     if is_file(name):
         return read_network(Path(name), name)
-    if "@" in name and name.endswith("views"):
-        advice = f"there is only {name.partition('@')[0]}{VIEWS}"
-        raise WeightsError(f"backbone {name!r}", "is unknown", advice)
+    if name.partition("@")[0] in CATALOGUE:
+        every = ", ".join(name.partition("@")[0] + views for views in VIEWS)
+        raise WeightsError(f"backbone {name!r}", "is unknown", f"there are {every}")
     names = ", ".join([*CATALOGUE, UnfittedWords.name, PIXELS.name, IDENTITY.name])
-    advice = f"there are {names}, timm/NAME, and any file .onnx; also NAME{VIEWS} and A+B"
+    advice = f"there are {names}, timm/NAME, and any file .onnx; also NAME{VIEWS[0]} and A+B"
     raise WeightsError(f"backbone {name!r}", "is unknown", advice)
 
 
-def _load_views(name: str) -> Backbone:
-    """Load a network that is shown two views of each picture."""
-    network = name.removesuffix(VIEWS)
+def _load_views(name: str, network: str, views: str) -> Backbone:
+    """Load a network that is shown both views of each picture, or one of them."""
+    chosen = {"@2views": slice(2), "@whole": slice(1), "@centre": slice(1, 2)}[views]
     if network in CATALOGUE:
-        both = two_views(CATALOGUE[network].preprocessing, enlarged=True)
-        return Views(name, tuple(load_network(network, how) for how in both))
-    if is_file(network):
+        ways = [*two_views(CATALOGUE[network].preprocessing, enlarged=True)]
+        parts = tuple(load_network(network, how) for how in ways[chosen])
+    elif is_file(network):
         read = read_network(Path(network), network)
-        both = two_views(read.preprocessing, enlarged=False)
-        return Views(name, tuple(replace(read, preprocessing=how) for how in both))
-    advice = f"those that have are {', '.join(CATALOGUE)}, and any file .onnx"
-    raise WeightsError(f"backbone {network!r}", "has no views", advice)
+        ways = [*two_views(read.preprocessing, enlarged=False)]
+        parts = tuple(replace(read, preprocessing=how) for how in ways[chosen])
+    else:
+        advice = f"those that have are {', '.join(CATALOGUE)}, and any file .onnx"
+        raise WeightsError(f"backbone {network!r}", "has no views", advice)
+    return Views(name, parts) if len(parts) > 1 else replace(parts[0], name=name)
 
 
 def list_backbones() -> list[tuple[str, str, str, str]]:
@@ -152,7 +156,9 @@ def list_backbones() -> list[tuple[str, str, str, str]]:
         (PIXELS.name, str(PIXELS.dimension), "yes", "none: the colours themselves"),
         (IDENTITY.name, "any", "yes", "none: for vectors"),
         ("timm/NAME", "any", "", "downloaded by timm"),
-        (f"NAME{VIEWS}", "NAME's", "", "NAME's: the mean over two views of each picture"),
+        ("NAME@2views", "NAME's", "", "NAME's: the mean over two views of each picture"),
+        ("NAME@whole", "NAME's", "", "NAME's: the first of these views, of the whole picture"),
+        ("NAME@centre", "NAME's", "", "NAME's: the second, of the mirrored centre"),
         ("A+B", "A's and B's", "", "A's and B's: two networks side by side, or more"),
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-VIEWS = "@2views"  # after a network's name
+VIEWS = ("@2views", "@whole", "@centre")  # after a network's name: both views, or one
 
 
 def is_file(name: str) -> bool:
@@ -22,21 +22,31 @@ def split_name(name: str) -> list[str]:
     return [name] if is_file(name) and Path(name).exists() else name.split("+")
 
 
+def split_views(part: str) -> tuple[str, str]:
+    """Return the name of a network, and that of its views: "" if it is shown none.
+
+    >>> split_views("resnet18@2views"), split_views("vgg16")
+    (('resnet18', '@2views'), ('vgg16', ''))
+    """
+    views = next((views for views in VIEWS if part.endswith(views)), "")
+    return part.removesuffix(views), views
+
+
 def network_names(name: str) -> list[str]:
     """Return the names of the networks that a backbone is made of.
 
     >>> network_names("resnet18@2views+vgg16")
     ['resnet18', 'vgg16']
     """
-    return [part.removesuffix(VIEWS) for part in split_name(name)]
+    return [split_views(part)[0] for part in split_name(name)]
 
 
 def map_files(name: str, change: Callable[[str], str]) -> str:
     """Return a name with the paths of files in it changed."""
     parts = []
     for part in split_name(name):
-        network = part.removesuffix(VIEWS)
-        parts.append(change(network) + part[len(network) :] if is_file(network) else part)
+        network, views = split_views(part)
+        parts.append(change(network) + views if is_file(network) else part)
     return "+".join(parts)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -50,6 +50,7 @@ class Network:
     device: str = "cpu"  # or "cuda", by PyTorch
     tokens: Tokens | None = None  # which of its tokens (b, tokens, d) are used, if it gives tokens
     note: str = ""  # what was done to the weights, in words
+    measured: dict[str, Any] | None = field(default=None, compare=False)  # changes no vector
 
     state: ClassVar[bytes] = b""
     threads: ClassVar[bool] = True
@@ -216,9 +217,13 @@ def read_network(path: Path, name: str) -> Network:
     if not isinstance(note, str):
         problem = f'has "note": {json.dumps(note)}'
         raise WeightsError(path.with_suffix(".json"), problem, "give a text")
+    measured = description.pop("measured", None)
+    if not isinstance(measured, dict | None):
+        problem, advice = 'has a "measured" that is no object', "leave it out, or measure again"
+        raise WeightsError(path.with_suffix(".json"), problem, advice)
     preprocessing = Preprocessing.from_description(description, path.with_suffix(".json"))
     weights = sha256(model).hexdigest()
-    return Network(name, model, preprocessing, weights, tokens=tokens, note=note)
+    return Network(name, model, preprocessing, weights, tokens=tokens, note=note, measured=measured)
 
 
 def _has_external_data(model: ModelProto) -> bool:
@@ -232,8 +237,8 @@ def _has_external_data(model: ModelProto) -> bool:
             if message.data_location == TensorProto.EXTERNAL:
                 return True
             continue  # its numbers are not looked at: reading the field would copy them
-        for field, value in message.ListFields():
-            if field.message_type is not None:
+        for kind, value in message.ListFields():
+            if kind.message_type is not None:
                 messages += value if hasattr(value, "__len__") else [value]
     return False
 
