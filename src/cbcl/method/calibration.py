@@ -1,10 +1,9 @@
-"""Calibration: a true confidence and a limit of what is known, from the views that are kept.
+"""Calibration: a true confidence, from the views that are kept.
 
 t classes, w witnesses, q vectors. A witness is a view that is kept, scored as if it had not been
 learned (leave-one-out): it is taken out of the mean and the covariances by rank-one updates, so no
 class is solved again, and the scores are those of a new picture of its class. The temperature that
-makes the confidences true on the witnesses makes them so on new pictures, and the limit that
-refuses one witness in twenty refuses about as many new pictures of known classes.
+makes the confidences true on the witnesses makes them so on new pictures.
 """
 
 from __future__ import annotations
@@ -20,14 +19,20 @@ from cbcl.method.discriminant import Discriminant, Scores
 from cbcl.method.solving import own_weight, ridge_penalty
 from cbcl.method.statistics import ClassStatistics
 
-REFUSED = 0.05  # share of the pictures of known classes that may be called unknown
-KNOWN_SLOPE = 3.5  # of the log odds of "known", by standard deviations of the witnesses
 MAX_WITNESSES = 1000  # of all classes together; half of it where that is one of a class
 MIN_WITNESSES = 6  # to calibrate by
 MAX_LEVERAGE = 0.98
 TEMPERATURES = np.geomspace(0.05, 2.0, 75)
 FIRST_TEMPERATURE = 0.3  # that of the witnesses counts more, the more there are
 PRIOR_WITNESSES = 10.0  # that this one counts for
+
+
+class ChosenViews(NamedTuple):
+    """Views that are kept, at most MAX_WITNESSES of all classes together."""
+
+    classes: Int64s  # (v,), their own
+    rows: Int64s  # (v,), among the views that are kept of these
+    directions: Float32s  # (v, d)
 
 
 class Witnesses(NamedTuple):
@@ -39,66 +44,49 @@ class Witnesses(NamedTuple):
 
 
 class Calibration(NamedTuple):
-    """The temperature of the scores, and the limit of what is known."""
+    """The temperature of the scores."""
 
     temperature: float
-    means: Float64s | None = None  # (3,), of the witnesses' signs of familiarity; None: no limit
-    deviations: Float64s | None = None  # (3,)
-    scale: float = 1.0  # standard deviation of their sum
-    limit: float = 0.0
 
     @classmethod
-    def of(cls, discriminant: Discriminant, classes: Sequence[ClassStatistics]) -> Calibration:
+    def of(cls, witnesses: Witnesses | None) -> Calibration:
         """Calibrate by the witnesses, if there are enough."""
-        witnesses = leave_one_out(discriminant, classes)
         if witnesses is None or len(witnesses.classes) < MIN_WITNESSES:
             return cls(FIRST_TEMPERATURE)
-        scores = witnesses.scores
-        temperature = _fit_temperature(scores.total, witnesses.classes)
-        signs = _signs(scores)
-        means, deviations = signs.mean(axis=0), signs.std(axis=0)
-        deviations[deviations == 0.0] = 1.0
-        scale = float(((signs - means) / deviations).sum(axis=1).std()) or 1.0
-        known = cls(temperature, means, deviations, scale)
-        evidence = known.familiarity(scores) + _log_best(scores.total, temperature) / KNOWN_SLOPE
-        return known._replace(limit=float(np.quantile(evidence, REFUSED, method="weibull")))
+        return cls(_fit_temperature(witnesses.scores.total, witnesses.classes))
 
     def confidences(self, scores: Scores) -> Float64s:
         """Return the probability of each class, given that a vector is of one of them: (q, t)."""
-        return np.exp(_log_softmax(scores.total / self.temperature))
-
-    def familiarity(self, scores: Scores) -> Float64s:
-        """Return how much vectors look like known ones; of witnesses the mean is 0: (q,)."""
-        if self.means is None or self.deviations is None:
-            return np.full(len(scores.total), np.inf)
-        signs = (_signs(scores) - self.means) / self.deviations
-        familiarity: Float64s = signs.sum(axis=1) / self.scale
-        return familiarity
-
-    def log_odds_known(self, scores: Scores) -> Float64s:
-        """Return the log odds that vectors are of a known class: (q,)."""
-        return KNOWN_SLOPE * (self.familiarity(scores) - self.limit)
+        return softmax(scores.total / self.temperature)
 
 
-def leave_one_out(
-    discriminant: Discriminant, classes: Sequence[ClassStatistics]
-) -> Witnesses | None:
-    """Score the witnesses of all classes of two or more views; None: there are none."""
+def choose_views(classes: Sequence[ClassStatistics]) -> ChosenViews:
+    """Choose the latest views of each class; of very many classes, one view of some."""
     most = max(1, MAX_WITNESSES // len(classes))  # of a class
-    counts = [min(most, len(known.views)) if known.n > 1 else 0 for known in classes]
+    counts = [min(most, len(known.views)) for known in classes]
     own = np.repeat(np.arange(len(classes)), counts)
     if most == 1 and len(own) > MAX_WITNESSES // 2:
         own = own[np.linspace(0, len(own) - 1, MAX_WITNESSES // 2).astype(np.int64)]
-    if not len(own):
-        return None
-    views, rows = [], []
+    views: list[Float32s] = [np.empty((0, classes[0].dimension), dtype=np.float32)]
+    rows = [np.empty(0, dtype=np.int64)]
     for number in np.unique(own).tolist():
         n_views = len(classes[number].views)
-        first = n_views - min(most, n_views)
+        first = n_views - counts[number]
         views.append(classes[number].directions[first:])
         rows.append(np.arange(first, n_views))
-    scores = _rescore(discriminant, classes, np.concatenate(views), own)
-    return Witnesses(own, np.concatenate(rows), scores)
+    return ChosenViews(own, np.concatenate(rows), np.concatenate(views))
+
+
+def leave_one_out(
+    discriminant: Discriminant, classes: Sequence[ClassStatistics], chosen: ChosenViews
+) -> Witnesses | None:
+    """Score the views of classes that have two or more; None: there are none."""
+    places = np.flatnonzero(discriminant.counts[chosen.classes] > 1)
+    if not len(places):
+        return None
+    own = chosen.classes[places]
+    scores = _rescore(discriminant, classes, chosen.directions[places], own)
+    return Witnesses(own, chosen.rows[places], scores)
 
 
 def _rescore(
@@ -188,15 +176,6 @@ def _held_share(known: ClassStatistics) -> float:
     return kept / (kept + rest) if kept > 0.0 else 0.0
 
 
-def _signs(scores: Scores) -> Float64s:
-    """Return three signs that vectors are known: near, better explained, regressed: (q, 3)."""
-    nearest = -np.sqrt(scores.distances.min(axis=1))
-    signs = np.stack([nearest, scores.gains.max(axis=1), scores.ridge.max(axis=1)], axis=1)
-    if scores.total.shape[1] == 1:
-        signs[:, 1:] = 0.0  # which compare classes
-    return signs
-
-
 def _fit_temperature(total: Float64s, own: Int64s) -> float:
     """Return the temperature of the likeliest confidences, with some weight on the first one."""
     shifted = total - total.max(axis=1, keepdims=True)
@@ -216,12 +195,8 @@ def _fit_temperature(total: Float64s, own: Int64s) -> float:
     return float(TEMPERATURES[low])
 
 
-def _log_best(total: Float64s, temperature: float) -> Float64s:
-    best: Float64s = _log_softmax(total / temperature).max(axis=1)
-    return best
-
-
-def _log_softmax(scores: Float64s) -> Float64s:
-    shifted = scores - scores.max(axis=1, keepdims=True)
-    logarithms: Float64s = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-    return logarithms
+def softmax(scores: Float64s) -> Float64s:
+    """Return probabilities by their logarithms, but for a constant: (q, t)."""
+    shares: Float64s = np.exp(scores - scores.max(axis=1, keepdims=True))
+    shares /= shares.sum(axis=1, keepdims=True)
+    return shares

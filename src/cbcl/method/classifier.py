@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cbcl.method.arrays import (
@@ -28,6 +29,7 @@ from cbcl.method.arrays import (
 )
 from cbcl.method.concepts import Concepts, check_concepts
 from cbcl.method.knowledge import Evidence, Knowledge, Options, learn
+from cbcl.method.open_set import PRIOR_ODDS, Cosines
 from cbcl.method.statistical import Standing, StatisticalKnowledge, learn_statistics
 from cbcl.method.statistics import ClassStatistics
 
@@ -147,8 +149,12 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
         return learner
 
     @classmethod
-    def from_statistics(cls, statistics: Mapping[Any, ClassStatistics]) -> Self:
+    def from_statistics(
+        cls, statistics: Mapping[Any, ClassStatistics], *, cosines: Cosines | None = None
+    ) -> Self:
         """Return a classifier that knows these statistics, label by label, and can learn more.
+
+        `cosines` are those of the backbone that the vectors come from, where it was measured.
 
         >>> from cbcl import CBCLClassifier
         >>> clf = CBCLClassifier().fit([[0.0, 1.0], [5.0, 5.0]], ["cup", "key"])
@@ -156,7 +162,8 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
         ['key']
         """
         learner = cls()
-        learner._knowledge = StatisticalKnowledge(dict(sorted(statistics.items())))
+        known = dict(sorted(statistics.items()))
+        learner._knowledge = StatisticalKnowledge(known, cosines=cosines)
         learner.n_features_in_ = learner._knowledge.dimension
         return learner
 
@@ -186,6 +193,30 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
         """
         matrix, knowledge = self._validate(X)
         return knowledge.probabilities(matrix)
+
+    @available_if(lambda self: self.head != "vote")  # type: ignore[untyped-decorator]
+    def predict_proba_open(
+        self, X: ArrayLike, *, strangers: Literal["often", "sometimes", "rarely"] = "sometimes"
+    ) -> Float64s:
+        """Return the probability of each label and, in a last column, that of none of them.
+
+        `predict_proba` takes for granted that a vector is of one of the labels; this does not.
+        `strangers` is how often others are to be expected while few labels are known: for one
+        vector in two ("often"), three or ten; the more are known, the less often. The vote has no
+        such method: it keeps no vectors that could be left out to see what strangers look like.
+
+        >>> from cbcl import CBCLClassifier
+        >>> X, y = [[0.0, 1.0], [0.2, 0.9], [5.0, 5.0], [5.1, 4.8]], ["cup", "cup", "key", "key"]
+        >>> clf = CBCLClassifier().fit(X, y)
+        >>> clf.predict_proba_open([[0.1, 1.0], [90.0, 0.0]]).round(2).tolist()
+        [[0.73, 0.0, 0.27], [0.0, 0.0, 1.0]]
+        """
+        if strangers not in PRIOR_ODDS:
+            raise ValueError(f"strangers={strangers!r} is none of {', '.join(PRIOR_ODDS)}.")
+        matrix, _ = self._validate(X)
+        judgement = self._of(StatisticalKnowledge, "discriminant").judge(matrix, strangers)
+        known = judgement.known[:, np.newaxis]
+        return np.concatenate([known * judgement.shares, 1.0 - known], axis=1)
 
     def decision_function(self, X: ArrayLike) -> Float64s:
         """Return each label's score; of the vote its votes, Pred'(y) of equation 3.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import log
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,12 +19,19 @@ from cbcl.device import accelerator
 from cbcl.machine import blas_threads, one_thread
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix
 from cbcl.method.blocks import map_blocks, map_classes
-from cbcl.method.calibration import Calibration, leave_one_out
+from cbcl.method.calibration import (
+    Calibration,
+    ChosenViews,
+    Witnesses,
+    choose_views,
+    leave_one_out,
+)
 from cbcl.method.coding import encode
 from cbcl.method.directions import MIN_EMBEDDING, as_directions
 from cbcl.method.discriminant import Discriminant, Scores
 from cbcl.method.knowledge import classes_of, group_rows
 from cbcl.method.labelling import BLOCK_ROWS, find_winners, find_winners_by
+from cbcl.method.open_set import DEFAULT_STRANGERS, Cosines, OpenSet, distance_scores, units
 from cbcl.method.statistics import EXACT, ClassStatistics, learn_class, sketch
 
 if TYPE_CHECKING:
@@ -33,8 +41,9 @@ MAX_EXPLAINED = 5  # labels
 MIN_DEVICE_ROWS = 4096  # vectors of a call for which the classes are copied to a device
 MAX_PROBES = 128  # views that the error of a device is measured on
 TAUGHT_CONFIDENCE = 0.99  # at least, in the label of a picture that was taught
-FIRST_SLOPE = 20.0  # of the log odds of "known", by the cosine to the nearest view over the limit
-NEGATIVE_SLOPE = 20.0  # likewise, by the distance to the nearest negative over that to a class
+TAUGHT_ODDS = log(TAUGHT_CONFIDENCE / (1.0 - TAUGHT_CONFIDENCE))  # likewise, logarithm
+NEGATIVE = -2  # in place of a class, of a picture that was taught as none
+NEGATIVE_SLOPE = 20.0  # of the log odds, by the distance to a negative over that to a class
 
 
 class Judgement(NamedTuple):
@@ -43,7 +52,7 @@ class Judgement(NamedTuple):
     shares: Float64s  # (q, t), of each class, given that it is one of them
     known: Float64s  # (q,), probability that it is
     distances: Float64s  # (q, t), to the means, by the pooled covariance
-    taught: Int64s  # (q,), the class that this very vector was taught as; -1: none
+    taught: Int64s  # (q,), the class that this very vector was taught as; -1: none, or NEGATIVE
     scores: Scores
 
 
@@ -69,13 +78,14 @@ class TestedView(NamedTuple):
 class StatisticalKnowledge:
     """The statistics of at least one class, in the order of their labels, and of negatives.
 
-    `first_cosine` is the least cosine of a known picture to a view of its class, for as long as too
-    little was learned to tell; None: it is not known, and nothing is unknown until then.
+    `cosines` are those of the backbone, None where it was not measured; `strangers` tells how often
+    a picture of something else is to be expected.
     """
 
     statistics: dict[Any, ClassStatistics]
     negatives: ClassStatistics | None = None  # pictures of nothing that has a label
-    first_cosine: float | None = None
+    cosines: Cosines | None = None
+    strangers: str = DEFAULT_STRANGERS  # a key of `open_set.PRIOR_ODDS`
 
     @cached_property
     def labels(self) -> list[Any]:
@@ -100,20 +110,36 @@ class StatisticalKnowledge:
             return Discriminant.of([*self.statistics.values()], threads)
 
     @cached_property
-    def calibration(self) -> Calibration:
-        solved = self.discriminant
+    def chosen(self) -> ChosenViews:
+        """Some of the views that are kept."""
+        return choose_views([*self.statistics.values()])
+
+    @cached_property
+    def witnesses(self) -> Witnesses | None:
+        """Those of them that can be scored without themselves; None: there are none."""
         with one_thread():
-            return Calibration.of(solved, [*self.statistics.values()])
+            return leave_one_out(self.discriminant, [*self.statistics.values()], self.chosen)
+
+    @cached_property
+    def calibration(self) -> Calibration:
+        return Calibration.of(self.witnesses)
+
+    @cached_property
+    def open_set(self) -> OpenSet:
+        with one_thread():
+            classes = [*self.statistics.values()]
+            return OpenSet.of(classes, self.chosen, self.witnesses, self.cosines)
 
     @cached_property
     def _owners(self) -> dict[int, int]:
-        """The class of each sketch; none where two classes have the same."""
+        """The class of each sketch, or NEGATIVE; -1 where two have the same."""
         owners: dict[int, int] = {}
         for number, known in enumerate(self.statistics.values()):
             for own in known.sketches.tolist():
                 owners[own] = number if owners.get(own, number) == number else -1
         if self.negatives is not None:
-            owners |= dict.fromkeys(self.negatives.sketches.tolist(), -1)
+            for own in self.negatives.sketches.tolist():
+                owners[own] = -1 if own in owners else NEGATIVE
         return owners
 
     def without(self, label: Hashable) -> StatisticalKnowledge | None:
@@ -123,19 +149,24 @@ class StatisticalKnowledge:
         rest = {other: known for other, known in self.statistics.items() if other != label}
         return replace(self, statistics=rest) if rest else None
 
-    def judge(self, matrix: Matrix) -> Judgement:
-        """Return the probabilities of vectors; one that was taught is what it was taught as."""
-        return self.judge_directions(as_directions(matrix))
+    def judge(self, matrix: Matrix, strangers: str | None = None) -> Judgement:
+        """Return the probabilities of vectors; one that was taught is what it was taught as.
 
-    def judge_directions(self, directions: Float32s) -> Judgement:
+        `strangers` takes the place of the attribute.
+        """
+        return self.judge_directions(as_directions(matrix), strangers or self.strangers)
+
+    def judge_directions(self, directions: Float32s, strangers: str | None = None) -> Judgement:
         """Judge vectors as `as_directions` returns them."""
         scores = self._score(directions)
         shares = self.calibration.confidences(scores)
         taught = self._taught(directions)
         rows = np.flatnonzero(taught >= 0)
         _raise_to(shares, rows, taught[rows])
-        odds = self._log_odds(directions, scores)
-        odds[rows] = np.maximum(odds[rows], np.log(TAUGHT_CONFIDENCE / (1.0 - TAUGHT_CONFIDENCE)))
+        odds = self._log_odds(directions, scores, strangers or self.strangers)
+        odds[rows] = np.maximum(odds[rows], TAUGHT_ODDS)
+        strange = taught == NEGATIVE
+        odds[strange] = np.minimum(odds[strange], -TAUGHT_ODDS)
         known = 1.0 / (1.0 + np.exp(np.clip(-odds, -700.0, 700.0)))
         return Judgement(shares, known, np.sqrt(scores.distances), taught, scores)
 
@@ -195,12 +226,12 @@ class StatisticalKnowledge:
 
         Views of a class that has no other are left out, and of many views some.
         """
-        witnesses = leave_one_out(self.discriminant, [*self.statistics.values()])
+        witnesses = self.witnesses
         if witnesses is None:
             return []
-        scores = witnesses.scores
-        shares = self.calibration.confidences(scores)
-        odds = self.calibration.log_odds_known(scores)
+        shares = self.calibration.confidences(witnesses.scores)
+        known = self.sizes[self.open_set.chosen] > 1
+        odds = self.open_set.log_odds(self.open_set.scores[known], self.strangers)
         named = odds + np.log(np.maximum(shares.max(axis=1), 1e-300)) >= 0.0
         answers = np.where(named, shares.argmax(axis=1), len(self.labels))
         columns = (witnesses.classes, witnesses.rows, answers)
@@ -216,34 +247,38 @@ class StatisticalKnowledge:
         return Scores(*map(np.concatenate, zip(*parts, strict=True)))
 
     def _taught(self, directions: Float32s) -> Int64s:
-        """Return the class that the very same vector was taught as; -1: none: (q,)."""
+        """Return the class that the very same vector was taught as, NEGATIVE, or -1: none: (q,)."""
         found = [self._owners.get(own, -1) for own in sketch(encode(directions)).tolist()]
         return np.array(found, dtype=np.int64)
 
-    def _log_odds(self, directions: Float32s, scores: Scores) -> Float64s:
+    def _log_odds(self, directions: Float32s, scores: Scores, strangers: str) -> Float64s:
         """Return the log odds that vectors are of a known class: (q,)."""
-        odds = self.calibration.log_odds_known(scores)
-        if self.calibration.means is None and self.first_cosine is not None:
-            views = np.concatenate([_directions(known) for known in self.statistics.values()])
-            if views.shape[1] >= MIN_EMBEDDING:
-                away = 1.0 - (directions @ views.T).max(axis=1).astype(np.float64)
-                odds = FIRST_SLOPE * (1.0 - away / (1.0 - self.first_cosine))
-        if self.negatives is not None:
-            odds = np.minimum(odds, self._log_odds_against(directions, scores, self.negatives))
-        return odds
+        open_set, negatives = self.open_set, self.negatives
+        if self.dimension < MIN_EMBEDDING:
+            nearest = scores.distances.min(axis=1)
+            found = distance_scores(nearest[:, np.newaxis])
+            odds = open_set.log_odds(found, strangers)
+            if negatives is not None:
+                odds = np.minimum(odds, self._log_odds_against(directions, nearest, negatives))
+            return odds
+        seen = units(directions, open_set.cosines)
+        odds = open_set.log_odds(open_set.score(seen, scores), strangers)
+        if negatives is None:
+            return odds
+        likest = (seen @ units(_directions(negatives), open_set.cosines).T).max(axis=1)
+        against = open_set.log_odds_of_negative(likest.astype(np.float64))
+        return odds - np.logaddexp(0.0, against)
 
     def _log_odds_against(
-        self, directions: Float32s, scores: Scores, negatives: ClassStatistics
+        self, directions: Float32s, nearest: Float64s, negatives: ClassStatistics
     ) -> Float64s:
-        """Return the log odds that vectors are of a known class, not like a negative: (q,)."""
-        # The distance to a mean of n views is that to the true mean and a part of chance, 1 / n.
-        nearest = (scores.distances / (1.0 + 1.0 / self.sizes)).min(axis=1)
+        """Return the log odds that measurements are of a class, not like a negative: (q,)."""
         distances = [
             self.discriminant.squared_lengths(directions - view) / 2.0
             for view in _directions(negatives)
         ]
-        against = np.min(distances, axis=0)
-        odds: Float64s = NEGATIVE_SLOPE * (np.sqrt(against / np.maximum(nearest, 1e-300)) - 1.0)
+        ratios = np.sqrt(np.min(distances, axis=0) / np.maximum(nearest, 1e-300))
+        odds: Float64s = NEGATIVE_SLOPE * (ratios - 1.0)
         return odds
 
 

@@ -89,6 +89,12 @@ class ClassStatistics:
         return None if self.summary is None else self.summary.rest.astype(np.float32)
 
     @cached_property
+    def scatter(self) -> float:
+        """Sum of the squared distances of all views from their mean."""
+        rest = 0.0 if self.summary is None else float(self.summary.rest.sum(dtype=np.float64))
+        return float(np.einsum("rd,rd->", self.axes, self.axes, dtype=np.float64)) + rest
+
+    @cached_property
     def directions(self) -> Float32s:
         """The views that are kept: (k, d)."""
         return self.views.values
