@@ -28,7 +28,12 @@ from cbcl.vision.onnx_graph import Filters, NetworkGraph
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "portable.py"
 LITE0, INT8 = "efficientnet-lite0", "efficientnet-lite0-int8"
-COMBINED = [f"{LITE0}@2views", f"{LITE0}+{INT8}", f"{LITE0}@2views+{INT8}"]
+COMBINED = [
+    f"{LITE0}@2views",
+    f"{LITE0}+{INT8}",
+    f"{LITE0}@2views+{INT8}",
+    f"{LITE0}@whole+{INT8}@centre",
+]
 
 
 def taught(path: Path, backbone: Any) -> Recognizer:
@@ -115,6 +120,7 @@ INPUTS: list[dict[str, Any]] = [
     {"pictures": WHOLE, "pictures2": CENTRE},
     SQUARE,  # for both networks
     {"pictures": WHOLE, "pictures2": CENTRE, "pictures3": {**SQUARE, "at_least": 432}},
+    {"pictures": WHOLE, "pictures2": CENTRE},
 ]
 
 

@@ -1,18 +1,20 @@
-"""`cbcl backbones`: list, import, download and test the networks that turn photos into vectors."""
+"""`cbcl backbones`: list, import, download, test and measure the networks that see photos."""
 
 from __future__ import annotations
 
+import json
+import shlex
 from pathlib import Path
 
 import click
 
 from cbcl.cli.options import QUIET, PathArgument
-from cbcl.cli.output import Output
+from cbcl.cli.output import Output, count
 
 
 @click.group()
 def backbones() -> None:
-    """List, import, download and test the networks that turn photos into vectors."""
+    """List, import, download, test and measure the networks that turn photos into vectors."""
 
 
 @backbones.command("list")
@@ -72,3 +74,62 @@ def test(name: str) -> None:
     from cbcl.vision.backbones import try_out
 
     Output().table(["name", "features", "fingerprint", "photos per second"], [try_out(name)])
+
+
+@backbones.command()
+@click.argument("name")
+@click.argument("folders", nargs=2, type=PathArgument(), metavar="FOLDER FOLDER")
+@click.option(
+    "--output",
+    "-o",
+    type=PathArgument(),
+    metavar="FILE",
+    help="Write the numbers into this table (JSON), as the row of the backbone.",
+)
+@QUIET
+def measure(name: str, folders: tuple[Path, Path], output: Path | None, quiet: bool) -> None:
+    """Measure how alike photos are to a backbone, so that it knows at once what is unknown.
+
+    Each folder has a folder of photos for each of at least 20 things; the things in one folder are
+    of another kind than those in the other. The numbers for an .onnx file are written into its
+    description, the .json file beside it, and kept by the memories that are begun afterwards.
+    Those for a backbone known by name are printed as JSON.
+
+    \b
+    cbcl backbones measure net.onnx birds/ groceries/
+    """
+    from cbcl.errors import WeightsError
+    from cbcl.memory.measured import COSINES, THRESHOLDS
+    from cbcl.recognition.cosines import measure as measured_on
+    from cbcl.recognition.cosines import read_rows, write_row
+    from cbcl.vision.backbones import load_backbone
+    from cbcl.vision.backbones.base import Fittable, subject_of
+    from cbcl.vision.backbones.names import short_name
+
+    backbone, screen = load_backbone(name), Output(quiet=quiet)
+    if isinstance(backbone, Fittable):
+        raise WeightsError(name, "is made from the first pictures that are learned", "give another")
+    if output is not None:
+        read_rows(output)  # before the work
+    with screen.progress("measuring") as progress:
+        found = measured_on(backbone, folders, progress)
+    data = [folder.resolve().name for folder in folders]
+    row = {
+        "fingerprint": backbone.fingerprint,
+        "data": data,
+        "photos": found.photos,
+        "classes": found.classes,
+        "command": shlex.join(["cbcl", "backbones", "measure", short_name(name), *data]),
+        "numbers": found.numbers,
+    }
+    key, subject = short_name(name), subject_of(name)
+    if output is None and isinstance(subject, Path):
+        key, output = "measured", subject.with_suffix(".json")
+    if output is None:
+        click.echo(json.dumps({key: row}, indent=1))
+    else:
+        write_row(output, key, row)
+        things = f"{count(found.photos, 'photo')} of {count(found.classes, 'thing')}"
+        numbers = ", ".join(f"{name} {found.numbers[name]}" for name in (*COSINES, *THRESHOLDS))
+        screen.say(f"measured on {things}: {numbers}.\nwritten into {output}.")
+    screen.problems(found.problems)

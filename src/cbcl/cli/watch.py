@@ -21,7 +21,7 @@ from cbcl.errors import MemoryFileError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cbcl.recognition.recognizer import Recognizer
+    from cbcl.memory.rows import MemoryInfo
     from cbcl.watch.frames import WatchedFrame
     from cbcl.watch.inbox import Inbox
     from cbcl.watch.problems import ProblemLog
@@ -153,7 +153,8 @@ def watch(
     problems = ProblemLog(_say_on_stderr)
     with ExitStack() as stack:
         recognizer = stack.enter_context(Recognizer(memory, backbone))
-        if recognizer.about() is None:
+        about = recognizer.about()
+        if about is None:
             raise MemoryFileError(recognizer.path, "does not exist", "learn something first")
         if is_camera:
             pictures = _camera_frames(source, problems, every)
@@ -175,7 +176,7 @@ def watch(
                 _line_writer(layout),
             ],
             announce=broker.announce if broker else None,
-            keep=_open_inbox(inbox, inbox_size, recognizer, problems).put if inbox else None,
+            keep=_open_inbox(inbox, inbox_size, about, problems).put if inbox else None,
             agreement=Agreement(frames or DEFAULT_FRAMES) if is_camera else None,
             min_confidence=min_confidence,
         )
@@ -233,12 +234,11 @@ def _open_sinks(
     return [BackgroundSink(sink, problems) for sink in sinks]
 
 
-def _open_inbox(folder: Path, size: int, recognizer: Recognizer, problems: ProblemLog) -> Inbox:
-    from cbcl.recognition.embedder import likeness_of
+def _open_inbox(folder: Path, size: int, about: MemoryInfo, problems: ProblemLog) -> Inbox:
+    from cbcl.recognition.cosines import measured_of
     from cbcl.watch.inbox import Inbox
 
-    copy_cosine = likeness_of(recognizer.backbone.name).copy
-    return Inbox(folder, problems, limit=size, copy_cosine=copy_cosine)
+    return Inbox(folder, problems, limit=size, copy_cosine=measured_of(about).copy)
 
 
 def _line_writer(layout: str) -> Callable[[Sighting], None]:

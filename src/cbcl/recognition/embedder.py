@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Collection, Container, Generator, Iterable, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,7 +19,7 @@ from cbcl.files import Identity
 from cbcl.memory.rows import MemoryInfo
 from cbcl.memory.store import Memory
 from cbcl.method.arrays import check_unmasked
-from cbcl.method.statistics import EXACT
+from cbcl.recognition.cosines import numbers_of
 from cbcl.vision.backbones import DEFAULT, load_backbone, restore
 from cbcl.vision.backbones.base import Backbone, Fittable
 from cbcl.vision.backbones.catalogue import is_catalogued
@@ -98,7 +98,8 @@ class Embedder:
         """Return the constants of a memory that begins with vectors of this length."""
         backbone = self.backbone()
         name, fingerprint = backbone.name, backbone.fingerprint
-        return MemoryInfo(name, fingerprint, dimension, self._private, __version__)
+        measured = numbers_of(backbone, dimension)
+        return MemoryInfo(name, fingerprint, dimension, self._private, __version__, measured)
 
     def embed(
         self,
@@ -255,27 +256,6 @@ def initial_limit_of(backbone: str) -> float:
     refuses. For any other backbone nothing is known, and there is no limit.
     """
     return INITIAL_LIMIT if is_catalogued(backbone) else math.inf
-
-
-class Likeness(NamedTuple):
-    """Cosines of the directions that a backbone gives."""
-
-    first: float | None  # to a view of its class, below which a picture is unknown at first
-    copy: float  # of two pictures of which one is a near-copy of the other, at least
-    alike: float  # on average, of pictures that look alike enough to be named together
-
-
-def likeness_of(backbone: str) -> Likeness:
-    """Return the cosines of a backbone known by name, as measured; docs/method.md has the figures.
-
-    Of any other backbone nothing is known: nothing is unknown at first, and only exactly the same
-    picture is a copy.
-    """
-    if not is_catalogued(backbone):
-        return Likeness(None, EXACT, EXACT)
-    if {*"@+"} & {*backbone}:
-        return Likeness(0.53, 0.945, 0.6)
-    return Likeness(0.48, 0.92, 0.55)
 
 
 def _load_sample(sources: Sequence[Any], at_least: int | None) -> list[Any]:

@@ -26,7 +26,7 @@ from cbcl.memory.transaction import Transaction
 from cbcl.method.arrays import Float32s
 from cbcl.method.concepts import Concepts, cluster
 from cbcl.method.confidence import NO_SPREAD, spread_of
-from cbcl.recognition.embedder import likeness_of
+from cbcl.recognition.cosines import measured_of
 from cbcl.recognition.examples import find_changed, of_vote, select
 from cbcl.recognition.labels import find_same_spelling
 from cbcl.recognition.views import add_views, join_taken, read_views, take_views, write_views
@@ -113,7 +113,7 @@ def _move_views(
         parts.append(taken)
     every = [example for examples in by_label.values() for example in examples]
     order = np.argsort([example.number for example in every], kind="stable")
-    least_cosine = likeness_of(writing.view.about.backbone).copy
+    least_cosine = measured_of(writing.view.about).copy
     known, copies = add_views(
         read_views(memory, writing.view, target),
         join_taken(parts, order),

@@ -1,0 +1,37 @@
+"""Labelled pictures and a small network, for the tests of measuring a backbone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from cbcl.vision.onnx_graph import Filters, NetworkGraph
+
+THINGS, PHOTOS = 20, 12  # the fewest that can be measured
+HOW = {"size": 32, "mean": [127, 127, 127], "scale": [64, 64, 64]}
+
+
+def network(folder: Path) -> Path:
+    """Write a network of 64 random filters, and its description."""
+    graph, rng = NetworkGraph("small", 32), np.random.default_rng(0)
+    filters = Filters(rng.normal(size=(64, 3, 3, 3)), rng.normal(size=64))
+    model = graph.finish(graph.relu(graph.conv(graph.pictures, filters)))
+    (folder / "net.onnx").write_bytes(model)
+    (folder / "net.json").write_text(json.dumps(HOW))
+    return folder / "net.onnx"
+
+
+def things(folder: Path, seed: int, count: int = THINGS) -> Path:
+    """Write a folder of photos for each thing: a pattern, with noise."""
+    rng = np.random.default_rng(seed)
+    for number in range(count):
+        (folder / f"thing {number}").mkdir(parents=True)
+        pattern = rng.integers(0, 256, (4, 4, 3)).repeat(10, axis=0).repeat(10, axis=1)
+        for photo in range(PHOTOS):
+            pixels = pattern + rng.normal(scale=40, size=pattern.shape)
+            image = Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8))
+            image.save(folder / f"thing {number}" / f"{photo}.png")
+    return folder
