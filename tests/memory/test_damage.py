@@ -371,7 +371,7 @@ def add_example(memory: Memory, example: StoredExample) -> None:
 
 COLUMNS = {
     "memory": "name value checksum",
-    "steps": "time action about radius n_voters max_centroids head undone checksum",
+    "steps": "time action about radius n_voters max_centroids head strangers undone checksum",
     "classes": "label since until centroids counts spread checksum sketches statistics",
     "pictures": "jpeg vector checksum",
     "examples": "class picture centroid rank",

@@ -347,6 +347,7 @@ def aged(path: Path) -> None:
         file.execute("DROP INDEX of_class")
         file.execute("DROP INDEX of_step")
         file.execute("ALTER TABLE steps DROP COLUMN head")
+        file.execute("ALTER TABLE steps DROP COLUMN strangers")
         file.execute("ALTER TABLE classes DROP COLUMN sketches")
         file.execute("ALTER TABLE classes DROP COLUMN statistics")
         for statement in tables:

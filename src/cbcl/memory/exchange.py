@@ -35,6 +35,7 @@ from cbcl.memory.state import MemoryState
 from cbcl.memory.statistics_tensors import as_tensors, count_rows, from_tensors
 from cbcl.memory.store import Memory
 from cbcl.method.concepts import Concepts, check_concepts
+from cbcl.method.open_set import DEFAULT_STRANGERS
 
 FORMATS = {"vote": 1, "discriminant": 2}  # by the head
 SUFFIX = ".safetensors"
@@ -71,7 +72,7 @@ def export(memory: Memory, path: Path) -> ExportResult:
         "format": FORMATS[view.settings.head],
         "labels": list(classes),
         **words,
-        "about": asdict(view.about),
+        "about": view.about.as_dict(),
         "settings": view.settings._asdict()
         | {"radius": "inf" if radius == inf else radius},  # JSON has no infinity
     }
@@ -188,6 +189,7 @@ def _read(path: Path, beside: Path) -> ExportedMemory:
         given["n_voters"],
         given["max_centroids"],
         given.get("head", "vote"),
+        given.get("strangers", DEFAULT_STRANGERS),
         beside,
     )
     if FORMATS[settings.head] != description["format"]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from cbcl.memory.measured import unpack_measured
 from cbcl.memory.rows import (
     ANY_PLACE,
     DAMAGE,
@@ -41,6 +42,7 @@ from cbcl.memory.statistics_blob import pack_sketches, pack_statistics, unpack_s
 from cbcl.method.arrays import read_only
 from cbcl.method.concepts import Concepts
 from cbcl.method.confidence import Spread
+from cbcl.method.open_set import DEFAULT_STRANGERS
 
 FLOAT32 = np.dtype("<f4")
 INT64 = np.dtype("<i8")
@@ -65,6 +67,8 @@ def unpack_info(value: bytes, path: Path) -> MemoryInfo:
             raise ValueError
         if type(about.dimension) is not int or not 0 < about.dimension < MAX_DIMENSION:
             raise ValueError
+        if about.measured is not None:
+            unpack_measured(about.measured, about.dimension)
     except DAMAGE:
         raise damaged(path, "its description is invalid") from None
     return about
@@ -140,8 +144,8 @@ def pack_step(
 
 def unpack_step(row: Sequence[Any], path: Path) -> tuple[str, str, dict[str, Any], Settings]:
     """Read time, action, about, the settings, checksum."""
-    time, action, text, radius, n_voters, max_centroids, head, expected = row
-    settings = as_settings(radius, n_voters, max_centroids, head, path)
+    time, action, text, radius, n_voters, max_centroids, head, strangers, expected = row
+    settings = as_settings(radius, n_voters, max_centroids, head, strangers, path)
     try:
         about = json.loads(text)
         if step_checksum(time, action, text, settings) != expected or not tells_a_step(about):
@@ -153,8 +157,10 @@ def unpack_step(row: Sequence[Any], path: Path) -> tuple[str, str, dict[str, Any
 
 def step_checksum(time: str, action: str, text: str, settings: Settings) -> bytes:
     numbers = pack("<dqq", settings.radius, settings.n_voters, settings.max_centroids or 0)
-    head = () if settings.head == "vote" else (settings.head,)  # as before there were two
-    return checksum(time, action, text, numbers, *head)
+    # Settings of later formats are left out where they are as before.
+    head = () if settings.head == "vote" else (settings.head,)
+    strangers = () if settings.strangers == DEFAULT_STRANGERS else (settings.strangers,)
+    return checksum(time, action, text, numbers, *head, *strangers)
 
 
 def pack_picture(example: StoredExample, about: MemoryInfo) -> tuple[bytes, bytes, bytes]:

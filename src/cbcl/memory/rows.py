@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from math import inf
 from pathlib import Path
-from typing import NamedTuple, TypeAlias, TypeGuard
+from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from cbcl.memory.statistics_blob import MAX_COUNT
 from cbcl.method.arrays import Float32s
 from cbcl.method.concepts import Concepts
 from cbcl.method.confidence import Spread
+from cbcl.method.open_set import DEFAULT_STRANGERS, PRIOR_ODDS
 from cbcl.method.statistics import ClassStatistics
 
 HEADS = ("vote", "discriminant")
@@ -40,9 +41,16 @@ class MemoryInfo:
     dimension: int
     private: bool  # no thumbnails, and no trace of its pictures elsewhere
     made: str  # by which version
+    measured: dict[str, Any] | None = field(default=None, hash=False)  # see `unpack_measured`
+
+    def as_dict(self) -> dict[str, Any]:
+        about = asdict(self)
+        if self.measured is None:  # as in older memories
+            del about["measured"]
+        return about
 
     def as_json(self) -> bytes:
-        return json.dumps(asdict(self), sort_keys=True).encode()
+        return json.dumps(self.as_dict(), sort_keys=True).encode()
 
 
 class Settings(NamedTuple):
@@ -52,6 +60,7 @@ class Settings(NamedTuple):
     n_voters: int = 1
     max_centroids: int | None = None
     head: str = "vote"  # or "discriminant"
+    strangers: str = DEFAULT_STRANGERS  # how often something unknown is to be expected
 
 
 class StoredClass(NamedTuple):
@@ -94,17 +103,22 @@ ANY_PLACE = ExamplePlaces()  # of a class of which nothing is known
 
 
 def as_settings(
-    radius: object, n_voters: object, max_centroids: object, head: object, path: Path
+    radius: object,
+    n_voters: object,
+    max_centroids: object,
+    head: object,
+    strangers: object,
+    path: Path,
 ) -> Settings:
     """Check settings that somebody else may have written."""
     try:
-        return check_settings(radius, n_voters, max_centroids, head)
+        return check_settings(radius, n_voters, max_centroids, head, strangers)
     except ValueError:
         raise invalid(path, "settings") from None
 
 
 def check_settings(
-    radius: object, n_voters: object, max_centroids: object, head: object
+    radius: object, n_voters: object, max_centroids: object, head: object, strangers: object
 ) -> Settings:
     if not isinstance(head, str) or head not in HEADS:
         raise ValueError(f"there is no head {head!r}")
@@ -114,7 +128,9 @@ def check_settings(
         raise ValueError(f"n_voters={n_voters!r} is not a number below {MAX_COUNT}")
     if not isinstance(radius, float) or not radius >= 0.0:
         raise ValueError(f"radius={radius!r} is not a distance")
-    return Settings(radius, n_voters, max_centroids, head)
+    if not isinstance(strangers, str) or strangers not in PRIOR_ODDS:
+        raise ValueError(f"strangers={strangers!r} is none of {', '.join(PRIOR_ODDS)}")
+    return Settings(radius, n_voters, max_centroids, head, strangers)
 
 
 def as_spread(n: object, total: object, squares: object, path: Path) -> Spread:

@@ -95,5 +95,9 @@ MIGRATIONS = (
     CREATE INDEX of_checksum ON pictures (checksum);
     CREATE INDEX of_step ON steps (checksum, undone);
     """,
+    # How often something that is not known is to be expected.
+    """
+    ALTER TABLE steps ADD COLUMN strangers TEXT NOT NULL DEFAULT 'sometimes';
+    """,
 )
 VERSION = len(MIGRATIONS)

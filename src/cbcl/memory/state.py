@@ -17,7 +17,7 @@ from cbcl.memory.packing import checksum, unpack_info, unpack_step
 from cbcl.memory.rows import NEGATIVES, MemoryInfo, Settings, damaged
 from cbcl.memory.select import select
 
-STEP_COLUMNS = "time, action, about, radius, n_voters, max_centroids, head, checksum"
+STEP_COLUMNS = "time, action, about, radius, n_voters, max_centroids, head, strangers, checksum"
 
 
 RowChanges: TypeAlias = Mapping[str, int | None]  # numbers of new rows by label; None: it has none

@@ -57,6 +57,8 @@ class Step(NamedTuple):
             counts = about["pictures"].items()
             parts = (f"{show_label(label)} ({count})" for label, count in counts)
             return undone + ", ".join(parts) + into
+        if "strangers" in about:
+            return undone + str(about["strangers"])
         if "labels" in about:
             return undone + ", ".join(map(show_label, about["labels"]))
         labels = (show_label(str(about[key])) for key in ("label", "new", "into") if key in about)
@@ -88,7 +90,7 @@ class Transaction:
         with self._readable("these settings"):
             row = pack_step(time, action, about, settings)
         added = self._connection.execute(
-            f"INSERT INTO steps ({STEP_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row
+            f"INSERT INTO steps ({STEP_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row
         )
         self.step, self._settings = added.lastrowid or 0, settings
 

@@ -27,8 +27,9 @@ from cbcl.memory.store import Memory
 from cbcl.memory.transaction import Transaction
 from cbcl.method.concepts import join
 from cbcl.method.directions import as_directions
+from cbcl.method.open_set import PRIOR_ODDS
 from cbcl.method.statistics import learn_class
-from cbcl.recognition.embedder import likeness_of
+from cbcl.recognition.cosines import measured_of
 from cbcl.recognition.examples import find_changed, most_kept, of_vote, select
 from cbcl.recognition.labels import check_known, find_same_spelling
 from cbcl.recognition.views import (
@@ -105,9 +106,22 @@ def merge(memory: Memory, label: str, into: str) -> None:
             writing.replace_class(into, stored, select(examples, stored.concepts))
         else:
             ours, other = (read_views(memory, writing.view, one) for one in (into, label))
-            least_cosine = likeness_of(writing.view.about.backbone).copy
+            least_cosine = measured_of(writing.view.about).copy
             write_views(writing, into, merge_views(ours, other, least_cosine))
         writing.retire_class(label)
+
+
+def expect_strangers(memory: Memory, how_often: str) -> None:
+    if how_often not in PRIOR_ODDS:
+        raise ValueError(f"{how_often!r} is none of {', '.join(PRIOR_ODDS)}.")
+    with memory.writing() as writing:
+        settings = writing.view.settings
+        if settings.head == "vote":
+            problem = "learns by the vote, whose limit of what is unknown has no such setting"
+            raise MemoryFileError(memory.path, problem, "`cbcl upgrade` gives it one")
+        if settings.strangers != how_often:
+            changed = settings._replace(strangers=how_often)
+            writing.add_step("strangers", {"strangers": how_often}, changed)
 
 
 def forget_negatives(memory: Memory) -> None:
@@ -123,7 +137,7 @@ def upgrade(memory: Memory) -> list[str]:
     with memory.writing() as writing:
         if writing.view.settings.head != "vote":
             raise MemoryFileError(memory.path, "needs no upgrade", "it learns by the discriminant")
-        least_cosine = likeness_of(writing.view.about.backbone).copy
+        least_cosine = measured_of(writing.view.about).copy
         classes = {
             label: _as_views(stored, memory.thumbnails(writing.view, label), least_cosine)
             for label, stored in of_vote(memory.load(writing.view)).items()
@@ -235,7 +249,7 @@ def _adopt_concepts(
 
 
 def _adopt_views(memory: Memory, writing: Transaction, theirs: ForeignMemory) -> None:
-    ours, least_cosine = writing.view, likeness_of(writing.view.about.backbone).copy
+    ours, least_cosine = writing.view, measured_of(writing.view.about).copy
     classes = statistics_of(theirs.classes)
     if theirs.negatives is not None:
         classes[NEGATIVES] = theirs.negatives.statistics

@@ -31,7 +31,8 @@ from cbcl.method.arrays import Float32s
 from cbcl.method.confidence import NO_SPREAD, spread_of
 from cbcl.method.knowledge import Knowledge, Options, learn
 from cbcl.method.tuning import MIN_VECTORS_FOR_RADIUS, tune
-from cbcl.recognition.embedder import Embedder, OnBroken, likeness_of, nothing_given
+from cbcl.recognition.cosines import measured_of
+from cbcl.recognition.embedder import Embedder, OnBroken, nothing_given
 from cbcl.recognition.examples import FIRST, of_vote, select
 from cbcl.recognition.labels import find_same_spelling
 from cbcl.recognition.views import learn_views
@@ -303,12 +304,12 @@ def _work_out(
         batch.matrix,
         batch.targets,
         batch.pictures,
-        likeness_of(state.about.backbone).copy,
+        measured_of(state.about).copy,
     )
     changed: ChangedClasses = {
         label: (known.stored, known.examples) for label, known in learned.classes.items()
     }
-    settings = Settings(head=head)
+    settings = state.settings._replace(head=head)
     basis = _basis(batch, state, options)
     return PendingWrite(basis, settings, changed, learned.copies, learned.moved)
 

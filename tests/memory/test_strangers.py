@@ -1,0 +1,200 @@
+"""Format 5: how often strangers are expected. A file of format 4, and values that nobody wrote."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cbcl import MemoryFileError, Recognizer, load_backbone
+from cbcl.memory.check import check
+from cbcl.memory.exchange import export, import_
+from cbcl.memory.packing import step_checksum
+from cbcl.memory.rows import Settings
+from cbcl.memory.schema import VERSION
+from cbcl.memory.state import STEP_COLUMNS
+from cbcl.memory.store import Memory
+
+STORED = Path(__file__).parent / "stored" / "format-4.cbcl"  # written at commit 4038319
+THEN: dict[str, Any] = json.loads(STORED.with_suffix(".json").read_text())
+QUERIES = [np.array(row, dtype=np.float32) for row in THEN["queries"]]
+VECTORS = load_backbone(
+    lambda vectors: [np.asarray(one, np.float32) for one in vectors], name="vectors"
+)
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    return Path(shutil.copy(STORED, tmp_path / "old.cbcl"))
+
+
+@pytest.fixture
+def path(old: Path) -> Path:
+    """The same memory in format 5, with two settings in its history."""
+    with Recognizer(old, VECTORS) as recognizer:
+        recognizer.expect_strangers("rarely")
+        recognizer.expect_strangers("often")
+    return old
+
+
+def read(path: Path, sql: str) -> list[Any]:
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(sql).fetchall()
+
+
+def answers(recognizer: Recognizer) -> list[tuple[str | None, float]]:
+    return [(one.label, one.confidence) for one in recognizer.recognize_many(QUERIES)]
+
+
+def test_a_memory_of_format_four_expects_strangers_sometimes_and_is_renewed_by_a_step(
+    old: Path,
+) -> None:
+    before = old.read_bytes()
+    checksums = read(old, "SELECT checksum FROM steps ORDER BY step")
+    assert read(old, "PRAGMA user_version") == [(4,)]
+    assert check(old) == []
+    with Recognizer(old, VECTORS) as recognizer:
+        assert recognizer.settings().strangers == "sometimes"
+        assert recognizer.labels() == THEN["examples"]
+        assert [[one.action, one.summary] for one in recognizer.history()] == THEN["history"]
+        told = answers(recognizer)
+        for answer, then in zip(recognizer.recognize_many(QUERIES), THEN["rankings"], strict=True):
+            now = {guess.label: guess.distance for guess in answer.ranking}
+            assert now == pytest.approx(dict(then), rel=1e-3)
+        assert [label for label, _ in told] == THEN["labels"]
+    assert old.read_bytes() == before
+    with Recognizer(old, VECTORS) as recognizer:
+        recognizer.rename("renamed", "thing 3")
+        recognizer.undo()
+        assert answers(recognizer) == told
+        recognizer.expect_strangers("often")
+        recognizer.undo()
+        assert answers(recognizer) == told
+    assert read(old, "PRAGMA user_version") == [(VERSION,)]
+    assert read(old, "SELECT checksum FROM steps ORDER BY step")[: len(checksums)] == checksums
+    assert check(old) == []
+
+
+def test_steps_of_format_four_can_be_undone_after_the_migration(path: Path) -> None:
+    with Recognizer(path, VECTORS) as recognizer:
+        undone = [recognizer.undo() for _ in range(3)]
+        assert [step.summary for step in undone[:2]] == ["often", "rarely"]
+        assert undone[2].action == "rename"
+        assert recognizer.settings().strangers == "sometimes"
+        assert "thing 3" in recognizer.labels()
+    assert check(path) == []
+
+
+def test_the_checksum_of_the_usual_setting_is_that_of_before_there_was_any() -> None:
+    words = ("2026-01-01", "learn", "{}")
+    usual, often = (
+        step_checksum(*words, Settings(head="discriminant", strangers=one))
+        for one in ("sometimes", "often")
+    )
+    with closing(sqlite3.connect(f"file:{STORED}?immutable=1", uri=True)) as connection:
+        columns = STEP_COLUMNS.replace("strangers, ", "")
+        rows = connection.execute(f"SELECT {columns} FROM steps").fetchall()
+    for time, action, about, radius, n_voters, _, head, expected in rows:
+        assert (
+            step_checksum(time, action, about, Settings(radius, n_voters, None, head)) == expected
+        )
+    assert usual != often
+
+
+@pytest.mark.parametrize(
+    "value", ["'rarely'", "'sometimes'", "'never'", "''", "'Often'", "x'6f6674656e'"]
+)
+def test_a_setting_that_was_changed_without_its_checksum_is_told(path: Path, value: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        try:
+            connection.execute(
+                f"UPDATE steps SET strangers = {value} WHERE step = (SELECT max(step) FROM steps)"
+            )
+        except sqlite3.IntegrityError:  # the table is strict
+            assert value.startswith("x")
+            return
+    assert check(path) != []
+    with Recognizer(path, VECTORS) as recognizer, pytest.raises(MemoryFileError):
+        recognizer.undo()
+
+
+@pytest.mark.parametrize("value", ["never", "", "Often", "often ", "o" * 100_000])
+def test_a_setting_that_is_none_is_refused_even_with_the_right_checksum(
+    path: Path, tmp_path: Path, value: str
+) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        query = f"SELECT step, {STEP_COLUMNS} FROM steps ORDER BY step DESC LIMIT 1"
+        step, time, action, about, radius, n_voters, most, head, _, _ = connection.execute(
+            query
+        ).fetchone()
+        right = step_checksum(time, action, about, Settings(radius, n_voters, most, head, value))
+        connection.execute(
+            "UPDATE steps SET strangers = ?, checksum = ? WHERE step = ?", (value, right, step)
+        )
+    assert any("settings" in finding.problem for finding in check(path))
+    with Recognizer(path, VECTORS) as recognizer:
+        for use in (recognizer.labels, recognizer.settings, lambda: answers(recognizer)):
+            with pytest.raises(MemoryFileError, match="settings"):
+                use()
+    with (
+        Recognizer(tmp_path / "ours.cbcl", VECTORS) as ours,
+        pytest.raises(MemoryFileError),
+    ):
+        ours.adopt(path)
+
+
+def add_step(memory: Memory, settings: Settings) -> None:
+    with memory.writing() as writing:
+        writing.add_step("strangers", {"strangers": settings.strangers}, settings)
+
+
+def test_a_setting_that_could_not_be_read_is_not_written(path: Path) -> None:
+    before = path.read_bytes()
+    with closing(Memory(path)) as memory:
+        never = memory.view().settings._replace(strangers="never")
+        with pytest.raises(MemoryFileError, match="nothing was changed"):
+            add_step(memory, never)
+        assert memory.view().settings.strangers == "often"
+    assert path.read_bytes() == before
+
+
+def test_an_export_has_it_and_a_foreign_one_is_checked(path: Path, tmp_path: Path) -> None:
+    with closing(Memory(path)) as memory:
+        files, _ = export(memory, tmp_path / "out")
+    words = json.loads(files[1].read_text())
+    assert words["settings"]["strangers"] == "often"
+    several: tuple[object, ...] = ("never", "", None, 1, ["often"], {})
+    for odd in several:
+        files[1].write_text(
+            json.dumps({**words, "settings": {**words["settings"], "strangers": odd}})
+        )
+        with closing(Memory(tmp_path / "copy.cbcl")) as copy:
+            with pytest.raises(MemoryFileError):
+                import_(files[0], copy)
+            assert not copy.path.exists()
+    del words["settings"]["strangers"]
+    files[1].write_text(json.dumps(words))
+    with closing(Memory(tmp_path / "copy.cbcl")) as copy:
+        import_(files[0], copy)
+        assert copy.view().settings.strangers == "sometimes"
+
+
+def test_no_flipped_bit_of_the_setting_goes_unnoticed(path: Path) -> None:
+    whole = path.read_bytes()
+    places = [found.start() for found in re.finditer(b"often", whole)]
+    assert places
+    for place in places:
+        for bit in range(0, 40, 3):
+            data = bytearray(whole)
+            data[place + bit // 8] ^= 1 << (bit % 8)
+            path.write_bytes(data)
+            for extra in path.parent.glob("old.cbcl-*"):
+                extra.unlink()
+            assert check(path) != [], (place, bit)
