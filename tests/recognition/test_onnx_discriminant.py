@@ -19,6 +19,7 @@ from PIL import Image
 
 from cbcl import BackboneError, __version__
 from cbcl.method.directions import as_directions
+from cbcl.method.open_set import PRIOR_ODDS, Cosines
 from cbcl.method.statistical import TAUGHT_CONFIDENCE, StatisticalKnowledge, learn_statistics
 from cbcl.method.statistics import ClassStatistics, learn_class, sketch
 from cbcl.recognition import onnx_export
@@ -131,10 +132,10 @@ def kept_only(known: ClassStatistics) -> ClassStatistics:
 SOME = [1, 2, 3, 5, 8, 13, 24, 25, 33, 60, *[4] * 20]  # views of 30 classes, some summarized
 CASES = {
     "one view": ([1], 80, 0, None),
-    "one view, its cosine": ([1], 80, 0, 0.5),
+    "one view, cosines": ([1], 80, 0, 0.5),
     "one class": ([9], 80, 0, None),
     "one class, measurements": ([9], 5, 0, None),
-    "two views, their cosine": ([1, 2], 80, 0, 0.5),
+    "two views, cosines": ([1, 2], 80, 0, 0.5),
     "two views, negatives": ([1, 2], 80, 3, 0.5),
     "two views, measurements, negatives": ([1, 2], 12, 3, 0.5),
     "two classes": ([9, 30], 64, 0, None),
@@ -146,18 +147,19 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(
-    ("counts", "d", "n_negatives", "first_cosine"), [*CASES.values()], ids=CASES
-)
+@pytest.mark.parametrize("strangers", [*PRIOR_ODDS])
+@pytest.mark.parametrize(("counts", "d", "n_negatives", "same"), [*CASES.values()], ids=CASES)
 def test_it_answers_as_python_does(
-    counts: list[int], d: int, n_negatives: int, first_cosine: float | None
+    counts: list[int], d: int, n_negatives: int, same: float | None, strangers: str
 ) -> None:
     world = World(len(counts) + 3, d, seed=d)
     knowledge, taught = world.learn(counts)
     others = world.draw(np.full(max(n_negatives, 1), len(counts)))
     if n_negatives:
         knowledge = replace(knowledge, negatives=negatives_of(others))
-    knowledge = replace(knowledge, first_cosine=first_cosine)
+    centre = np.full(d, 0.3 / np.sqrt(d), dtype=np.float32)
+    cosines = None if same is None else Cosines(same, 0.13, 0.07, 0.1, 0.07, centre)
+    knowledge = replace(knowledge, cosines=cosines, strangers=strangers)
     asked = np.concatenate(
         [
             taught,

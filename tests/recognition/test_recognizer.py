@@ -888,7 +888,7 @@ def test_settings_are_those_of_the_memory(tmp_path: Path) -> None:
         with pytest.raises(MemoryFileError, match="does not exist"):
             recognizer.settings()
         recognizer.learn("cup", some("cup", 2))
-        assert recognizer.settings() == (2.0, 3, 9, "vote")
+        assert recognizer.settings() == Settings(2.0, 3, 9, "vote")
         assert recognizer.backbone.name == "identity"
         assert recognizer.check() == []
         assert repr(recognizer) == "Recognizer('a.cbcl')"

@@ -9,22 +9,23 @@ agree to `TOLERANCE`, not bit for bit.
 from __future__ import annotations
 
 from functools import reduce
-from math import inf, log
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cbcl.method.arrays import Float64s, Int64s
-from cbcl.method.calibration import KNOWN_SLOPE, Calibration
 from cbcl.method.coding import CodedRows, Codes
 from cbcl.method.directions import MIN_EMBEDDING
 from cbcl.method.discriminant import Discriminant
+from cbcl.method.open_set import Cosines, Signs
 from cbcl.method.solving import Whitening
 from cbcl.method.statistical import (
-    FIRST_SLOPE,
+    NEGATIVE,
     NEGATIVE_SLOPE,
     TAUGHT_CONFIDENCE,
+    TAUGHT_ODDS,
     StatisticalKnowledge,
 )
 from cbcl.method.statistics import SKETCH_BITS, ClassStatistics, Sketches, sketch
@@ -169,47 +170,70 @@ def _log_odds(
     graph: AnswerGraph, offsets: _Offsets, scores: _ClassScores, knowledge: StatisticalKnowledge
 ) -> str:
     """Translate the log odds that vectors are of a known class: (b, 1)."""
-    known = [*knowledge.statistics.values()]
-    if knowledge.calibration.means is not None:
-        odds = _log_odds_known(graph, scores, knowledge.calibration)
-    elif knowledge.first_cosine is not None and knowledge.dimension >= MIN_EMBEDDING:
-        views = graph("Transpose", _views(graph, known), perm=[1, 0])
-        cosines, _ = graph.largest(graph("MatMul", offsets.directions, views), 1)
-        away = graph("Sub", 1.0, graph.double(cosines))
-        farness = graph("Div", away, 1.0 - knowledge.first_cosine)
-        odds = graph("Mul", FIRST_SLOPE, graph("Sub", 1.0, farness))
-    else:
-        shape = graph("Concat", graph("Shape", offsets.directions, end=1), np.array([1]), axis=0)
-        odds = graph("Expand", inf, shape)
-    if knowledge.negatives is None:
+    open_set, negatives = knowledge.open_set, knowledge.negatives
+    if knowledge.dimension < MIN_EMBEDDING:
+        nearest, _ = graph.smallest(scores.distances, 1)
+        odds = _log_odds_of(graph, graph("Neg", graph("Sqrt", nearest)), knowledge)
+        if negatives is None:
+            return odds
+        return graph("Min", odds, _log_odds_against(graph, offsets, nearest, knowledge, negatives))
+    seen = _units(graph, offsets.directions, open_set.cosines)
+    found = graph("Gemm", seen, open_set.templates, transB=1)
+    found = _add_signs(graph, graph.double(found), scores, open_set.signs)
+    odds = _log_odds_of(graph, found, knowledge)
+    if negatives is None or open_set.hypotheses is None:
         return odds
-    against = _log_odds_against(graph, offsets, scores, knowledge, knowledge.negatives)
-    return graph("Min", odds, against)
+    strange = _units(graph, _views(graph, [negatives]), open_set.cosines)
+    likest, _ = graph.largest(graph("Gemm", seen, strange, transB=1), 1)
+    line = open_set.hypotheses.lines(np.array(open_set.hypotheses.one_view))
+    against = _along(graph, graph.double(likest), line)
+    # The logarithm of 1 + exp(x), which is x where x is large.
+    raised = graph("Log", graph("Add", 1.0, graph("Exp", graph("Neg", graph("Abs", against)))))
+    return graph("Sub", odds, graph("Add", graph("Max", against, 0.0), raised))
 
 
-def _log_odds_known(graph: AnswerGraph, scores: _ClassScores, calibration: Calibration) -> str:
-    """Translate `Calibration.log_odds_known`."""
-    assert calibration.means is not None
-    assert calibration.deviations is not None
+def _add_signs(graph: AnswerGraph, found: str, scores: _ClassScores, signs: Signs | None) -> str:
+    """Translate `Signs.added`: (b, t)."""
+    if signs is None:
+        return found
     nearest, _ = graph.smallest(scores.distances, 1)
     (gain, _), (ridge, _) = graph.largest(scores.gains, 1), graph.largest(scores.ridge, 1)
-    signs = graph("Concat", graph("Neg", graph("Sqrt", nearest)), gain, ridge, axis=1)
-    standard = graph("Div", graph("Sub", signs, calibration.means), calibration.deviations)
-    familiarity = graph("Div", graph.total(standard), calibration.scale)
-    return graph("Mul", KNOWN_SLOPE, graph("Sub", familiarity, calibration.limit))
+    stacked = graph("Concat", graph("Neg", graph("Sqrt", nearest)), gain, ridge, axis=1)
+    standard = graph("Div", graph("Sub", stacked, signs.means), signs.deviations)
+    return graph("Add", found, graph("Mul", signs.weight, graph.total(standard)))
+
+
+def _units(graph: AnswerGraph, directions: str, cosines: Cosines) -> str:
+    """Translate `units`: (b, d), float32."""
+    apart = graph("Sub", directions, cosines.offset)
+    lengths = graph("Sqrt", graph.total(graph("Mul", apart, apart)))
+    return graph("Div", apart, graph("Max", lengths, np.float32(1e-6)))
+
+
+def _log_odds_of(graph: AnswerGraph, scores: str, knowledge: StatisticalKnowledge) -> str:
+    """Translate `OpenSet.log_odds`: (b, t) to (b, 1)."""
+    hypotheses = knowledge.open_set.hypotheses
+    if hypotheses is None:
+        shape = graph("Concat", graph("Shape", scores, end=1), np.array([1]), axis=0)
+        return graph("Expand", inf, shape)
+    odds, _ = graph.largest(_along(graph, scores, hypotheses.lines(hypotheses.deviations)), 1)
+    return graph("Add", odds, knowledge.open_set.log_prior(knowledge.strangers))
+
+
+def _along(graph: AnswerGraph, scores: str, line: tuple[Float64s, Float64s]) -> str:
+    slopes, limits = line
+    return graph("Mul", graph("Sub", scores, limits), slopes)
 
 
 def _log_odds_against(
     graph: AnswerGraph,
     offsets: _Offsets,
-    scores: _ClassScores,
+    nearest: str,
     knowledge: StatisticalKnowledge,
     negatives: ClassStatistics,
 ) -> str:
-    """Translate the log odds that vectors are not like a negative."""
+    """Translate the log odds that measurements are not like a negative."""
     solved = knowledge.discriminant
-    expected = 1.0 + 1.0 / knowledge.sizes
-    nearest, _ = graph.smallest(graph("Div", scores.distances, expected), 1)
     views = graph("Sub", graph.double(_views(graph, [negatives])), solved.centre)
     white = _whiten(graph, views, solved.whitening)
     apart = _differences(graph, offsets.centred, views)  # (b, v, d)
@@ -234,9 +258,10 @@ def _views(graph: AnswerGraph, classes: list[ClassStatistics]) -> str:
 
 
 def _taught(graph: AnswerGraph, directions: str, knowledge: StatisticalKnowledge) -> str:
-    """Translate the search for the class that a vector was taught as, from 1 on; 0: none: (b, 1).
+    """Translate the search for the class that a vector was taught as: (b, 1).
 
-    That of measurements, whose sketches are no sums, is among the views that are kept.
+    From 1 on; 0: none, -1: as a negative. That of measurements, whose sketches are no sums, is
+    among the views that are kept.
     """
     d = knowledge.dimension
     classes = [*knowledge.statistics.values()]
@@ -248,7 +273,7 @@ def _taught(graph: AnswerGraph, directions: str, knowledge: StatisticalKnowledge
     else:
         values = _sketches(graph, directions, d)
         keys, owners = _unique([_halves(known.sketches) for known in classes])
-    owners[owners == len(knowledge.statistics)] = -1  # a negative
+    owners[owners == len(knowledge.statistics)] = NEGATIVE
     columns = enumerate(keys.T)
     matches = [graph("Equal", graph.column(values, place), some) for place, some in columns]
     same = reduce(lambda one, other: graph("And", one, other), matches)  # (b, keys)
@@ -303,8 +328,9 @@ def _raise_taught(
     is_low = graph("And", is_taught, graph("Less", own, TAUGHT_CONFIDENCE))
     others = graph("Div", 1.0 - TAUGHT_CONFIDENCE, graph("Sub", 1.0, own))
     raised = graph("Where", is_own, TAUGHT_CONFIDENCE, graph("Mul", shares, others))
-    least = log(TAUGHT_CONFIDENCE / (1.0 - TAUGHT_CONFIDENCE))
+    odds = graph("Where", is_taught, graph("Max", odds, TAUGHT_ODDS), odds)
+    is_negative = graph("Less", taught, np.array(0))
     return (
         graph("Where", is_low, raised, shares),
-        graph("Where", is_taught, graph("Max", odds, least), odds),
+        graph("Where", is_negative, graph("Min", odds, -TAUGHT_ODDS), odds),
     )

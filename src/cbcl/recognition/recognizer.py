@@ -27,14 +27,9 @@ from cbcl.method.directions import as_directions
 from cbcl.method.statistical import StatisticalKnowledge
 from cbcl.recognition import editing, moving, search_index
 from cbcl.recognition.answer import Answer, Example
+from cbcl.recognition.cosines import measured_of
 from cbcl.recognition.editing import ImportResult
-from cbcl.recognition.embedder import (
-    BackboneSpec,
-    Embedder,
-    OnBroken,
-    likeness_of,
-    nothing_given,
-)
+from cbcl.recognition.embedder import BackboneSpec, Embedder, OnBroken, nothing_given
 from cbcl.recognition.grouping import group_alike
 from cbcl.recognition.labels import check_known
 from cbcl.recognition.learning import (
@@ -59,6 +54,7 @@ from cbcl.recognition.suggestions import (
     worth_asking,
 )
 from cbcl.recognition.suspects import Suspect, find_suspects
+from cbcl.recognition.unknown import UnknownReport, report_unknown
 from cbcl.recognition.views import sketch_pictures
 from cbcl.vision.backbones.base import Backbone
 from cbcl.vision.decoding import name_of
@@ -579,6 +575,25 @@ class Recognizer:
             return examine({}, Settings())
         return self._current(empty=True).self_test
 
+    def expect_strangers(self, how_often: Literal["often", "sometimes", "rarely"]) -> None:
+        """Say how often something that is not known will be shown: it decides what is "unknown".
+
+        While few things are known, "often" takes one picture in two for strange before it is seen,
+        "sometimes", which a new memory has, one in three, "rarely" one in ten; the more things are
+        known, the fewer. Nothing is learned anew, and it can be undone. Not for the vote.
+        """
+        editing.expect_strangers(self._memory, how_often)
+
+    def unknown(self) -> UnknownReport | None:
+        """Return what decides "unknown", and what each setting does with the pictures kept.
+
+        None: the memory learns by the vote, knows nothing, or has too few vectors to tell.
+        """
+        knowledge = self._current().knowledge if self._memory.exists() and self.labels() else None
+        if not isinstance(knowledge, StatisticalKnowledge):
+            return None
+        return report_unknown(knowledge)
+
     def advise(self) -> Suggestions:
         """Suggest what to ask a teacher: which labels may be the same, and which need examples."""
         labels = self.labels()
@@ -609,12 +624,14 @@ class Recognizer:
 
         A group is the places of its pictures among those given, the most typical first; the
         largest group comes first, and a picture like no other is in none. How alike they must be
-        is known of the backbones with a name only; of others, as good as the same.
+        is known of the backbones with a name, and of those that were measured; of others, as good
+        as the same.
         """
         if not seen:
             return []
         directions = as_directions(np.stack([one.vector for one in seen]))
-        return group_alike(directions, likeness_of(self.backbone.name).alike)
+        about = self.about() or self._embedder.describe(directions.shape[1])
+        return group_alike(directions, measured_of(about).alike)
 
     def find_taught(
         self, seen: Sequence[EmbeddedPicture], answers: Sequence[Answer]
@@ -629,7 +646,7 @@ class Recognizer:
         view = self._memory.view()
         sketches = sketch_pictures(np.stack([one.vector for one in seen]))
         taught = self._memory.find_taught(view, sketches)
-        farthest = math.sqrt(2.0 - 2.0 * likeness_of(view.about.backbone).copy)
+        farthest = math.sqrt(2.0 - 2.0 * measured_of(view.about).copy)
         labels = []
         for own, answer in zip(sketches, answers, strict=True):
             copied = [reason.label for reason in answer.evidence if reason.distance <= farthest]
@@ -658,7 +675,7 @@ class Recognizer:
         snapshot = self._current()
         knowledge = snapshot.knowledge
         if isinstance(knowledge, StatisticalKnowledge):
-            return CBCLClassifier.from_statistics(knowledge.statistics)
+            return CBCLClassifier.from_statistics(knowledge.statistics, cosines=knowledge.cosines)
         return CBCLClassifier.from_concepts(
             knowledge.concepts,
             radius=knowledge.radius,

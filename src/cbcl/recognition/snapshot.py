@@ -27,7 +27,8 @@ from cbcl.recognition.answer import (
     answers,
     judged_answers,
 )
-from cbcl.recognition.embedder import initial_limit_of, likeness_of
+from cbcl.recognition.cosines import measured_of
+from cbcl.recognition.embedder import initial_limit_of
 from cbcl.recognition.examples import PER_CENTROID, of_vote
 from cbcl.recognition.search_index import IndexedClasses, IndexFiles
 from cbcl.recognition.self_test import SelfTestResult, examine, examine_views
@@ -78,8 +79,9 @@ class Snapshot:
             concepts = {label: stored.concepts for label, stored in of_vote(self.classes).items()}
             return Knowledge(concepts, settings.radius, settings.n_voters)
         negatives = self.negatives and self.negatives.statistics
+        cosines = measured_of(self.view.about).cosines
         return StatisticalKnowledge(
-            statistics_of(self.classes), negatives, likeness_of(self.view.about.backbone).first
+            statistics_of(self.classes), negatives, cosines, settings.strangers
         )
 
     @cached_property

@@ -1,0 +1,283 @@
+"""The setting of how often something unknown is shown, and the report of what it decides."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.cells import CELLS, grids
+from support.statistics import draw_classes
+
+from cbcl import MemoryFileError, Recognizer
+from cbcl.memory.check import check
+from cbcl.method.open_set import PRIOR_ODDS, Cosines
+from cbcl.method.statistical import StatisticalKnowledge
+from cbcl.method.statistics import learn_class, unlearn_view
+from cbcl.recognition.answer import judged_answers
+from cbcl.recognition.unknown import Forecast, report_unknown
+
+D = 128
+COSINES = Cosines(0.5, 0.13, 0.07, 0.1, 0.07)
+POOL = grids(30)
+KINDS = pytest.mark.parametrize(
+    ("t", "n", "spread", "cosines"),
+    [(5, 5, 1.0, COSINES), (10, 3, 2.0, COSINES), (10, 10, 2.0, COSINES), (6, 12, 1.5, None)],
+)
+
+
+def learn(t: int, n: int, d: int = D, *, spread: float = 1.0, **options: Any) -> Any:
+    draws = draw_classes(t, n, d, 3, spread=spread)[1]
+    classes = {f"thing {number:02}": learn_class(own)[0] for number, own in enumerate(draws)}
+    return StatisticalKnowledge(classes, **{"cosines": COSINES, **options})
+
+
+def unknown_without_the_photo(known: StatisticalKnowledge) -> int:
+    """Count the views that are unknown where they, and nothing else, were not learned."""
+    told = 0
+    for label, own in known.statistics.items():
+        for row in range(len(own.views)):
+            less = unlearn_view(own, row)
+            assert less is not None
+            without = replace(known, statistics={**known.statistics, label: less})
+            told += judged_answers(own.directions[row : row + 1], without)[0].label is None
+    return told
+
+
+def unknown_without_the_thing(known: StatisticalKnowledge) -> int:
+    told = 0
+    for label, own in known.statistics.items():
+        without = known.without(label)
+        assert without is not None
+        told += sum(one.label is None for one in judged_answers(own.directions, without))
+    return told
+
+
+@KINDS
+def test_a_forecast_counts_what_learning_without_each_photo_or_thing_answers(
+    t: int, n: int, spread: float, cosines: Cosines | None
+) -> None:
+    knowledge = learn(t, n, spread=spread, cosines=cosines)
+    report = report_unknown(knowledge)
+    assert report is not None
+    for strangers, forecast in report.forecasts.items():
+        asked = replace(knowledge, strangers=strangers)
+        assert (forecast.known, forecast.strange) == (t * n, t * n)
+        assert abs(forecast.refused - unknown_without_the_photo(asked)) <= 0.15 * t * n
+        # Too hopeful near the limit: without a thing, the others' scores tell less of strangers.
+        assert abs(forecast.found - unknown_without_the_thing(asked)) <= 0.25 * t * n
+
+
+@KINDS
+def test_more_is_refused_and_found_the_more_often_strangers_are_expected(
+    t: int, n: int, spread: float, cosines: Cosines | None
+) -> None:
+    knowledge = learn(t, n, spread=spread, cosines=cosines)
+    reports = [report_unknown(replace(knowledge, strangers=one)) for one in PRIOR_ODDS]
+    assert [one and one.strangers for one in reports] == ["often", "sometimes", "rarely"]
+    limits = [one.limit for one in reports if one is not None]
+    assert limits == sorted(limits, reverse=True)
+    for report in reports:
+        assert report is not None
+        forecasts = [*report.forecasts.values()]
+        assert forecasts == sorted(forecasts, reverse=True)
+        assert [one.found for one in forecasts] == sorted(one.found for one in forecasts)[::-1]
+        assert report.forecasts == (reports[0] and reports[0].forecasts)
+
+
+def test_known_photos_score_higher_than_strange_ones() -> None:
+    report = report_unknown(learn(6, 8))
+    assert report is not None
+    assert report.strange[0] < report.limit < report.known[0]
+    assert len(report.known_scores) == len(report.strange_scores) == 48
+    assert np.mean(report.known_scores) > report.limit > np.mean(report.strange_scores)
+
+
+def test_of_one_thing_nothing_is_known_of_strangers_but_the_backbone_is() -> None:
+    report = report_unknown(learn(1, 4))
+    assert report is not None
+    assert report.strange == (COSINES.other, COSINES.other_deviation)
+    assert (len(report.known_scores), report.strange_scores) == (4, [])
+    assert report.forecasts["often"].known == 4
+    assert report.forecasts["often"].strange == 0
+
+
+def test_a_single_photo_is_left_out_as_nothing_else_is_known_of_its_thing() -> None:
+    report = report_unknown(learn(1, 1))
+    assert report is not None
+    assert (report.known_scores, report.strange_scores) == ([], [])
+    assert {*report.forecasts.values()} == {Forecast(0, 0, 0, 0)}
+    report = report_unknown(learn(4, 1))
+    assert report is not None
+    assert (len(report.known_scores), len(report.strange_scores)) == (0, 4)
+    assert report.known[0] == COSINES.same
+
+
+def test_of_measurements_there_is_a_report_as_soon_as_something_was_learned() -> None:
+    assert report_unknown(learn(1, 1, 5)) is None
+    assert report_unknown(learn(3, 1, 5)) is None
+    report = report_unknown(learn(3, 10, 5, spread=0.2))
+    assert report is not None
+    assert max(report.known_scores) <= 0.0  # they are distances, negative
+    assert report.forecasts["sometimes"].refused < 10
+
+
+def test_the_vote_and_nothing_have_no_report(tmp_path: Path) -> None:
+    with Recognizer(tmp_path / "vote.cbcl", CELLS, head="vote") as things:
+        things.learn("cup", POOL[:3])
+        assert things.unknown() is None
+        with pytest.raises(MemoryFileError, match=r"by the vote.*`cbcl upgrade` gives it one"):
+            things.expect_strangers("often")
+    with Recognizer(tmp_path / "none.cbcl", CELLS) as things:
+        assert things.unknown() is None
+        with pytest.raises(MemoryFileError, match="does not exist"):
+            things.expect_strangers("often")
+        assert not things.path.exists()
+        things.learn("cup", POOL[:3])
+        assert things.unknown() is not None
+        things.forget("cup")
+        assert things.unknown() is None
+
+
+@pytest.fixture
+def things(tmp_path: Path) -> Any:
+    with Recognizer(tmp_path / "things.cbcl", CELLS) as recognizer:
+        recognizer.learn_many({"cup": POOL[:4], "key": POOL[4:8], "pen": POOL[8:11]})
+        yield recognizer
+
+
+def test_the_setting_is_one_step_that_can_be_undone(things: Recognizer) -> None:
+    before = things.revision()
+    things.expect_strangers("rarely")
+    assert things.settings().strangers == "rarely"
+    report = things.unknown()
+    assert report is not None
+    assert report.strangers == "rarely"
+    step = things.history()[0]
+    assert (step.action, step.summary, step.labels) == ("strangers", "rarely", [])
+    assert things.revision() == before + 1
+    undone = things.undo()
+    assert (undone.action, undone.summary) == ("strangers", "rarely")
+    assert things.settings().strangers == "sometimes"
+    assert things.history()[0].summary == "strangers rarely"
+    assert check(things.path) == []
+
+
+def test_no_step_where_nothing_changes(things: Recognizer) -> None:
+    before = things.revision()
+    things.expect_strangers("sometimes")
+    assert things.revision() == before
+    things.expect_strangers("often")
+    things.expect_strangers("often")
+    assert things.revision() == before + 1
+
+
+def test_another_word_is_refused(things: Recognizer) -> None:
+    before = things.revision()
+    for word in ("never", "", "Often", None):
+        with pytest.raises(ValueError, match="is none of often, sometimes, rarely"):
+            things.expect_strangers(word)  # type: ignore[arg-type]
+    assert things.revision() == before
+
+
+def test_it_decides_the_answers(things: Recognizer) -> None:
+    known = []
+    for setting in PRIOR_ODDS:
+        things.expect_strangers(setting)  # type: ignore[arg-type]
+        answers = things.recognize_many(POOL[11:])
+        known.append([1.0 - answer.strangeness / 2.0 for answer in answers])
+    often, sometimes, rarely = np.array(known)
+    assert (often < sometimes).all()
+    assert (sometimes < rarely).all()
+
+
+def test_every_step_keeps_it(things: Recognizer) -> None:
+    things.expect_strangers("often")
+    steps: dict[str, Callable[[], object]] = {
+        "learn": lambda: things.learn("saw", POOL[11:13]),
+        "learn none": lambda: things.learn(None, POOL[13:15]),
+        "rename": lambda: things.rename("saw", "axe"),
+        "merge": lambda: things.merge("axe", "pen"),
+        "unlearn": lambda: things.unlearn(things.examples("pen")[0].number),
+        "move": lambda: things.move([things.examples("pen")[0].number], "key"),
+        "forget": lambda: things.forget("cup"),
+        "forget none": things.forget_negatives,
+        "undo": things.undo,
+        "for good": lambda: things.forget("key", for_good=True),
+    }
+    for name, step in steps.items():
+        step()
+        assert things.settings().strangers == "often", name
+    for _ in range(25):  # more than can be undone
+        things.learn("cup", POOL[:2])
+        things.rename("cup", "mug")
+        things.rename("mug", "cup")
+    assert things.settings().strangers == "often"
+    assert check(things.path) == []
+
+
+def test_copies_and_exports_have_it_and_a_full_memory_keeps_its_own(
+    things: Recognizer, tmp_path: Path
+) -> None:
+    things.expect_strangers("rarely")
+    things.save_copy(tmp_path / "copy.cbcl")
+    things.export(tmp_path / "out.safetensors")
+    asked = POOL[11:]
+    wanted = things.recognize_many(asked)
+    for name in ("copy", "new", "adopting"):
+        with Recognizer(tmp_path / f"{name}.cbcl", CELLS) as other:
+            if name == "new":
+                other.import_(tmp_path / "out.safetensors")
+            if name == "adopting":  # which knows nothing yet
+                other.adopt(things.path)
+            assert other.settings().strangers == "rarely"
+            answers = other.recognize_many(asked)
+            assert [one.label for one in answers] == [one.label for one in wanted]
+            assert [one.strangeness for one in answers] == [one.strangeness for one in wanted]
+    with Recognizer(tmp_path / "full.cbcl", CELLS) as other:
+        other.learn("saw", POOL[11:13])
+        other.adopt(things.path)
+        assert other.settings().strangers == "sometimes"
+
+
+def test_an_export_of_before_there_was_the_setting_has_the_usual_one(
+    things: Recognizer, tmp_path: Path
+) -> None:
+    _, words = things.export(tmp_path / "out.safetensors").files
+    text = words.read_text()
+    for odd in (None, '"never"', "null", '["often"]', "1"):
+        new = "" if odd is None else f',\n  "strangers": {odd}'
+        words.write_text(text.replace(',\n  "strangers": "sometimes"', new))
+        assert words.read_text() != text
+        with Recognizer(tmp_path / "new.cbcl", CELLS) as other:
+            if odd is not None:
+                with pytest.raises(MemoryFileError):
+                    other.import_(tmp_path / "out.safetensors")
+            else:
+                other.import_(tmp_path / "out.safetensors")
+                assert other.settings().strangers == "sometimes"
+        (tmp_path / "new.cbcl").unlink(missing_ok=True)
+
+
+def test_another_process_sees_it_at_its_next_call(things: Recognizer) -> None:
+    script = "import sys, cbcl; cbcl.Recognizer(sys.argv[1]).expect_strangers('often')"
+    assert things.settings().strangers == "sometimes"
+    before = things.recognize(POOL[12]).strangeness
+    subprocess.run([sys.executable, "-c", script, things.path], check=True)
+    assert things.settings().strangers == "often"
+    assert things.recognize(POOL[12]).strangeness > before
+
+
+def test_a_memory_of_the_vote_has_it_once_it_is_upgraded(tmp_path: Path) -> None:
+    with Recognizer(tmp_path / "vote.cbcl", CELLS, head="vote") as things:
+        things.learn("cup", POOL[:3])
+        things.upgrade()
+        things.expect_strangers("often")
+        things.undo()
+        things.undo()
+        assert things.settings()[3:] == ("vote", "sometimes")
