@@ -2,14 +2,14 @@
 
     python benchmarks/asking.py FOLDER --about NAME --known 10 --new 10 --shots 5
 
-FOLDER holds one folder a class; a file of vectors and labels (X and y in an .npz) will do, too.
-Some classes, drawn at random, are learned from a few photos each. Then there is a pool of photos
-without labels, of these and of new classes; a person labels ten, in an order that is given at once,
-or one at a time, asking again after each. The accuracy is the share of other photos, of all these
-classes, whose first guess is right then, as a mean over draws; the orders differ, all else is the
-same. With --strangers, so many photos of the pool are of yet other classes, one each, that are not
-tested: things of no interest. The worth of an order is the number of photos, drawn from the pool at
-random, whose labels give the same accuracy. Each run is appended to results/asking.jsonl.
+FOLDER holds one folder a class. Some classes, drawn at random, are learned by the default head from
+a few photos each. Then there is a pool of photos without labels, of these and of new classes; a
+person labels ten, in an order that is given at once, or one at a time, asking again after each. The
+accuracy is the share of other photos, of all these classes, whose first guess is right then, as a
+mean over draws; the orders differ, all else is the same. With --strangers, so many photos of the
+pool are of yet other classes, one each, that are not tested: things of no interest. The worth of an
+order is the number of photos, drawn from the pool at random, whose labels give the same accuracy.
+Each run is appended to results/asking.jsonl.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import json
 import math
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -28,11 +29,13 @@ from numpy.typing import NDArray
 
 import cbcl
 from cbcl import Recognizer
+from cbcl.memory.measured import Measured
+from cbcl.memory.rows import MemoryInfo
 from cbcl.method.arrays import Float32s, Int64s
-from cbcl.method.confidence import Scale, spread_of
-from cbcl.method.knowledge import Knowledge, Options, learn
-from cbcl.recognition.answer import Answer, answers
-from cbcl.recognition.embedder import initial_limit_of
+from cbcl.method.directions import as_directions
+from cbcl.method.statistical import StatisticalKnowledge, learn_statistics
+from cbcl.recognition.answer import Answer, judged_answers
+from cbcl.recognition.cosines import measured_of
 from cbcl.recognition.suggestions import worth_asking
 from cbcl.vision.finding import find_labelled
 
@@ -61,13 +64,12 @@ def by_strangeness(_: Float32s, given: Sequence[Answer]) -> list[int]:
 
 def by_centres(matrix: Float32s, given: Sequence[Answer]) -> list[int]:
     """Choose the farthest from all that is known or chosen (k-center, greedily)."""
-    lengths = np.linalg.norm(matrix, axis=1)
-    away = np.array([answer.evidence[0].distance for answer in given]) / lengths
+    away = np.array([answer.evidence[0].distance for answer in given])
     order: list[int] = []
     while len(order) < min(LABELLED, len(given)):
         away[order] = -1.0
         order.append(int(away.argmax()))
-        away = np.minimum(away, np.linalg.norm(matrix - matrix[order[-1]], axis=1) / lengths)
+        away = np.minimum(away, np.linalg.norm(matrix - matrix[order[-1]], axis=1))
     return order
 
 
@@ -84,11 +86,16 @@ class Trial:
     """One draw: the photos learned, the pool, and the photos to test with."""
 
     def __init__(
-        self, vectors: Float32s, labels: NDArray[Any], how: argparse.Namespace, seed: int
+        self,
+        vectors: Float32s,
+        labels: NDArray[Any],
+        measured: Measured,
+        how: argparse.Namespace,
+        seed: int,
     ) -> None:
         self.rng = np.random.default_rng(seed)
         self.vectors, self.labels = vectors, labels.astype(object)
-        self.initial_limit = initial_limit_of(how.backbone)
+        self.measured = measured
         needed = how.shots + 2 * TESTED
         large = [label for label in np.unique(labels) if np.sum(labels == label) >= needed]
         classes = self.rng.permutation(large)[: how.known + how.new]
@@ -103,35 +110,30 @@ class Trial:
         pool = [*self.rng.permutation(rest)[: how.pool - len(strangers)], *strangers]
         self.pool = self.rng.permutation(np.array(pool))
 
-    def know(self, more: Int64s) -> tuple[Knowledge, NDArray[Any], Float32s]:
-        """Learn these photos, too; return the knowledge, and the labels and vectors behind it."""
+    def know(self, more: Int64s) -> StatisticalKnowledge:
+        """Learn these photos, too."""
         rows = np.concatenate([self.learned, more])
-        labels, vectors = self.labels[rows], self.vectors[rows]
-        return learn(None, vectors, labels, Options()), labels, vectors
+        known = learn_statistics(None, self.vectors[rows], self.labels[rows], self.measured.copy)
+        return replace(known, cosines=self.measured.cosines)
 
     def ask(self, more: Int64s, pool: Int64s) -> list[Answer]:
-        knowledge, labels, vectors = self.know(more)
-        spreads = [
-            spread_of(vectors[labels == label], knowledge.radius) for label in knowledge.concepts
-        ]
-        return answers(
-            self.vectors[pool], knowledge, Scale.of(spreads, knowledge.index, self.initial_limit)
-        )
+        return judged_answers(self.vectors[pool], self.know(more))
 
     def right(self, more: Int64s) -> float:
         """Return the share of first guesses that are right after learning these photos, too."""
-        knowledge, _, _ = self.know(more)
+        knowledge = self.know(more)
         guesses = knowledge.classes[knowledge.winners(self.vectors[self.tested])]
         return float(np.mean(guesses == self.labels[self.tested]))
 
     def at_once(self, order: Order) -> float:
         given = self.ask(self.pool[:0], self.pool)
-        return self.right(self.pool[list(order(self.vectors[self.pool], given))[:LABELLED]])
+        chosen = list(order(as_directions(self.vectors[self.pool]), given))[:LABELLED]
+        return self.right(self.pool[chosen])
 
     def one_at_a_time(self, order: Order) -> float:
         more, pool = self.pool[:0], self.pool
         for _ in range(LABELLED):
-            chosen = order(self.vectors[pool], self.ask(more, pool))[0]
+            chosen = order(as_directions(self.vectors[pool]), self.ask(more, pool))[0]
             more, pool = np.append(more, pool[chosen]), np.delete(pool, chosen)
         return self.right(more)
 
@@ -162,12 +164,8 @@ def worth(means: dict[str, float], right: float) -> float:
     )
 
 
-def load(path: Path, leave_out: str, backbone: str) -> tuple[Float32s, NDArray[Any], str]:
-    """Return vectors, their labels, and the backbone that made them."""
-    if path.suffix == ".npz":
-        with np.load(path) as file:
-            vectors, labels = file["X"], file["y"]
-        return vectors[labels != leave_out], labels[labels != leave_out], backbone
+def load(path: Path, leave_out: str, backbone: str) -> tuple[Float32s, NDArray[Any], MemoryInfo]:
+    """Return vectors, their labels, and the description of a memory of these."""
     files = [(label, one) for label, one in find_labelled([path]) if label != leave_out]
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -175,7 +173,8 @@ def load(path: Path, leave_out: str, backbone: str) -> tuple[Float32s, NDArray[A
     ):
         vectors = recognizer.embed([one for _, one in files])
         seen = recognizer.backbone
-    return vectors, np.array([label for label, _ in files]), f"{seen.name} {seen.fingerprint}"
+    about = MemoryInfo(seen.name, seen.fingerprint, vectors.shape[1], False, cbcl.__version__)
+    return vectors, np.array([label for label, _ in files]), about
 
 
 def main() -> None:
@@ -184,7 +183,7 @@ def main() -> None:
     )
     parser.add_argument("data", type=Path)
     parser.add_argument("--leave-out", default="")
-    parser.add_argument("--backbone", default="efficientnet-lite0")
+    parser.add_argument("--backbone", default="efficientnet-lite0@2views")
     parser.add_argument("--known", type=int, default=10)
     parser.add_argument("--new", type=int, default=10)
     parser.add_argument("--shots", type=int, default=5)
@@ -193,8 +192,9 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--about", help="the data set's name", required=True)
     args = parser.parse_args()
-    vectors, labels, backbone = load(args.data, args.leave_out, args.backbone)
-    trials = (Trial(vectors, labels, args, seed) for seed in range(args.draws))
+    vectors, labels, about = load(args.data, args.leave_out, args.backbone)
+    measured = measured_of(about)
+    trials = (Trial(vectors, labels, measured, args, seed) for seed in range(args.draws))
     draws = [draw(trial) for trial in trials]
     means = {name: float(np.mean([one[name] for one in draws])) for name in draws[0]}
     known = f"{args.known} known with {args.shots} photos each"
@@ -213,7 +213,7 @@ def main() -> None:
         [cbcl, np],
         results,
         about=args.about,
-        backbone=backbone,
+        backbone=f"{about.backbone} {about.fingerprint}",
         protocol={
             "known": args.known,
             "new": args.new,

@@ -40,17 +40,19 @@ def compare_ratios(name: str) -> str:
 
 def unknown() -> str:
     rows = [
-        "| data | backbone | known | photos each | first guess right | known refused |"
-        " unknown found | area | calibration error |",
+        "| data | backbone | cell | right | refused | found (worst) | area | error | middle |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for line in (RESULTS / "unknown.jsonl").read_text().splitlines():
         record = json.loads(line)
-        result, how = record["results"][0], record["protocol"]
-        shares = " | ".join(f"{100 * result[name]:.1f}" for name in ("right", "refused", "found"))
-        last = f"{result['area']:.3f} | {result['calibration_error']:.3f}"
-        about = f"{record['about']} | {record['backbone'].split()[0]}"
-        rows.append(f"| {about} | {how['known']} | {how['shots']} | {shares} | {last} |")
+        about = f"{record['about']} ({record['commit'][:7]}) | {record['backbone'].split()[0]}"
+        for one in record["results"]:
+            right, refused, found, worst, error, middle = (
+                f"{100 * (one[name] or 0.0):.1f}"
+                for name in ("right", "refused", "found", "worst", "calibration_error", "middle")
+            )
+            shares = f"{right} | {refused} | {found} ({worst}) | {one['area']:.3f}"
+            rows.append(f"| {about} | {one['cell']} | {shares} | {error} | {middle} |")
     return "\n".join(rows)
 
 

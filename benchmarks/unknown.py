@@ -1,14 +1,21 @@
-"""Open-set recognition and calibration on real photos.
+"""Unknown: how well strangers are found, known things kept, and confidences true, from the start.
 
-    python benchmarks/unknown.py FOLDER --about Caltech-101 --leave-out BACKGROUND_Google --shots 5
+    python benchmarks/unknown.py FOLDER --about Caltech-101 --leave-out BACKGROUND_Google
 
-FOLDER holds one folder a class. Some classes, drawn at random, are learned from a few photos each;
-then up to 30 other photos of each are recognized, and as many of classes that were not learned.
-Means over draws of: the share whose first guess is right; the share of known photos refused (called
-unknown); the share of unknown photos found (called so); the area under the ROC curve of known
-against unknown (0.5 is chance); and the calibration error (ten bins) of the confidence in the
-answer, "unknown" being right for a class that was not learned. Each run is appended to
-results/unknown.jsonl with its record.
+FOLDER holds one folder a class. A draw teaches some classes, at random, from a few photos each, as
+`Recognizer` learns them, and asks about up to 30 other photos of each, and about ten photos of each
+of 30 other classes: strangers are drawn by class, so that no large class decides. Classes that are
+hardly told apart from a known one by people (SIBLINGS) are asked about apart, and so is the folder
+that was left out. By cell (things x photos), over the draws:
+
+- refused: known photos that are called unknown; found: strangers that are, on average and in the
+  worst draw; right: known photos whose first guess is right; area under the ROC curve;
+- calibration error (ten bins) of what is answered, names and "unknown" alike, where strangers are
+  asked as often as the default setting expects them; middle: by how much the names that are shown
+  with 50 to 90 % are less often right than they say, and how many of the answers these are.
+
+Each run is appended to results/unknown.jsonl with its record. The sources of another checkout are
+measured by the same script: PYTHONPATH=OTHER/src python benchmarks/unknown.py FOLDER ...
 """
 
 from __future__ import annotations
@@ -16,8 +23,9 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnxruntime
@@ -29,82 +37,191 @@ from sklearn.metrics import roc_auc_score
 
 import cbcl
 from cbcl import Recognizer
-from cbcl.method.confidence import Scale, spread_of
-from cbcl.method.knowledge import Options, learn
-from cbcl.recognition.answer import Answer, answers
-from cbcl.recognition.embedder import initial_limit_of
+from cbcl.method.arrays import Float32s, Float64s
+from cbcl.method.directions import as_directions
+from cbcl.vision.backbones.base import Backbone
+from cbcl.vision.extraction import EmbeddedPicture
 from cbcl.vision.finding import find_labelled
 
 RECORDS = Path(__file__).parent.parent / "results" / "unknown.jsonl"
+CELLS = "1x1 2x1 5x1 1x3 2x3 2x5 5x3 10x3 10x5 50x5 2x3,20 5x2-20"
 MAX_ASKED = 30  # photos of a class
+STRANGE_CLASSES, STRANGE_PHOTOS = 30, 10
+SIBLINGS = (
+    {"Faces", "Faces_easy"},
+    {"crocodile", "crocodile_head"},
+    {"cougar_body", "cougar_face", "Leopards", "wild_cat"},
+    {"flamingo", "flamingo_head"},
+    {"lotus", "water_lilly"},
+    {"ketch", "schooner"},
+    {"crab", "crayfish", "lobster"},
+)
+HOUSEHOLD = (  # things of Caltech-101 that one has at home, of which lists are drawn
+    *("binocular", "camera", "ceiling_fan", "cellphone", "chair", "cup", "dollar_bill"),
+    *("electric_guitar", "ewer", "ferry", "garfield", "grand_piano", "headphone", "inline_skate"),
+    *("lamp", "laptop", "mandolin", "menorah", "metronome", "pizza", "scissors", "snoopy"),
+    *("soccer_ball", "stapler", "strawberry", "sunflower", "umbrella", "watch", "windsor_chair"),
+    *("wrench", "yin_yang"),
+)
 
 
-def calibration_error(confidences: NDArray[Any], right: NDArray[Any]) -> float:
-    bins = np.minimum((confidences * 10).astype(int), 9)
-    gaps = [
-        abs(confidences[bins == b].mean() - right[bins == b].mean()) * np.mean(bins == b)
-        for b in np.unique(bins)
-    ]
-    return float(np.sum(gaps))
+class Cell(NamedTuple):
+    """So many things, and the number of photos of each: all the same, listed, or in a range."""
+
+    name: str
+    things: int
+    photos: tuple[int, ...]
+    ranged: bool
+
+    @classmethod
+    def of(cls, name: str) -> Cell:
+        things, photos = name.split("x")
+        numbers = tuple(int(number) for number in photos.replace("-", ",").split(","))
+        return cls(name, int(things), numbers, "-" in photos)
+
+    def counts(self, rng: np.random.Generator) -> list[int]:
+        if self.ranged:
+            low, high = self.photos
+            counts: list[int] = rng.integers(low, high, self.things, endpoint=True).tolist()
+            return counts
+        return [*self.photos] if len(self.photos) == self.things else [*self.photos] * self.things
+
+    @property
+    def share(self) -> float:
+        """Share of strangers among all questions: that of the default setting."""
+        return 1.0 / (1.0 + 2.0 * (1.0 + self.things / 12.0))
 
 
-def draw(
-    vectors: NDArray[np.float32],
-    labels: NDArray[Any],
-    known: int,
-    shots: int,
-    initial_limit: float,
-    seed: int,
-) -> dict[str, float]:
+class Asked(NamedTuple):
+    """Answers about some vectors."""
+
+    is_unknown: NDArray[np.bool_]
+    confidence: Float64s  # in the answer
+    guess: NDArray[Any]  # the likeliest label
+    known: Float64s  # probability of any label
+
+
+class Photos:
+    """The vectors of a folder of folders, by class."""
+
+    def __init__(self, folder: Path, leave_out: str, backbone: str) -> None:
+        files = list(find_labelled([folder]))
+        with (
+            tempfile.TemporaryDirectory() as place,
+            Recognizer(Path(place, "m.cbcl"), backbone) as recognizer,
+            Progress() as bar,
+        ):
+            task = bar.add_task("looking", total=len(files))
+            self.vectors = recognizer.embed(
+                [path for _, path in files],
+                progress=lambda done, _: bar.update(task, completed=done),
+            )
+            self.backbone: Backbone = recognizer.backbone
+        labels = np.array([label for label, _ in files])
+        self.rows = {label: np.flatnonzero(labels == label) for label in np.unique(labels)}
+        self.background = self.rows.pop(leave_out, np.empty(0, dtype=np.int64))
+
+    def ask(self, taught: dict[str, NDArray[np.int64]], questions: Sequence[Any]) -> list[Asked]:
+        """Teach these rows by label in a new memory, and ask about others."""
+        with (
+            tempfile.TemporaryDirectory() as place,
+            Recognizer(Path(place, "m.cbcl"), self.backbone, private=True) as recognizer,
+        ):
+            recognizer.learn_many({label: self._seen(rows) for label, rows in taught.items()})
+            knowledge: Any = recognizer._current().knowledge
+        return [judge(knowledge, self.vectors[rows]) for rows in questions]
+
+    def _seen(self, rows: NDArray[np.int64]) -> list[EmbeddedPicture]:
+        fingerprint = self.backbone.fingerprint
+        return [EmbeddedPicture(self.vectors[row], b"", fingerprint) for row in rows]
+
+
+def judge(knowledge: Any, vectors: Float32s) -> Asked:
+    judgement = knowledge.judge_directions(as_directions(vectors))
+    best = judgement.known * judgement.shares.max(axis=1)
+    is_unknown = 1.0 - judgement.known > best
+    guess = np.array(knowledge.labels)[judgement.shares.argmax(axis=1)]
+    confidence = np.where(is_unknown, 1.0 - judgement.known, best)
+    return Asked(is_unknown, confidence, guess, judgement.known)
+
+
+def draw(photos: Photos, pool: Sequence[str], cell: Cell, seed: int) -> dict[str, Any]:
+    """Teach and ask once."""
     rng = np.random.default_rng(seed)
-    classes = rng.permutation(np.unique(labels))
-    rows = {label: rng.permutation(np.flatnonzero(labels == label)) for label in classes}
-    learned = np.concatenate([rows[label][:shots] for label in classes[:known]])
-    asked = np.concatenate([rows[label][shots : shots + MAX_ASKED] for label in classes[:known]])
-    strange = rng.permutation(np.concatenate([rows[label] for label in classes[known:]]))[
-        : len(asked)
-    ]
-
-    knowledge = learn(None, vectors[learned], labels[learned], Options())
-    spreads = [
-        spread_of(vectors[learned][labels[learned] == label], knowledge.radius)
-        for label in knowledge.concepts
-    ]
-    scale = Scale.of(spreads, knowledge.index, initial_limit)
-    of_known, of_unknown = (answers(vectors[some], knowledge, scale) for some in (asked, strange))
-    right = np.array([answer.ranking[0].label for answer in of_known]) == labels[asked]
+    classes = [pool[i] for i in rng.permutation(len(pool))]
+    rest = [label for label in photos.rows if label not in pool]
+    classes += [rest[i] for i in rng.permutation(len(rest))]
+    rows = {label: rng.permutation(photos.rows[label]) for label in classes}
+    counts = dict(zip(classes[: cell.things], cell.counts(rng), strict=True))
+    close = {one for group in SIBLINGS if group & {*counts} for one in group}
+    others = [label for label in classes[cell.things :] if label not in close]
+    asked = {label: rows[label][n : n + MAX_ASKED] for label, n in counts.items()}
+    strange = np.concatenate([rows[label][:STRANGE_PHOTOS] for label in others[:STRANGE_CLASSES]])
+    siblings = [rows[label][:STRANGE_PHOTOS] for label in classes[cell.things :] if label in close]
+    sibling_rows = np.concatenate([np.empty(0, dtype=np.int64), *siblings])
+    known_rows = np.concatenate([*asked.values()])
+    background = rng.permutation(photos.background)[: STRANGE_CLASSES * STRANGE_PHOTOS]
+    questions = [known_rows, strange, sibling_rows, background]
+    taught = {label: rows[label][:n] for label, n in counts.items()}
+    known, unknown, sibling, random = photos.ask(taught, questions)
+    truth = np.repeat([*asked], [len(some) for some in asked.values()])
+    right = known.guess == truth
+    both = [np.concatenate(pair) for pair in zip(known, unknown, strict=True)]
+    is_right = np.concatenate([right & ~known.is_unknown, unknown.is_unknown])
+    share = cell.share
+    weights = np.repeat(
+        [(1.0 - share) / len(right), share / len(strange)], [len(right), len(strange)]
+    )
+    is_unknown, confidence, _, probability = both
+    is_known = np.arange(len(is_right)) < len(right)
     return {
         "right": float(right.mean()),
-        "refused": _refused(of_known),
-        "found": _refused(of_unknown),
-        "area": _area(
-            [answer.strangeness for answer in of_known],
-            [answer.strangeness for answer in of_unknown],
-        ),
-        "area_by_distance_alone": _area(
-            *([one.evidence[0].distance for one in of] for of in (of_known, of_unknown))
-        ),
-        "calibration_error": calibration_error(
-            np.array([answer.confidence for answer in [*of_known, *of_unknown]]),
-            np.array(
-                [
-                    *(
-                        answer.label == label
-                        for answer, label in zip(of_known, labels[asked], strict=True)
-                    ),
-                    *(answer.label is None for answer in of_unknown),
-                ]
-            ),
-        ),
+        "refused": float(known.is_unknown.mean()),
+        "found": float(unknown.is_unknown.mean()),
+        "siblings_found": float(sibling.is_unknown.mean()) if len(sibling_rows) else None,
+        "background_found": float(random.is_unknown.mean()) if len(background) else None,
+        "area": float(roc_auc_score(is_known, probability)),
+        "answers": [
+            bins(confidence, is_right, weights),
+            bins(confidence, is_right, weights * ~is_unknown),
+        ],
     }
 
 
-def _area(known: list[float], unknown: list[float]) -> float:
-    return float(roc_auc_score([0] * len(known) + [1] * len(unknown), [*known, *unknown]))
+def bins(confidence: Float64s, right: NDArray[np.bool_], weights: Float64s) -> list[list[float]]:
+    """Return of each tenth of confidence: weight, weighted confidence, weight of what is right."""
+    places = np.minimum((confidence * 10).astype(np.int64), 9)
+    columns = [weights, weights * confidence, weights * right]
+    sums = [np.bincount(places, column, 10) for column in columns]
+    table: list[list[float]] = np.stack(sums, axis=1).round(5).tolist()
+    return table
 
 
-def _refused(some: list[Answer]) -> float:
-    return float(np.mean([answer.label is None for answer in some]))
+def summarize(cell: Cell, draws: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return means over the draws; calibration is that of all their answers together."""
+
+    def mean(name: str) -> float | None:
+        values = [one[name] for one in draws if one[name] is not None]
+        return round(float(np.mean(values)), 4) if values else None
+
+    every = np.mean([one["answers"][0] for one in draws], axis=0)
+    names = np.mean([one["answers"][1] for one in draws], axis=0)[5:9].sum(axis=0)
+    worst = min(one["found"] for one in draws)
+    return {
+        "cell": cell.name,
+        **{name: mean(name) for name in ("right", "refused", "found")},
+        "worst": round(worst, 4),
+        **{name: mean(name) for name in ("siblings_found", "background_found", "area")},
+        "share": round(cell.share, 3),
+        "calibration_error": round(float(np.abs(every[:, 1] - every[:, 2]).sum()), 4),
+        "middle": round(float((names[1] - names[2]) / names[0]), 4) if names[0] else None,
+        "in_the_middle": round(float(names[0]), 4),
+    }
+
+
+def show(row: dict[str, Any]) -> str:
+    numbers = {key: "-" if value is None else value for key, value in row.items()}
+    return "  ".join(f"{key} {value}" for key, value in numbers.items())
 
 
 def main() -> None:
@@ -112,51 +229,37 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--leave-out", default="")
-    parser.add_argument("--backbone", default="efficientnet-lite0")
-    parser.add_argument("--known", type=int, default=10)
-    parser.add_argument("--shots", type=int, default=5)
-    parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--about", help="the data set's name", required=True)
+    parser.add_argument("--leave-out", default="")
+    parser.add_argument("--backbone", default="efficientnet-lite0@2views")
+    parser.add_argument("--cells", default=CELLS)
+    parser.add_argument("--draws", type=int, default=12)
+    parser.add_argument("--first-seed", type=int, default=9000)
+    parser.add_argument("--household", action="store_true", help="draw the things of HOUSEHOLD")
+    parser.add_argument("--commit", help="of the sources, where they are not this checkout's")
     args = parser.parse_args()
-    files = [
-        (label, path) for label, path in find_labelled([args.folder]) if label != args.leave_out
-    ]
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        Recognizer(Path(folder, "m.cbcl"), args.backbone) as recognizer,
-        Progress() as bar,
-    ):
-        task = bar.add_task("looking", total=len(files))
-        vectors = recognizer.embed(
-            [path for _, path in files], progress=lambda done, _: bar.update(task, completed=done)
-        )
-        backbone = recognizer.backbone
-    labels = np.array([label for label, _ in files])
-    initial_limit = initial_limit_of(backbone.name)
-    draws = [
-        draw(vectors, labels, args.known, args.shots, initial_limit, seed)
-        for seed in range(args.draws)
-    ]
-    means = {name: float(np.mean([one[name] for one in draws])) for name in draws[0]}
-    print(
-        f"{args.about}, {args.backbone}: {args.known} known, {args.shots} shots: "
-        + ", ".join(f"{k} {v:.3f}" for k, v in means.items())
-    )
+    photos = Photos(args.folder, args.leave_out, args.backbone)
+    pool = [label for label in photos.rows if not args.household or label in HOUSEHOLD]
+    results = []
+    for cell in map(Cell.of, args.cells.split()):
+        seeds = range(args.first_seed, args.first_seed + args.draws)
+        draws = [draw(photos, pool, cell, seed) for seed in seeds]
+        results.append(summarize(cell, draws))
+        print(show(results[-1]), flush=True)
     made = record(
         [cbcl, np, onnxruntime, PIL],
-        [dict(means)],
+        results,
         about=args.about,
-        backbone=f"{backbone.name} {backbone.fingerprint}",
+        backbone=f"{photos.backbone.name} {photos.backbone.fingerprint}",
         protocol={
-            "known": args.known,
-            "shots": args.shots,
-            "seeds": args.draws,
-            "asked": MAX_ASKED,
-            "photos": len(files),
+            "draws": args.draws,
+            "first seed": args.first_seed,
+            "household": args.household,
+            "photos": len(photos.vectors),
         },
-        draws=draws,
     )
+    if args.commit:
+        made["commit"] = args.commit
     with RECORDS.open("a") as file:
         file.write(json.dumps(made) + "\n")
 
