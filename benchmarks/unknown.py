@@ -11,7 +11,7 @@ that was left out. By cell (things x photos), over the draws:
 - refused: known photos that are called unknown; found: strangers that are, on average and in the
   worst draw; right: known photos whose first guess is right; area under the ROC curve;
 - calibration error (ten bins) of what is answered, names and "unknown" alike, where strangers are
-  asked as often as the default setting expects them; middle: by how much the names that are shown
+  asked as often as the setting expects them; middle: by how much the names that are shown
   with 50 to 90 % are less often right than they say, and how many of the answers these are.
 
 Each run is appended to results/unknown.jsonl with its record. The sources of another checkout are
@@ -45,6 +45,7 @@ from cbcl.vision.finding import find_labelled
 
 RECORDS = Path(__file__).parent.parent / "results" / "unknown.jsonl"
 CELLS = "1x1 2x1 5x1 1x3 2x3 2x5 5x3 10x3 10x5 50x5 2x3,20 5x2-20"
+ODDS = {"often": 1.0, "sometimes": 2.0, "rarely": 9.0}  # of known things, while few are known
 MAX_ASKED = 30  # photos of a class
 STRANGE_CLASSES, STRANGE_PHOTOS = 30, 10
 SIBLINGS = (
@@ -86,10 +87,9 @@ class Cell(NamedTuple):
             return counts
         return [*self.photos] if len(self.photos) == self.things else [*self.photos] * self.things
 
-    @property
-    def share(self) -> float:
-        """Share of strangers among all questions: that of the default setting."""
-        return 1.0 / (1.0 + 2.0 * (1.0 + self.things / 12.0))
+    def share(self, strangers: str) -> float:
+        """Return the share of strangers among all questions that a setting expects."""
+        return 1.0 / (1.0 + ODDS[strangers] * (1.0 + self.things / 12.0))
 
 
 class Asked(NamedTuple):
@@ -121,13 +121,17 @@ class Photos:
         self.rows = {label: np.flatnonzero(labels == label) for label in np.unique(labels)}
         self.background = self.rows.pop(leave_out, np.empty(0, dtype=np.int64))
 
-    def ask(self, taught: dict[str, NDArray[np.int64]], questions: Sequence[Any]) -> list[Asked]:
+    def ask(
+        self, taught: dict[str, NDArray[np.int64]], questions: Sequence[Any], strangers: str
+    ) -> list[Asked]:
         """Teach these rows by label in a new memory, and ask about others."""
         with (
             tempfile.TemporaryDirectory() as place,
             Recognizer(Path(place, "m.cbcl"), self.backbone, private=True) as recognizer,
         ):
             recognizer.learn_many({label: self._seen(rows) for label, rows in taught.items()})
+            if strangers != "sometimes":
+                recognizer.expect_strangers(strangers)
             knowledge: Any = recognizer._current().knowledge
         return [judge(knowledge, self.vectors[rows]) for rows in questions]
 
@@ -145,7 +149,9 @@ def judge(knowledge: Any, vectors: Float32s) -> Asked:
     return Asked(is_unknown, confidence, guess, judgement.known)
 
 
-def draw(photos: Photos, pool: Sequence[str], cell: Cell, seed: int) -> dict[str, Any]:
+def draw(
+    photos: Photos, pool: Sequence[str], cell: Cell, strangers: str, seed: int
+) -> dict[str, Any]:
     """Teach and ask once."""
     rng = np.random.default_rng(seed)
     classes = [pool[i] for i in rng.permutation(len(pool))]
@@ -163,12 +169,12 @@ def draw(photos: Photos, pool: Sequence[str], cell: Cell, seed: int) -> dict[str
     background = rng.permutation(photos.background)[: STRANGE_CLASSES * STRANGE_PHOTOS]
     questions = [known_rows, strange, sibling_rows, background]
     taught = {label: rows[label][:n] for label, n in counts.items()}
-    known, unknown, sibling, random = photos.ask(taught, questions)
+    known, unknown, sibling, random = photos.ask(taught, questions, strangers)
     truth = np.repeat([*asked], [len(some) for some in asked.values()])
     right = known.guess == truth
     both = [np.concatenate(pair) for pair in zip(known, unknown, strict=True)]
     is_right = np.concatenate([right & ~known.is_unknown, unknown.is_unknown])
-    share = cell.share
+    share = cell.share(strangers)
     weights = np.repeat(
         [(1.0 - share) / len(right), share / len(strange)], [len(right), len(strange)]
     )
@@ -197,7 +203,7 @@ def bins(confidence: Float64s, right: NDArray[np.bool_], weights: Float64s) -> l
     return table
 
 
-def summarize(cell: Cell, draws: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def summarize(cell: Cell, strangers: str, draws: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return means over the draws; calibration is that of all their answers together."""
 
     def mean(name: str) -> float | None:
@@ -212,7 +218,7 @@ def summarize(cell: Cell, draws: Sequence[dict[str, Any]]) -> dict[str, Any]:
         **{name: mean(name) for name in ("right", "refused", "found")},
         "worst": round(worst, 4),
         **{name: mean(name) for name in ("siblings_found", "background_found", "area")},
-        "share": round(cell.share, 3),
+        "share": round(cell.share(strangers), 3),
         "calibration_error": round(float(np.abs(every[:, 1] - every[:, 2]).sum()), 4),
         "middle": round(float((names[1] - names[2]) / names[0]), 4) if names[0] else None,
         "in_the_middle": round(float(names[0]), 4),
@@ -236,6 +242,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=12)
     parser.add_argument("--first-seed", type=int, default=9000)
     parser.add_argument("--household", action="store_true", help="draw the things of HOUSEHOLD")
+    parser.add_argument("--strangers", choices=ODDS, default="sometimes", help="the setting")
     parser.add_argument("--commit", help="of the sources, where they are not this checkout's")
     args = parser.parse_args()
     photos = Photos(args.folder, args.leave_out, args.backbone)
@@ -243,8 +250,8 @@ def main() -> None:
     results = []
     for cell in map(Cell.of, args.cells.split()):
         seeds = range(args.first_seed, args.first_seed + args.draws)
-        draws = [draw(photos, pool, cell, seed) for seed in seeds]
-        results.append(summarize(cell, draws))
+        draws = [draw(photos, pool, cell, args.strangers, seed) for seed in seeds]
+        results.append(summarize(cell, args.strangers, draws))
         print(show(results[-1]), flush=True)
     made = record(
         [cbcl, np, onnxruntime, PIL],
@@ -255,6 +262,7 @@ def main() -> None:
             "draws": args.draws,
             "first seed": args.first_seed,
             "household": args.household,
+            "strangers": args.strangers,
             "photos": len(photos.vectors),
         },
     )
