@@ -122,7 +122,7 @@ class Photos:
         self.background = self.rows.pop(leave_out, np.empty(0, dtype=np.int64))
 
     def ask(
-        self, taught: dict[str, NDArray[np.int64]], questions: Sequence[Any], strangers: str
+        self, taught: dict[str, NDArray[np.int64]], questions: Sequence[Any], strangers: Any
     ) -> list[Asked]:
         """Teach these rows by label in a new memory, and ask about others."""
         with (
