@@ -215,6 +215,8 @@ def test_who_may_look_only_can_ask_and_is_offered_nothing_else(
     expect(menu.get_by_role("link", name="API")).to_be_visible()
     for name in ("Download this memory", "Add another memory…", "Open on a phone…"):
         expect(menu.get_by_text(name)).to_be_hidden()
+    page.evaluate("location.hash = 'scores'")
+    expect(page.get_by_role("radio", name="Sometimes")).to_be_disabled()
 
 
 def test_new_links_lock_out_every_other_device_at_once(

@@ -27,6 +27,7 @@ def test_an_empty_memory_answers_that_nothing_is_known(
         "undo": None,
         "head": None,
         "negatives": None,
+        "strangers": None,
     }
     assert page.get("/api/history").json() == {"revision": 0, "steps": []}
     answer = page.recognize(photos["coffee"][0]).json()

@@ -48,6 +48,14 @@ def test_a_session(server: ServerProcess, photos: Path, tmp_path: Path) -> None:
         "cat"
     ] * 3 + ["cup"]
     assert [len(client.suspects(cups[2])), client.suspects(cups[2])[0]["label"]] == [2, "cup"]
+    client.expect_strangers("often")
+    report = client.unknown()
+    assert report is not None
+    assert (report["strangers"], [*report["forecasts"]]) == (
+        "often",
+        ["often", "sometimes", "rarely"],
+    )
+    assert client.undo() == "undo strangers often"
     client.rename("cup", "tasse / café?&")
     assert len(client.examples("tasse / café?&")) == 2
     assert client.thumbnail(client.examples("cat")[0]).startswith(b"\xff\xd8")

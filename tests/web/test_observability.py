@@ -47,6 +47,8 @@ def test_the_description_names_every_address_and_all_that_it_names_is_there(page
         ("/api/rename", "post"),
         ("/api/merge", "post"),
         ("/api/undo", "post"),
+        ("/api/strangers", "put"),
+        ("/api/unknown", "get"),
         ("/api/move", "post"),
         ("/api/unlearn", "post"),
         ("/api/self-test", "get"),

@@ -367,7 +367,7 @@ def test_who_may_look_only_can_do_nothing_else(guarded: Page) -> None:
             *("/", "/static/icon.svg", "/manifest.webmanifest", "/cbcl-authority.crt"),
             *("/api/docs", "/api/version", "/api/health", "/api/labels", "/api/examples"),
             *("/api/negatives", "/api/examples/1/thumbnail", "/api/history", "/api/advice"),
-            *("/api/scores", "/api/events", "/api/self-test", "/api/similar"),
+            *("/api/scores", "/api/events", "/api/self-test", "/api/similar", "/api/unknown"),
             "/api/seen/{digest}/thumbnail",
         },
         "POST": {"/api/group", "/api/recognize", "/api/recognize-many"},

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cbcl.recognition.learning import LearningResult
     from cbcl.recognition.self_test import SelfTestResult
     from cbcl.recognition.suggestions import Suggestions
+    from cbcl.recognition.unknown import UnknownReport
 from cbcl.recognition.suspects import Suspect
 
 
@@ -156,6 +157,20 @@ def self_test_response(result: SelfTestResult, revision: int) -> schemas.SelfTes
         for label, number, right in zip(result.labels, tested, recognized, strict=True)
     ]
     return schemas.SelfTestResponse(revision=revision, labels=entries)
+
+
+def unknown_response(report: UnknownReport | None, revision: int) -> schemas.UnknownResponse:
+    if report is None:
+        return schemas.UnknownResponse(revision=revision, report=None)
+    distributions = {
+        name: {"mean": mean, "deviation": deviation}
+        for name, (mean, deviation) in (("known", report.known), ("strange", report.strange))
+    }
+    forecasts = {name: one._asdict() for name, one in report.forecasts.items()}
+    fields = {**report._asdict(), **distributions, "forecasts": forecasts}
+    return schemas.UnknownResponse(
+        revision=revision, report=schemas.UnknownEntry.model_validate(fields)
+    )
 
 
 def scores_response(result: SelfTestResult, revision: int) -> schemas.ScoresResponse:

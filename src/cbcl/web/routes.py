@@ -229,6 +229,17 @@ async def move(service: Service, body: schemas.MoveRequest) -> schemas.MoveRespo
     return await service.move(body.examples, body.into)
 
 
+@router.put("/strangers", tags=["teaching"], responses=describe_errors("argument", "memory"))
+async def expect_strangers(
+    service: Service, body: schemas.StrangersRequest
+) -> schemas.ChangeResponse:
+    """Say how often something unknown is to be expected; nothing is learned anew.
+
+    Refused by a memory that learns by the vote.
+    """
+    return await service.expect_strangers(body.strangers)
+
+
 @router.post("/undo", tags=["teaching"], responses=describe_errors("memory"))
 async def undo(service: Service) -> schemas.ChangeResponse:
     """Revert the latest change that is not reverted yet, up to twenty."""
@@ -275,6 +286,17 @@ async def self_test(service: Service) -> Response:
     The same test as for the scores; with many labels it takes seconds, once after a change.
     """
     return Response(await service.self_test(), media_type=JSON_TYPE)
+
+
+@router.get(
+    "/unknown",
+    tags=["asking"],
+    response_model=schemas.UnknownResponse,
+    responses=describe_errors("memory"),
+)
+async def unknown(service: Service) -> Response:
+    """Return what decides between known and unknown, and what each setting would change."""
+    return Response(await service.unknown(), media_type=JSON_TYPE)
 
 
 @router.get(

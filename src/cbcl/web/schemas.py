@@ -153,6 +153,16 @@ class NegativesEntry(BaseModel):
     shown: Annotated[list[int], Field(description="Numbers of a few of them", examples=[[21, 22]])]
 
 
+HowOften = Annotated[
+    Literal["often", "sometimes", "rarely"],
+    Field(
+        description="While few labels are known: of two, three or ten pictures, one shows none of"
+        " them; of fewer, the more are known",
+        examples=["often"],
+    ),
+]
+
+
 class LabelsResponse(BaseModel):
     """All labels, sorted."""
 
@@ -169,6 +179,14 @@ class LabelsResponse(BaseModel):
     ] = None
     negatives: Annotated[
         NegativesEntry | None, Field(description="Taught as none of these; null: nothing was")
+    ] = None
+    strangers: Annotated[
+        str | None,
+        Field(
+            description="How often something unknown is expected: often, sometimes or rarely; null:"
+            " by the vote, or no memory yet",
+            examples=["sometimes"],
+        ),
     ] = None
 
 
@@ -409,6 +427,10 @@ class MoveRequest(_RequestModel):
     ]
 
 
+class StrangersRequest(_RequestModel):
+    strangers: HowOften
+
+
 class UndoneStep(BaseModel):
     """A step that was taken back."""
 
@@ -497,6 +519,50 @@ class ScoresResponse(BaseModel):
     unknown: int
     wrong: list[WrongAnswerEntry]
     problem: Annotated[str | None, Field(description="Why there are no scores")]
+
+
+class DistributionEntry(BaseModel):
+    """A normal distribution of the score."""
+
+    mean: Annotated[float, Field(examples=[0.68])]
+    deviation: Annotated[float, Field(examples=[0.11])]
+
+
+class ForecastEntry(BaseModel):
+    """What a setting would do with the pictures that are kept.
+
+    Each is asked about as if it had not been learned, and then as if its label were not known.
+    """
+
+    known: Annotated[int, Field(description="Pictures asked about", examples=[24])]
+    refused: Annotated[int, Field(description="Those that would be unknown", examples=[1])]
+    strange: Annotated[int, Field(description="Pictures, without their labels", examples=[24])]
+    found: Annotated[int, Field(description="Those that would be unknown", examples=[22])]
+
+
+class UnknownEntry(BaseModel):
+    """What decides between known and unknown, and the pictures that tell."""
+
+    strangers: HowOften
+    known: Annotated[DistributionEntry, Field(description="Of pictures of the labels")]
+    strange: Annotated[DistributionEntry, Field(description="Of pictures of anything else")]
+    limit: Annotated[float, Field(description="A score below it is unknown", examples=[0.48])]
+    known_scores: Annotated[
+        list[float], Field(description="Of pictures kept, each as if it had not been learned")
+    ]
+    strange_scores: Annotated[
+        list[float], Field(description="Of these, as if their labels were not known")
+    ]
+    forecasts: Annotated[dict[str, ForecastEntry], Field(description="By setting")]
+
+
+class UnknownResponse(BaseModel):
+    """What decides between known and unknown."""
+
+    revision: Revision
+    report: Annotated[
+        UnknownEntry | None, Field(description="null: nothing was learned, or it is the vote")
+    ]
 
 
 class MemoryEntry(BaseModel):

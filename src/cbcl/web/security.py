@@ -52,7 +52,7 @@ OPEN_PATHS = {"/cbcl-authority.crt", *ICON_PATHS}  # without a token
 VIEW_PATHS = re.compile(  # that who may look only can read
     r"/|/static/.*|/manifest\.webmanifest|/cbcl-authority\.crt"
     r"|/api/(advice|docs|events|examples|health|history|labels|negatives|openapi\.json|scores"
-    r"|self-test|similar|version)"
+    r"|self-test|similar|unknown|version)"
     r"|/api/examples/[0-9]+/thumbnail"
 )
 VIEW_QUESTIONS = {"/api/group", "/api/recognize", "/api/recognize-many"}  # about pictures

@@ -64,6 +64,10 @@ class TeachingService:
             self._current_revision,
             lambda revision: responses.self_test_response(recognizer.examine(), revision),
         )
+        self._unknown = ResponseCache(
+            self._current_revision,
+            lambda revision: responses.unknown_response(recognizer.unknown(), revision),
+        )
         metrics.watch(self._queues, self._count_labels, lambda: self.notifier.subscribers)
 
     @property
@@ -252,6 +256,10 @@ class TeachingService:
         _, revision = await self._change(lambda: self._recognizer.merge(label, into))
         return responses.change_response(revision, "merge", f"{as_label(label)} → {as_label(into)}")
 
+    async def expect_strangers(self, how_often: schemas.HowOften) -> schemas.ChangeResponse:
+        _, revision = await self._change(lambda: self._recognizer.expect_strangers(how_often))
+        return responses.change_response(revision, "strangers", how_often)
+
     async def undo(self) -> schemas.ChangeResponse:
         step, revision = await self._change(self._recognizer.undo)
         return responses.undo_response(revision, step)
@@ -295,6 +303,9 @@ class TeachingService:
     async def self_test(self) -> str:
         return await self.reports.run(self._self_test)
 
+    async def unknown(self) -> str:
+        return await self.reports.run(self._unknown)
+
     async def save_copy(self, path: Path) -> None:
         await self.exports.run(self._recognizer.save_copy, path)
 
@@ -314,7 +325,7 @@ class TeachingService:
             self.notifier.publish_recognition(event)
 
     def _clear_caches(self) -> None:
-        reports = self._advice, self._scores, self._self_test
+        reports = self._advice, self._scores, self._self_test, self._unknown
         for cache in (self.embedding.cache, self.labels, *reports, self.notifier):
             cache.clear()
 
@@ -331,13 +342,16 @@ class TeachingService:
             action=step.action, text=responses.describe_step(step)
         )
         labels = [schemas.LabelEntry(**label._asdict()) for label in self._recognizer.things()]
+        settings = self._recognizer.settings() if revision else None
+        is_vote = settings is not None and settings.head == "vote"
         return schemas.LabelsResponse(
             revision=revision,
             private=self._is_private(),
             labels=labels,
             undo=undo,
-            head=self._recognizer.settings().head if revision else None,
+            head=settings.head if settings else None,
             negatives=self._summarize_negatives(),
+            strangers=settings.strangers if settings and not is_vote else None,
         )
 
     def _summarize_negatives(self) -> schemas.NegativesEntry | None:

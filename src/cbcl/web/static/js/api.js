@@ -4,7 +4,7 @@
 import { sleep } from "./dom.js";
 import { say } from "./words.js";
 
-/** @import { GetResponses, PostResponses } from "./types.d.ts" */
+/** @import { Changed, GetResponses, PostResponses } from "./types.d.ts" */
 /** @typedef {string | null | { blob: Blob, name: string }} FormValue */
 /** @typedef {{ body?: unknown, signal?: AbortSignal, retry?: boolean }} CallOptions */
 
@@ -44,6 +44,9 @@ export const get = (path) => call("GET", path);
  * @returns {Promise<PostResponses[P]>}
  */
 export const post = (path, body, options) => call("POST", path, { ...options, body });
+
+/** @param {"/api/strangers"} path @param {unknown} body @returns {Promise<Changed>} */
+export const put = (path, body) => call("PUT", path, { body });
 
 /** @param {string} name @returns {Promise<{ photos: string[] }>} */
 export const deleteFromInbox = (name) => call("DELETE", `/api/inbox/${encodeURIComponent(name)}`);

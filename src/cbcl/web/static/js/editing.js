@@ -1,12 +1,12 @@
 // @ts-check
 // Changes of the memory: each is told in a toast, from where it can be undone.
 
-import { deleteNegatives, get, post } from "./api.js";
+import { deleteNegatives, get, post, put } from "./api.js";
 import { memory, nameOf, NONE, syncTo } from "./memory.js";
 import { attempt, notify, notifyError, pressUndo } from "./toasts.js";
 import { say } from "./words.js";
 
-/** @import { Changed, Undone } from "./types.d.ts" */
+/** @import { Changed, HowOften, Undone } from "./types.d.ts" */
 
 const READ_MS = 700; // in which the message of an undo is read; what is undone has no redo
 
@@ -48,6 +48,16 @@ export const removeExamples = (examples, name) =>
   change(
     () => post("/api/unlearn", { examples }),
     say("done.unlearn", { count: examples.length, label: name }),
+  );
+
+/**
+ * Say how often something unknown is to be expected; true if it was done.
+ * @param {HowOften} strangers
+ */
+export const expectStrangers = (strangers) =>
+  change(
+    () => put("/api/strangers", { strangers }),
+    say("done.strangers", { how: say(`strangers.${strangers}`) }),
   );
 
 /**
@@ -159,7 +169,8 @@ export function describeUndone({ action, text, labels }) {
     case "move":
       return say("undo.move", { labels: before });
     case "adopt":
-      return say("undo.adopt");
+    case "strangers":
+      return say(`undo.${action}`);
     default:
       return say("undo.done", { step: text });
   }

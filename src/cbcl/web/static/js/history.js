@@ -35,7 +35,7 @@ export async function drawHistory() {
   const next = steps.find((step) => step.next);
   find("undo").disabled = !next;
   find("undo-text").textContent = next
-    ? say("history.undo", { action: actionOf(next), text: next.text })
+    ? say("history.undo", { action: actionOf(next), text: textOf(next) })
     : say("history.no_undo");
   const rows = steps.slice(0, MAX_STEPS).map(stepRow);
   if (!rows.length) rows.push(make("li", { class: "quiet" }, say("history.empty")));
@@ -45,14 +45,26 @@ export async function drawHistory() {
 /** @param {{ action: string }} step */
 const actionOf = ({ action }) => say(`history.action_${action}`);
 
-/** @param {Step} step */
-function stepRow({ step, time, action, text, undone, next }) {
+/**
+ * Write what a step did, in the person's language where it is no name.
+ * @param {{ action: string, text: string }} step
+ */
+function textOf({ action, text }) {
+  const [, how = ""] = /^(?:undo )?strangers (\w+)$/.exec(`${action} ${text}`) ?? [];
+  if (!how) return text;
+  const words = say(`strangers.${how}`);
+  return action === "undo" ? `${say("history.action_strangers")} ${words}` : words;
+}
+
+/** @param {Step} entry */
+function stepRow(entry) {
+  const { step, time, undone, next } = entry;
   const written = new Date(time).toLocaleString(document.documentElement.lang);
   return make(
     "li",
     { class: undone ? "undone" : null, value: step },
-    make("span", { class: "action" }, actionOf({ action })),
-    make("span", { class: "what", dir: "auto" }, text),
+    make("span", { class: "action" }, actionOf(entry)),
+    make("span", { class: "what", dir: "auto" }, textOf(entry)),
     undone ? make("span", { class: "mark" }, say("history.undone")) : null,
     next ? make("span", { class: "mark next" }, say("history.next")) : null,
     make("time", { class: "quiet", datetime: time }, written),

@@ -14,6 +14,7 @@ export const memory = {
   labels: /** @type {Thing[]} */ ([]),
   head: /** @type {Labels["head"]} */ (null),
   negatives: /** @type {Labels["negatives"]} */ (null),
+  strangers: /** @type {Labels["strangers"]} */ (null),
 };
 
 /**

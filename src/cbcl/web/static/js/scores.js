@@ -6,6 +6,7 @@ import { button, exampleImage, find, make } from "./dom.js";
 import { memoryEvents } from "./memory.js";
 import { openPhotos } from "./photos.js";
 import { attempt } from "./toasts.js";
+import { drawUnknown, setUpUnknown } from "./unknown.js";
 import { percent, say, sayNodes } from "./words.js";
 
 /** @import { Child } from "./dom.js" */
@@ -19,11 +20,13 @@ const MAX_MISSES = 60;
 let revision = null; // of the scores on the screen
 
 export function setUpScores() {
+  setUpUnknown();
   memoryEvents.addEventListener("opened", () => (revision = null));
   memoryEvents.addEventListener("changed", () => find("scores").hidden || drawScores());
 }
 
 export async function drawScores() {
+  drawUnknown();
   const body = find("scores-body");
   const about = { class: "quiet working", role: "status" };
   const wait = make("p", about, say("scores.wait"));
@@ -34,6 +37,7 @@ export async function drawScores() {
   if (scores && scores.revision === revision) return;
   revision = scores?.revision ?? null;
   body.replaceChildren(...partsOf(scores));
+  find("scores-misses").replaceChildren(...misses(scores?.wrong ?? []));
 }
 
 /** @param {Scores | undefined} scores */
@@ -42,7 +46,7 @@ function partsOf(scores) {
   if (scores.problem) return [make("p", { class: "note" }, scores.problem)];
   const many = scores.labels.length > MAX_MATRIX_LABELS;
   const confusion = many ? confusedPairs(scores) : matrixOf(scores);
-  return [totals(scores), confusion, ...misses(scores.wrong)];
+  return [totals(scores), confusion];
 }
 
 /** @param {Scores} scores */

@@ -96,6 +96,34 @@ export interface Labels {
   labels: Thing[];
   head: "discriminant" | "vote" | null;
   negatives: { examples: number; shown: number[] } | null;
+  strangers: HowOften | null;
+}
+
+/** How often something unknown is to be expected. */
+export type HowOften = "often" | "sometimes" | "rarely";
+
+/** A normal distribution of the score. */
+export interface Distribution {
+  mean: number;
+  deviation: number;
+}
+
+/** What a setting does with the photos kept: as if not taught, and as if their things were not. */
+export interface Forecast {
+  known: number;
+  refused: number;
+  strange: number;
+  found: number;
+}
+
+/** What decides between known and unknown: a score below the limit is unknown. */
+export interface UnknownReport {
+  known: Distribution;
+  strange: Distribution;
+  limit: number;
+  known_scores: number[];
+  strange_scores: number[];
+  forecasts: Record<HowOften, Forecast>;
 }
 
 /** Outcome of teaching: numbers of pictures; those that were moved by the label they had. */
@@ -208,6 +236,7 @@ export interface GetResponses {
   "/api/memories": Memories;
   "/api/negatives": Examples;
   "/api/scores": Scores;
+  "/api/unknown": { revision: number; report: UnknownReport | null };
   "/api/self-test": { revision: number; labels: Tested[] };
   [path: `/api/examples?label=${string}`]: Examples;
   [path: `/api/similar?label=${string}`]: { similar: string[] };
@@ -290,6 +319,7 @@ export interface Elements {
   "present-video": HTMLVideoElement;
   "restore-dialog": HTMLDialogElement;
   "still": HTMLImageElement;
+  "strangers": HTMLFieldSetElement;
   "subject": HTMLImageElement;
   "suspects-dialog": HTMLDialogElement;
   "suspects-subject": HTMLImageElement;
