@@ -164,6 +164,17 @@ class Client:
         """Merge a label into another."""
         self._json("POST", "/api/merge", {"label": label, "into": into})
 
+    def unknown(self) -> dict[str, Any] | None:
+        """Return what decides between known and unknown; None: by the vote, or nothing is known."""
+        body = self._json("GET", "/api/unknown")
+        with self._as_described():
+            report: dict[str, Any] | None = body["report"]
+            return report
+
+    def expect_strangers(self, how_often: str) -> None:
+        """Say how often something unknown is to be expected: often, sometimes or rarely."""
+        self._json("PUT", "/api/strangers", {"strangers": how_often})
+
     def undo(self) -> str:
         """Revert the latest change, and return what it was."""
         body = self._json("POST", "/api/undo")
