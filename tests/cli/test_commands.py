@@ -288,6 +288,86 @@ def test_weights_that_cannot_be_had_are_told_in_one_sentence(tmp_path: Path) -> 
         assert len(result.output.strip().splitlines()) == 1
 
 
+def test_how_often_strangers_come_is_told_tried_and_set(memory: Path) -> None:
+    told = said("strangers", memory).splitlines()
+    assert told[0] == f"{memory} expects strangers sometimes."
+    assert told[1] == "strangers\tknown refused\tstrange found\t"
+    rows = [line.split("\t") for line in told[2:5]]
+    assert [row[0] for row in rows] == ["often", "sometimes", "rarely"]
+    assert all(row[1].endswith(" of 12") and row[2].endswith(" of 12") for row in rows)
+    assert [row[3] for row in rows] == ["", "now", ""]
+    assert told[5].startswith("Tried on the photos that it keeps")
+    assert said("strangers", memory, "--quiet").splitlines() == told
+    assert "strangers" not in said("show", memory)
+    told = said("strangers", memory, "rarely").splitlines()
+    assert told[0] == f"{memory} now expects strangers rarely; cbcl undo brings sometimes back."
+    assert told[1].startswith("of the photos that it keeps: ")
+    assert told[1].count("(before ") == 2
+    again = said("strangers", memory, "rarely")
+    assert again == f"{memory} expects strangers rarely already: nothing was changed.\n"
+    assert "; head discriminant; expects strangers rarely.\n" in said("show", memory)
+    assert said("undo", memory) == "undone: strangers rarely\n"
+    history = said("show", memory, "--history").splitlines()
+    assert history[1].endswith("\tundo\tstrangers rarely\t")
+    assert history[2].endswith("\tstrangers\trarely\tundone")
+    assert "strangers" not in said("show", memory)
+    assert said("strangers", memory, "often", "--quiet") == ""
+
+
+def test_what_decides_unknown_is_drawn(memory: Path) -> None:
+    told = said("show", memory, "--unknown").splitlines()
+    assert len(told) == 11
+    *pictured, axis, ends, sentence = told
+    assert [line.split(" ")[0] for line in (pictured[0], pictured[4])] == ["strangers", "known"]
+    assert max(map(len, told[:-1])) == 70
+    limit = axis.index("┴")
+    assert all(line[limit : limit + 1] for line in pictured)  # the limit or a curve, in each
+    for photos in (pictured[3], pictured[7]):
+        assert photos.startswith("photos ")
+        assert sum(int(digit) for digit in photos if digit.isdigit()) == 12
+    strange, known = ("".join(pictured[first : first + 3]) for first in (0, 4))
+    assert strange.count("█") > 3
+    assert known.count("█") > 3
+    assert pictured[2].index("█") < limit < pictured[6].index("█")
+    shown = ends.split()
+    assert shown[1] == "limit"
+    assert float(shown[0]) < float(shown[2]) < float(shown[3])
+    assert sentence.startswith(f'A photo whose score is below {shown[2]} is "unknown"')
+    assert "of 12 photos of known things are unknown, and" in sentence
+    said("strangers", memory, "often")
+    assert "(strangers: often)" in said("show", memory, "--unknown")
+
+
+def test_of_one_photo_there_is_a_picture_without_any(photos: Path, tmp_path: Path) -> None:
+    memory = tmp_path / "one.cbcl"
+    said("learn", memory, "--label", "coffee", photos / "coffee" / "0.jpg")
+    told = said("show", memory, "--unknown")
+    assert "photos " not in told.splitlines()[3]
+    assert "0 of 0 photos of known things" in told
+    assert "sometimes\t0 of 0\t0 of 0\tnow\n" in said("strangers", memory)
+
+
+def test_what_has_no_such_setting_says_so(photos: Path, tmp_path: Path) -> None:
+    vote, empty = tmp_path / "vote.cbcl", tmp_path / "empty.cbcl"
+    said("learn", vote, photos, "--head", "vote")
+    for words in (["strangers", vote], ["strangers", vote, "often"], ["show", vote, "--unknown"]):
+        result = run(*words)
+        assert result.exit_code == 1
+        assert "learns by the vote" in result.output
+        assert "`cbcl upgrade` gives it one" in result.output
+    for words in (["strangers", empty], ["strangers", empty, "often"]):
+        result = run(*words)
+        assert (result.exit_code, empty.exists()) == (1, False)
+        assert "does not exist: learn something first" in result.output
+    said("learn", empty, "--label", "coffee", photos / "coffee" / "0.jpg")
+    said("forget", empty, "coffee")
+    assert said("strangers", empty).splitlines()[1].startswith("It knows too little")
+    assert said("strangers", empty, "often").endswith("brings sometimes back.\n")
+    assert "too little to tell what is unknown" in run("show", empty, "--unknown").output
+    assert run("strangers", vote, "never").exit_code == 2
+    assert run("show", vote, "--unknown", "--history").exit_code == 2
+
+
 def test_visual_words_are_fitted_kept_and_used(photos: Path, tmp_path: Path) -> None:
     memory = tmp_path / "words.cbcl"
     said("learn", memory, photos, "--backbone", "visual-words")

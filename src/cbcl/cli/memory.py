@@ -11,6 +11,7 @@ import click
 
 from cbcl.cli.options import BACKBONE, MEMORY, QUIET, PathArgument
 from cbcl.cli.output import Output, count, describe_alike, name_of
+from cbcl.cli.unknown import DEFAULT_STRANGERS, show_unknown, strangers
 from cbcl.errors import MemoryFileError
 
 if TYPE_CHECKING:
@@ -33,19 +34,29 @@ class LabelCommand(click.Command):
 @click.command()
 @MEMORY
 @click.option("--history", is_flag=True, help="Print the steps instead, the latest first.")
-def show(memory: Path, history: bool) -> None:
+@click.option(
+    "--unknown",
+    is_flag=True,
+    help='Draw instead what decides "unknown": the scores of known things and of strangers.',
+)
+def show(memory: Path, history: bool, unknown: bool) -> None:
     """Print the labels, backbone and settings of a memory.
 
     \b
     cbcl show things.cbcl
     cbcl show things.cbcl --history
+    cbcl show things.cbcl --unknown
     """
+    if history and unknown:
+        raise click.UsageError("give either --history or --unknown.")
     with _open(memory) as recognizer:
         about = recognizer.about()
         if about is None:
             raise MemoryFileError(recognizer.path, "does not exist", "learn something first")
         if history:
             _show_history(recognizer)
+        elif unknown:
+            show_unknown(recognizer)
         else:
             _show_labels(recognizer, about)
 
@@ -70,11 +81,18 @@ def _show_labels(recognizer: Recognizer, about: MemoryInfo) -> None:
         _count_all(rows, recognizer.n_negatives()),
         f"backbone {about.backbone} ({about.dimension} features)",
         _describe_vote(settings, sum(row[2] for row in rows)) if by_vote else "head discriminant",
+        *_describe_strangers(settings),
         *(["private"] if about.private else []),
     ]
     screen.say(f"{'; '.join(parts)}.")
     if by_vote and rows:
         screen.say("`cbcl upgrade` makes it right more often, if it keeps all its photos' vectors.")
+
+
+def _describe_strangers(settings: Settings) -> list[str]:
+    if settings.strangers == DEFAULT_STRANGERS:
+        return []
+    return [f"expects strangers {settings.strangers}"]
 
 
 def _count_all(rows: Sequence[tuple[str, int, int]], n_negatives: int) -> str:
@@ -368,4 +386,7 @@ def _safetensors(file: Path) -> Path:
     return file if file.suffix == ".safetensors" else file.with_name(f"{file.name}.safetensors")
 
 
-COMMANDS = (show, forget, rename, merge, undo, upgrade, index, check, export, import_)
+COMMANDS = (
+    *(show, forget, rename, merge, undo, strangers),
+    *(upgrade, index, check, export, import_),
+)

@@ -1,4 +1,4 @@
-"""What decides "unknown" in a memory, and what another setting would change, on its own photos."""
+"""Report of what decides "unknown" in a memory, and what each setting does with its own photos."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cbcl.method.statistical import StatisticalKnowledge
 
 
 class Forecast(NamedTuple):
-    """What a setting does with the photos that are kept: n known ones, m strange ones.
+    """Answers by a setting to the photos that are kept: n known ones, m strange ones.
 
     Each is asked about as if it had not been learned, and then as if its thing were not known.
     """
