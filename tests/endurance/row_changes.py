@@ -73,6 +73,7 @@ class RowChanges(Values):
                 *('{"pictures": 5}', '{"pictures": {"cup": "many"}}', '{"labels": "cup"}'),
                 *('{"labels": [5]}', '{"label": ["cup"]}', "[1]", "null", "", "{", NESTED),
                 *('{"action": 7, "label": "cup"}', '{"pictures": {"cup": 1e999}}'),
+                *('{"strangers": 5}', '{"strangers": "\\u001b[31m"}', '{"strangers": [[]]}'),
                 *('{"label": "\\u001b[31m"}', '{"pictures": {"\\ud800": 1}}', "9" * 5000),
                 json.dumps({"labels": ["x" * 1000] * 1000}),
             )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 COLUMNS = {
     "memory": "name value checksum",
-    "steps": "step time action about radius n_voters max_centroids head undone checksum",
+    "steps": "step time action about radius n_voters max_centroids head strangers undone checksum",
     "classes": "class label since until centroids counts spread checksum sketches statistics",
     "pictures": "picture jpeg vector checksum",
     "examples": "class picture centroid rank",

@@ -466,6 +466,8 @@ NESTED = "[" * 100_000 + "]" * 100_000
         '{"labels": [5]}',
         '{"label": ["cup"]}',
         '{"action": 7, "label": "cup"}',
+        '{"strangers": 5}',
+        '{"strangers": ["often"]}',
         "[1]",
         NESTED,
     ],
