@@ -38,22 +38,77 @@ def compare_ratios(name: str) -> str:
     return "\n".join(rows)
 
 
-def unknown() -> str:
-    rows = [
-        "| data | backbone | cell | right | refused | found (worst) | area | error | middle |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+BEFORE = "4038319"  # the last commit of the rule before, by which the same draws were judged
+SMALL = "efficientnet-lite0@2views"
+
+
+def judged(about: str, **wanted: str) -> dict[str, dict[str, float]]:
+    """Return the latest results of a data set by cell, of a commit, setting and backbone."""
+    found = {}
     for line in (RESULTS / "unknown.jsonl").read_text().splitlines():
         record = json.loads(line)
-        about = f"{record['about']} ({record['commit'][:7]}) | {record['backbone'].split()[0]}"
-        for one in record["results"]:
-            right, refused, found, worst, error, middle = (
-                f"{100 * (one[name] or 0.0):.1f}"
-                for name in ("right", "refused", "found", "worst", "calibration_error", "middle")
-            )
-            shares = f"{right} | {refused} | {found} ({worst}) | {one['area']:.3f}"
-            rows.append(f"| {about} | {one['cell']} | {shares} | {error} | {middle} |")
+        made = {
+            "commit": BEFORE if record["commit"] == BEFORE else "now",
+            "strangers": record["protocol"].get("strangers", "sometimes"),
+            "backbone": record["backbone"].split()[0],
+        }
+        usual = {"commit": "now", "strangers": "sometimes", "backbone": SMALL}
+        if record["about"] == about and made == {**usual, **wanted}:
+            found = {row["cell"]: row for row in record["results"]}
+    return found
+
+
+def per_cent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.1f}"
+
+
+def unknown() -> str:
+    rows = [
+        "| data | things x photos | refused | found (worst) | siblings | background | error |"
+        " before: refused | found (worst) | error |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    names = dict.fromkeys(
+        json.loads(line)["about"] for line in (RESULTS / "unknown.jsonl").read_text().splitlines()
+    )
+    for about in names:
+        old = judged(about, commit=BEFORE)
+        for cell, now in judged(about).items():
+            others = f"{per_cent(now['siblings_found'])} | {per_cent(now['background_found'])}"
+            row = f"{_found(now, others)} | {_found(old[cell])}"
+            rows.append(f"| {about} | {cell.replace('x', ' x ')} | {row} |")
     return "\n".join(rows)
+
+
+def _found(row: dict[str, float], *others: str) -> str:
+    found = f"{per_cent(row['found'])} ({per_cent(row['worst'])})"
+    return " | ".join(
+        [per_cent(row["refused"]), found, *others, per_cent(row["calibration_error"])]
+    )
+
+
+def _beside(ways: dict[str, dict[str, dict[str, float]]]) -> str:
+    """Return a table of what several ways refuse and find, a row for each cell."""
+    titles = " | ".join(f"{name}: refused | found (worst)" for name in ways)
+    rows = [f"| things x photos | {titles} |", "|---" * (1 + 2 * len(ways)) + "|"]
+    for cell in next(iter(ways.values())):
+        parts = []
+        for results in ways.values():
+            row = results[cell]
+            found = f"{per_cent(row['found'])} ({per_cent(row['worst'])})"
+            parts.append(f"{per_cent(row['refused'])} | {found}")
+        rows.append(f"| {cell.replace('x', ' x ')} | {' | '.join(parts)} |")
+    return "\n".join(rows)
+
+
+def unknown_settings() -> str:
+    settings = ("often", "sometimes", "rarely")
+    return _beside({how: judged("Caltech-101", strangers=how) for how in settings})
+
+
+def unknown_backbones() -> str:
+    names = ("efficientnet-lite0", SMALL, "efficientnet-lite0@whole+efficientnet-lite2@centre")
+    return _beside({name: judged("Caltech-101", backbone=name) for name in names})
 
 
 def asking() -> str:

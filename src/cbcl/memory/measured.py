@@ -20,7 +20,7 @@ MAX_LENGTH = 1.01  # of a mean of directions, as it is coded
 
 
 class Measured(NamedTuple):
-    """What is known of the directions that a backbone gives; `cosines` is None if nothing is."""
+    """Numbers of the directions that a backbone gives; `cosines` is None if it was not measured."""
 
     cosines: Cosines | None
     copy: float  # cosine of two pictures of which one is a near-copy of the other, at least

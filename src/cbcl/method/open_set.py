@@ -59,7 +59,7 @@ class Cosines(NamedTuple):
 
     @property
     def offset(self) -> Float32s | np.float32:
-        """What is taken off a direction before it is compared."""
+        """Vector that is taken off a direction before it is compared."""
         if self.centre is None:
             return np.float32(0.0)
         offset: Float32s = np.float32(CENTRE_WEIGHT) * self.centre

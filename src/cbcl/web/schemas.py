@@ -529,7 +529,7 @@ class DistributionEntry(BaseModel):
 
 
 class ForecastEntry(BaseModel):
-    """What a setting would do with the pictures that are kept.
+    """Effect of a setting on the pictures that are kept.
 
     Each is asked about as if it had not been learned, and then as if its label were not known.
     """
@@ -541,7 +541,7 @@ class ForecastEntry(BaseModel):
 
 
 class UnknownEntry(BaseModel):
-    """What decides between known and unknown, and the pictures that tell."""
+    """Distributions that decide between known and unknown, and the pictures that tell."""
 
     strangers: HowOften
     known: Annotated[DistributionEntry, Field(description="Of pictures of the labels")]
@@ -557,7 +557,7 @@ class UnknownEntry(BaseModel):
 
 
 class UnknownResponse(BaseModel):
-    """What decides between known and unknown."""
+    """Distributions that decide between known and unknown; null: there are none."""
 
     revision: Revision
     report: Annotated[
