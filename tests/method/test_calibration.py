@@ -153,4 +153,3 @@ def test_the_temperature_is_the_likeliest_given_some_weight_on_the_first(spread:
         for temperature in TEMPERATURES
     ]
     assert Calibration.of(witnesses).temperature == TEMPERATURES[np.argmin(losses)]
-
