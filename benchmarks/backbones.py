@@ -46,6 +46,7 @@ NAMES = (
     "efficientnet-lite0+efficientnet-lite0-int8",
     "efficientnet-lite0+efficientnet-lite1",
     "efficientnet-lite0+efficientnet-lite2",
+    "efficientnet-lite0@whole+efficientnet-lite2@centre",
     "efficientnet-lite0@2views+efficientnet-lite2",
     "efficientnet-lite0@2views+efficientnet-lite2@2views",
 )

@@ -59,9 +59,10 @@ def strangers() -> str:
     return (
         f"{shares(two, 'found')} of strangers are unknown, {shares(two, 'worst')} in the worst of "
         f"twelve draws, and {shares(two, 'refused')} of the things' other photos; by the rule "
-        f"before {shares(before, 'found', 'worst')}. Ten things: {shares(ten, 'found', 'refused')}; "
-        f"fifty, from five photos each: {shares(fifty, 'found', 'refused')}. Confidence, strangers "
-        f"included, is off by {100 * worst:.1f} % at most. Two birds among birds: "
+        f"before {shares(before, 'found', 'worst')}. Ten things: "
+        f"{shares(ten, 'found', 'refused')}; fifty, from five photos each: "
+        f"{shares(fifty, 'found', 'refused')}. Confidence, strangers included, is off by "
+        f"{100 * worst:.1f} % at most. Two birds among birds: "
         f"{shares(bird, 'found', 'refused')}"
     )
 
