@@ -209,7 +209,7 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
         >>> X, y = [[0.0, 1.0], [0.2, 0.9], [5.0, 5.0], [5.1, 4.8]], ["cup", "cup", "key", "key"]
         >>> clf = CBCLClassifier().fit(X, y)
         >>> clf.predict_proba_open([[0.1, 1.0], [90.0, 0.0]]).round(2).tolist()
-        [[0.73, 0.0, 0.27], [0.0, 0.0, 1.0]]
+        [[0.74, 0.0, 0.26], [0.0, 0.0, 1.0]]
         """
         if strangers not in PRIOR_ODDS:
             raise ValueError(f"strangers={strangers!r} is none of {', '.join(PRIOR_ODDS)}.")
