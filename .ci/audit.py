@@ -41,7 +41,6 @@ ALLOWED = {
 }
 ALLOWED_APART = {  # of extras that one may replace, or do without
     "pi-heif": {"LGPL-3.0-only"},
-    "tqdm": {"MPL-2.0 AND MIT"},  # which usearch asks for
 }
 ALLOWED_IN_TOOLS = ALLOWED | {"MPL-2.0"}
 SPDX = {  # of other ways to say it

@@ -4,13 +4,13 @@
     python benchmarks/large_memories.py FOLDER --learning --centroids 1e3,1e4,1e5,1e6
 
 Makes memories in FOLDER unless they are there, and asks them about new vectors of their classes. By
-the vote: every vector is a centroid, 100 a class; exactly and by an index, beside faiss (flat, and
-IVF-PQ with refinement), scikit-learn and plain BLAS in the same run. By the default head: five
-vectors a class. Vectors are drawn: class means and deviations are normal, with standard deviations
-that fall as 1 / sqrt(i) from feature to feature, which gives about the distances of photos seen
-through EfficientNet-Lite0. Needs the extras `bench` and `index`; 10^6 centroids of 512 features
-take 6 GB of disk and 9 GB of memory. With `--learning`, only the time to learn one more class is
-measured, in turn with that of the smallest memory, so that both have met the same machine.
+the vote: every vector is a centroid, 100 a class, beside faiss (flat), scikit-learn and plain BLAS
+in the same run. By the default head: five vectors a class. Vectors are drawn: class means and
+deviations are normal, with standard deviations that fall as 1 / sqrt(i) from feature to feature,
+which gives about the distances of photos seen through EfficientNet-Lite0. Needs the extra `bench`;
+10^6 centroids of 512 features take 2 GB of disk and 9 GB of memory. With `--learning`, only the
+time to learn one more class is measured, in turn with that of the smallest memory, so that both
+have met the same machine.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ import numpy as np
 from cbcl import Recognizer, load_backbone
 from cbcl.machine import description
 from cbcl.method.arrays import Float32s, Int64s
-from cbcl.recognition import search_index
 
 PER_CLASS = 100
 QUERIES = 256
@@ -99,7 +98,6 @@ def default_memory(folder: Path, t: int, d: int = 1280) -> tuple[Recognizer, int
     """Return a memory of t classes, made unless it is there, and its features."""
     path = folder / f"default-{t}.cbcl"
     folder.mkdir(parents=True, exist_ok=True)
-    os.environ["CBCL_HOME"] = str(folder)
     things = Recognizer(path, AS_GIVEN, cache=False)
     if not path.exists():
         for first in range(0, t, 200):
@@ -112,7 +110,6 @@ def vote_memory(folder: Path, m: int, d: int = 512) -> tuple[Recognizer, int]:
     """Return a memory of m centroids, made unless it is there, and its features."""
     things = recognizer(folder / f"{m}-{d}.cbcl")
     folder.mkdir(parents=True, exist_ok=True)
-    os.environ["CBCL_HOME"] = str(folder)
     if not things.path.exists():
         for batch in batches(m, d):
             things.learn_many(batch)
@@ -145,36 +142,19 @@ def measure_vote(folder: Path, m: int) -> dict[str, Any]:
     with made:
         seconds["learn one class"] = time_learning(made, d)
     queries = between(m, d)
-    os.environ["CBCL_HOME"] = str(folder / "empty")  # where there is no index
     with recognizer(path) as things:
         seconds["exact: first answer"] = timed(lambda: things.recognize(queries[0]))
         seconds |= times(
             "exact", lambda rows: things.recognize_many([*rows]), queries, few=m >= 10**6
         )
-    os.environ["CBCL_HOME"] = str(folder)
-    with recognizer(path) as things:
-        if not search_index.folder_of(path).exists():
-            seconds["making the index"] = timed(things.build_index)
-    with recognizer(path) as things:
-        seconds["index: open"] = timed(things.revision)
-        seconds["index: first answer"] = timed(lambda: things.recognize(queries[0]))
-        seconds |= times("index", lambda rows: things.recognize_many([*rows]), queries)
-        seconds["index: learn one class"] = time_learning(things, d)
-        seconds["index: answer after learning"] = timed(lambda: things.recognize(queries[0]))
-        recall = things.recognize(queries[0]).recall
-    recalls = {"index": recall or 0.0} | compare(path, m, d, queries, seconds)
-    files = search_index.folder_of(path).iterdir()
+    compare(m, d, queries, seconds)
     return {
         "head": "vote",
         "centroids": m,
         "features": d,
         "classes": m // PER_CLASS,
         "seconds": seconds,
-        "recall of 10": {name: round(value, 4) for name, value in recalls.items()},
-        "bytes": {
-            "memory": path.stat().st_size,
-            "index": sum(file.stat().st_size for file in files),
-        },
+        "bytes": {"memory": path.stat().st_size},
     }
 
 
@@ -235,42 +215,22 @@ def times(
     }
 
 
-def compare(
-    path: Path, m: int, d: int, queries: Float32s, seconds: dict[str, float]
-) -> dict[str, float]:
-    """Time the libraries on the same centroids; return their recalls."""
+def compare(m: int, d: int, queries: Float32s, seconds: dict[str, float]) -> None:
+    """Time the libraries on the same centroids, which are the vectors."""
     import faiss
     from sklearn.neighbors import NearestNeighbors
 
-    folder = search_index.folder_of(path)
-    centroids = np.fromfile(folder / search_index.CENTROIDS, dtype=np.float32).reshape(-1, d)
+    centroids: Float32s = np.empty((m, d), dtype=np.float32)
+    for number, rows in enumerate(centroids.reshape(-1, PER_CLASS, d)):
+        rows[:] = vectors_of(number, d, PER_CLASS)
     few = m >= 10**6
     flat = faiss.IndexFlatL2(d)
     flat.add(centroids)
-    exact: Int64s = flat.search(queries, N)[1]
     seconds |= times("faiss flat", lambda rows: flat.search(rows, N), queries, few=few)
     brute = NearestNeighbors(n_neighbors=N, algorithm="brute").fit(centroids)
     seconds |= times("scikit-learn", brute.kneighbors, queries, few=few)
     halves = 0.5 * np.einsum("md,md->m", centroids, centroids)
     seconds |= times("BLAS", lambda rows: _by_blas(rows, centroids, halves), queries, few=few)
-
-    n_lists = int(2 * m**0.5)
-    coarse = faiss.IndexFlatL2(d)
-    codes = faiss.IndexIVFPQ(coarse, d, n_lists, 64, 8)
-    refined = faiss.IndexRefineFlat(codes)
-    begun = perf_counter()
-    refined.train(centroids[np.random.default_rng(0).permutation(m)[: 40 * n_lists]])
-    refined.add(centroids)
-    seconds["faiss IVF-PQ: making it"] = perf_counter() - begun
-    refined.k_factor = 20
-    recalls = {}
-    for probes in (n_lists // 32, n_lists // 8):
-        codes.nprobe = probes
-        name = f"faiss IVF-PQ, {probes} of {n_lists} lists"
-        seconds |= times(name, lambda rows: refined.search(rows, N), queries)
-        found = refined.search(queries, N)[1]
-        recalls[name] = float((exact[:, :, np.newaxis] == found[:, np.newaxis]).any(2).mean())
-    return recalls
 
 
 def _by_blas(rows: Float32s, centroids: Float32s, halves: Float32s) -> Int64s:

@@ -155,7 +155,7 @@ def workers() -> str:
 
 
 def many_centroids() -> str:
-    """Return milliseconds by size of the vote's memories, and how much is found."""
+    """Return milliseconds by size of the vote's memories."""
     records = [record for record in _large_memories() if record["head"] == "vote"]
     sizes = [f"{record['centroids']:,}" for record in records]
     rows = [f"| centroids | {' | '.join(sizes)} |", "|---" * (1 + len(records)) + "|"]
@@ -163,11 +163,6 @@ def many_centroids() -> str:
         "exact: first answer",
         "exact: a query",
         "exact: of 256",
-        "index: open",
-        "index: first answer",
-        "index: a query",
-        "index: of 256",
-        "index: answer after learning",
         "faiss flat: a query",
         "faiss flat: of 256",
         "BLAS: of 256",
@@ -175,16 +170,8 @@ def many_centroids() -> str:
     ):
         cells = [_milliseconds(record["seconds"].get(name)) for record in records]
         rows.append(f"| {name} | {' | '.join(cells)} |")
-    for lists in ("1 / 32", "1 / 8"):
-        cells = [_inverted_file(record, lists == "1 / 8") for record in records]
-        rows.append(
-            f"| faiss IVF-PQ, {lists} of the lists: a query, recall | {' | '.join(cells)} |"
-        )
-    recalls = [f"{record['recall of 10']['index']:.1%}" for record in records]
-    rows.append(f"| recall of the index | {' | '.join(recalls)} |")
-    for name in ("memory", "index"):
-        cells = [f"{record['bytes'][name] / 1e6:,.0f} MB" for record in records]
-        rows.append(f"| size of the {name} | {' | '.join(cells)} |")
+    cells = [f"{record['bytes']['memory'] / 1e6:,.0f} MB" for record in records]
+    rows.append(f"| size of the memory | {' | '.join(cells)} |")
     return "\n".join(rows)
 
 
@@ -225,14 +212,6 @@ def _milliseconds(seconds: float | None) -> str:
     if seconds >= 10.0:
         return f"{seconds:.0f} s"
     return f"{seconds:.1f} s" if seconds >= 1.0 else f"{1e3 * seconds:.3g} ms"
-
-
-def _inverted_file(record: dict[str, Any], many: bool) -> str:
-    """Return milliseconds and recall of faiss, by a few or many of its lists."""
-    names = [name for name in record["recall of 10"] if name.startswith("faiss")]
-    name = names[-1] if many else names[0]
-    recall = record["recall of 10"][name]
-    return f"{_milliseconds(record['seconds'][f'{name}: a query'])}, {recall:.1%}"
 
 
 def serving() -> str:

@@ -16,8 +16,6 @@ LINES = {  # what is drawn, with its colour
     "scikit-learn": ("scikit-learn", "#9a9a9a"),
     "faiss flat": ("faiss, flat", "#b4602c"),
     "exact": ("cbcl, exact", "#2c6bb4"),
-    "index": ("cbcl, index", "#1d8a4f"),
-    "faiss IVF-PQ": ("faiss, IVF-PQ", "#8451a8"),
 }
 
 

@@ -41,7 +41,6 @@ def test_an_empty_memory_answers_that_nothing_is_known(
         "evidence": [],
         "revision": 0,
         "taught": None,
-        "recall": None,
     }
     many = page.post("/api/recognize-many", files=files(*photos["coffee"][:2])).json()
     assert many["order"] == [0, 1]

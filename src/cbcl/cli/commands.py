@@ -250,7 +250,7 @@ def recognize(
         screen.progress("recognizing", beside_output=as_json or as_csv) as progress,
     ):
         files = recognizer.pictures(photos)
-        problems, answers = [], []
+        problems = []
         for start in range(0, len(files), BATCH_SIZE):
             batch = files[start : start + BATCH_SIZE]
             results = recognizer.recognize_many(batch, broken=_on_broken(strict))
@@ -258,7 +258,6 @@ def recognize(
             answers = [result for result in results if not isinstance(result, CBCLError)]
             write(answers)
             progress(min(start + BATCH_SIZE, len(files)), len(files))
-    screen.recall(answers)
     screen.problems(problems)
 
 

@@ -164,36 +164,6 @@ def upgrade(memory: Path, quiet: bool) -> None:
     )
 
 
-@click.command()
-@MEMORY
-@click.option("--remove", is_flag=True, help="Delete the index; searches are exact again.")
-@QUIET
-def index(memory: Path, remove: bool, quiet: bool) -> None:
-    """Make a search index of a memory that learns by the vote and has very many centroids.
-
-    From some hundred thousand centroids on, opening the memory and answering take milliseconds with
-    it in place of seconds. It is approximate, and `cbcl recognize` tells how much it finds. It is
-    kept in the cache folder and takes about 8 kB a centroid; photos that are learned later are
-    searched beside it. Needs the extra "index".
-
-    \b
-    cbcl index things.cbcl
-    cbcl index things.cbcl --remove
-    """
-    screen = Output(quiet=quiet)
-    with _open(memory) as recognizer:
-        if remove:
-            there = recognizer.remove_index()
-            screen.say(f"{memory} has no index {'any more' if there else 'to remove'}.")
-            return
-        with screen.progress("indexing") as progress:
-            result = recognizer.build_index(progress=progress)
-    screen.say(
-        f"indexed {count(result.n_centroids, 'centroid')} of {memory} in {result.n_bytes / 1e6:.0f}"
-        f" MB; finds {result.recall:.1%} of the ten nearest."
-    )
-
-
 @click.command(cls=LabelCommand)
 @MEMORY
 @click.argument("label")
@@ -386,7 +356,4 @@ def _safetensors(file: Path) -> Path:
     return file if file.suffix == ".safetensors" else file.with_name(f"{file.name}.safetensors")
 
 
-COMMANDS = (
-    *(show, forget, rename, merge, undo, strangers),
-    *(upgrade, index, check, export, import_),
-)
+COMMANDS = (show, forget, rename, merge, undo, strangers, upgrade, check, export, import_)

@@ -92,12 +92,6 @@ class Output:
         if problems:
             raise click.exceptions.Exit(1)
 
-    def recall(self, answers: Sequence[Answer]) -> None:
-        """Tell on standard error if a search index was used, which may miss something."""
-        if not self.quiet and answers and (recall := answers[0].recall) is not None:
-            text = f"searched by an index, which finds {recall:.1%} of the nearest centroids."
-            click.echo(text, err=True)
-
     @contextmanager
     def progress(
         self, doing: str, *, beside_output: bool = False
@@ -249,7 +243,6 @@ def as_csv_lines() -> Iterator[AnswerWriter]:
         for answer in answers:
             fields = answer.as_dict()
             guesses = fields.pop("ranking")
-            fields.pop("recall", None)
             ranking = "; ".join(f"{guess['label']} {guess['confidence']}" for guess in guesses)
             cells = ["" if value is None else value for value in (*fields.values(), ranking)]
             writer.writerow(

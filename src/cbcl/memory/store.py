@@ -111,32 +111,6 @@ class Memory(OpenFile):
                 self._rows = {key: kept for key, kept in self._rows.items() if key in present}
             return classes
 
-    def read_each(self, view: MemoryState) -> Iterator[tuple[str, ClassRow]]:
-        """Yield label and class, one after another, and keep none in memory."""
-        for label, row in view.classes.items():
-            with self._access(self._reading):
-                yield label, self._read_class(row, label, view)
-
-    def identities(self, view: MemoryState) -> dict[str, bytes]:
-        """Return 32 bytes for each class, by label, that no other class has, of whatever memory.
-
-        They are made of the number of its row, which never changes, its label, and the step that
-        wrote it. The row's own checksum says as much, but comes after all its centroids.
-        """
-        with self._access(self._reading):
-            rows = self._select(
-                "SELECT class, since, steps.checksum FROM classes"
-                " LEFT JOIN steps ON step = since WHERE until IS NULL"
-            )
-            steps = {row: (since, written or b"") for row, since, written in rows}
-        if not steps.keys() >= {*view.classes.values()}:
-            raise ChangedError(self.path, "was changed by another process")
-        identities = {}
-        for label, row in view.classes.items():
-            since, written = steps[row]
-            identities[label] = checksum(label, f"{row} {since}", written)
-        return identities
-
     def load_negatives(self, view: MemoryState) -> StoredStatistics | None:
         """Return the pictures taught as none of the labels; None: there are none."""
         if view.negatives is None:

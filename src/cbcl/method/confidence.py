@@ -17,7 +17,6 @@ import numpy as np
 from cbcl.method.arrays import Float32s, Float64s
 from cbcl.method.concepts import Concepts, cluster
 from cbcl.method.distances import distances_between, norms_squared
-from cbcl.method.graph_index import GraphIndex
 from cbcl.method.search import Index
 
 LIMIT_Z = 1.2816  # standard normal quantile of 0.9: about one known picture in ten is refused
@@ -74,12 +73,7 @@ class Scale(NamedTuple):
     limit: float
 
     @classmethod
-    def of(
-        cls,
-        spreads: Iterable[Spread],
-        index: Index | GraphIndex,
-        initial_limit: float = math.inf,
-    ) -> Scale:
+    def of(cls, spreads: Iterable[Spread], index: Index, initial_limit: float = math.inf) -> Scale:
         """Estimate from all classes together: with a few pictures each, none has enough by itself.
 
         The limit is the upper end of a prediction interval: one more distance stays below it nine

@@ -114,7 +114,8 @@ class Index:
     @cached_property
     def half_class_distance(self) -> float:
         """Half the mean relative distance from a centroid to the nearest of another class."""
-        sample = sample_centroids(len(self.owners))
+        m = len(self.owners)
+        sample = np.arange(0, m, max(1, m // MAX_SAMPLED_CENTROIDS))
         vectors, own = self.centroids[sample], self.owners[sample]
         distances = np.full(len(sample), np.nan)
         for n in (4, MAX_COMPILED_VOTERS):  # mostly, one of the nearest few is of another class
@@ -123,8 +124,8 @@ class Index:
                 search = Search(self, n)
                 voters = search.nearest(vectors[left], search.n)
                 near = self.owners[voters.indices]
-                distances[left] = distances_to_others(own[left], near, voters.distances)
-        return half_relative(distances, vectors)
+                distances[left] = _distances_to_others(own[left], near, voters.distances)
+        return _half_relative(distances, vectors)
 
     @cached_property
     def bounds(self) -> Bounds:
@@ -237,29 +238,6 @@ class Search:
         multiply(block, self.index.centroids[tile], out)
 
 
-def sample_centroids(m: int) -> Int64s:
-    """Return the numbers of the centroids to estimate the distance between classes by."""
-    return np.arange(0, m, max(1, m // MAX_SAMPLED_CENTROIDS))
-
-
-def distances_to_others(own: Int64s, owners: Int64s, distances: Float64s) -> Float64s:
-    """Return the distance to the nearest centroid of another class; NaN: none is near: (b,).
-
-    `own` is the class of each vector, (b,), `owners` and `distances` are of the centroids nearest
-    to it, (b, n).
-    """
-    is_other = owners != own[:, np.newaxis]
-    first_other = distances[np.arange(len(own)), is_other.argmax(axis=1)]
-    return np.where(is_other.any(axis=1), first_other, np.nan)
-
-
-def half_relative(distances: Float64s, vectors: Float32s) -> float:
-    """Return half the mean of distances, but for NaN, each over the length of its vector."""
-    lengths = np.sqrt(norms_squared(vectors))
-    usable = ~np.isnan(distances) & (lengths > 0.0)
-    return float(0.5 * np.mean(distances[usable] / lengths[usable])) if usable.any() else 0.0
-
-
 def nearest(matrix: Matrix, index: Index, n: int) -> Voters:
     """Return the n nearest centroids of each row of a matrix."""
     return search_rows(matrix, index, n, lambda search, block: search.nearest(block, search.n))
@@ -284,6 +262,24 @@ def search_rows(
     block_rows = max(1, min(BLOCK_ROWS, MAX_BLOCK_VOTERS // n))
     joined: SearchResult = _join(map_blocks(work_on, len(matrix), block_rows), len(matrix))
     return joined
+
+
+def _distances_to_others(own: Int64s, owners: Int64s, distances: Float64s) -> Float64s:
+    """Return the distance to the nearest centroid of another class; NaN: none is near: (b,).
+
+    `own` is the class of each vector, (b,), `owners` and `distances` are of the centroids nearest
+    to it, (b, n).
+    """
+    is_other = owners != own[:, np.newaxis]
+    first_other = distances[np.arange(len(own)), is_other.argmax(axis=1)]
+    return np.where(is_other.any(axis=1), first_other, np.nan)
+
+
+def _half_relative(distances: Float64s, vectors: Float32s) -> float:
+    """Return half the mean of distances, but for NaN, each over the length of its vector."""
+    lengths = np.sqrt(norms_squared(vectors))
+    usable = ~np.isnan(distances) & (lengths > 0.0)
+    return float(0.5 * np.mean(distances[usable] / lengths[usable])) if usable.any() else 0.0
 
 
 def _join(results: Iterable[tuple[slice, Any]], n_rows: int) -> Any:

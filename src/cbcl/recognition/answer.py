@@ -14,7 +14,6 @@ from cbcl.memory.store import Memory
 from cbcl.method.arrays import Float32s, Float64s, Int64s, as_float32
 from cbcl.method.confidence import Scale, confidences, familiarity, shrinkage
 from cbcl.method.directions import as_directions
-from cbcl.method.graph_index import GraphIndex
 from cbcl.method.knowledge import Knowledge
 from cbcl.method.statistical import StatisticalKnowledge
 from cbcl.method.voting import vote_weights, votes_by_class
@@ -83,7 +82,6 @@ class Answer(NamedTuple):
     evidence: tuple[Reason, ...]  # the nearest first
     strangeness: float
     picture: str = ""  # its name, if it has one
-    recall: float | None = None  # of an approximate search (docs/scale.md); None: it was exact
 
     def __repr__(self) -> str:
         others = [
@@ -116,14 +114,12 @@ class Answer(NamedTuple):
             }
             for guess in self.ranking
         ]
-        recall = {} if self.recall is None else {"recall": _round(self.recall)}
         return {
             "photo": self.picture,
             "label": self.label,
             "confidence": _round(self.confidence),
             "strangeness": _round(self.strangeness),
             "ranking": ranking,
-            **recall,
         }
 
 
@@ -182,18 +178,7 @@ def _views_of(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class IndexedKnowledge:
-    """All that the vote needs of a memory whose centroids are searched by a graph."""
-
-    labels: list[str]
-    n_voters: int
-    index: GraphIndex
-
-
-def answers(
-    matrix: Float32s, knowledge: Knowledge | IndexedKnowledge, scale: Scale
-) -> list[Answer]:
+def answers(matrix: Float32s, knowledge: Knowledge, scale: Scale) -> list[Answer]:
     """Return an answer for each vector, without examples; the first guess is the vote's winner.
 
     The other guesses follow by votes, then by distance. The confidences are those of
@@ -210,7 +195,7 @@ def answers(
 
 
 def _answer(
-    knowledge: Knowledge | IndexedKnowledge,
+    knowledge: Knowledge,
     scale: Scale,
     vector: Float32s,
     neighbours: Int64s,
@@ -249,9 +234,7 @@ def _rank(distances: Mapping[int, float], votes: Mapping[int, float]) -> list[in
     return sorted(distances, key=key)
 
 
-def _reasons(
-    knowledge: Knowledge | IndexedKnowledge, voters: Int64s, distances: Float64s
-) -> tuple[Reason, ...]:
+def _reasons(knowledge: Knowledge, voters: Int64s, distances: Float64s) -> tuple[Reason, ...]:
     index = knowledge.index
     owners = index.owners[voters]
     weights = vote_weights(distances, index.sizes[owners])

@@ -25,7 +25,7 @@ from cbcl.method.arrays import Float32s
 from cbcl.method.concepts import Concepts
 from cbcl.method.directions import as_directions
 from cbcl.method.statistical import StatisticalKnowledge
-from cbcl.recognition import editing, moving, search_index
+from cbcl.recognition import editing, moving
 from cbcl.recognition.answer import Answer, Example
 from cbcl.recognition.cosines import measured_of
 from cbcl.recognition.editing import ImportResult
@@ -42,7 +42,6 @@ from cbcl.recognition.learning import (
 )
 from cbcl.recognition.learning_run import learn_run
 from cbcl.recognition.moving import MoveResult
-from cbcl.recognition.search_index import IndexResult
 from cbcl.recognition.self_test import SelfTestResult, examine
 from cbcl.recognition.snapshot import LabelSummary, Snapshot, latest
 from cbcl.recognition.suggestions import (
@@ -414,8 +413,6 @@ class Recognizer:
         forgotten before can be forgotten for good.
         """
         editing.forget(self._memory, label, for_good=for_good)
-        if for_good:
-            self.remove_index()
 
     def rename(self, label: str, new: str) -> str | None:
         """Rename a label; return another one that differs only in case or space, if there is."""
@@ -524,20 +521,6 @@ class Recognizer:
     def repair(self) -> bool:
         """Rebuild the file's indexes, if only these are damaged; return whether it was done."""
         return repair(self.path)
-
-    def build_index(self, *, progress: Progress | None = None) -> IndexResult:
-        """Make a search index of a memory that learns by the vote, for very many centroids.
-
-        It is kept in the user's cache folder, and used from then on: opening the memory reads no
-        centroid, and a search looks at a few. It is approximate; each answer tells its `recall`.
-        What is learned later is searched beside it, exactly. Needs the extra `index`.
-        """
-        return search_index.build(self._memory, progress)
-
-    def remove_index(self) -> bool:
-        """Delete the search index, so that searches are exact; return whether there was one."""
-        self._snapshot = None
-        return search_index.remove(self.path)
 
     def undo(self) -> Step:
         """Undo the latest step that is not undone yet, and return it: up to twenty steps."""

@@ -15,22 +15,12 @@ from cbcl.memory.store import Memory
 from cbcl.method.arrays import Float32s
 from cbcl.method.concepts import Concepts
 from cbcl.method.confidence import Scale
-from cbcl.method.graph_index import GraphIndex
 from cbcl.method.knowledge import Knowledge
 from cbcl.method.statistical import StatisticalKnowledge
-from cbcl.recognition import search_index
-from cbcl.recognition.answer import (
-    Answer,
-    Example,
-    IndexedKnowledge,
-    Reason,
-    answers,
-    judged_answers,
-)
+from cbcl.recognition.answer import Answer, Example, Reason, answers, judged_answers
 from cbcl.recognition.cosines import measured_of
 from cbcl.recognition.embedder import initial_limit_of
 from cbcl.recognition.examples import PER_CENTROID, of_vote
-from cbcl.recognition.search_index import IndexedClasses, IndexFiles
 from cbcl.recognition.self_test import SelfTestResult, examine, examine_views
 from cbcl.recognition.views import as_concepts, spread_of_views, statistics_of
 
@@ -55,7 +45,6 @@ class Snapshot:
 
     memory: Memory
     view: MemoryState
-    index_files: IndexFiles | None = None
 
     @cached_property
     def classes(self) -> dict[str, StoredClass | StoredStatistics]:
@@ -64,13 +53,6 @@ class Snapshot:
     @cached_property
     def negatives(self) -> StoredStatistics | None:
         return self.memory.load_negatives(self.view)
-
-    @cached_property
-    def indexed(self) -> IndexedClasses | None:
-        """The classes of the vote, where a search index has them; None: there is none."""
-        if self.index_files is None:
-            return None
-        return search_index.classes_of(self.memory, self.view, self.index_files)
 
     @cached_property
     def knowledge(self) -> Knowledge | StatisticalKnowledge:
@@ -88,8 +70,6 @@ class Snapshot:
     def scale(self) -> Scale:
         """The scale of distances to centroids; of statistics, to means of directions."""
         first_limit = initial_limit_of(self.view.about.backbone)
-        if self.indexed is not None:
-            return Scale.of([self.indexed.spread], self.indexed.index, first_limit)
         knowledge = self.knowledge
         if isinstance(knowledge, StatisticalKnowledge):
             return Scale(spread_of_views(knowledge.statistics.values()), 1.0)
@@ -120,9 +100,7 @@ class Snapshot:
 
     def answer(self, matrix: Float32s) -> list[Answer]:
         """Return an answer for each vector, with examples of its evidence."""
-        if self.indexed is not None:
-            results = self._answer_by_index(matrix, self.indexed.index)
-        elif isinstance(self.knowledge, StatisticalKnowledge):
+        if isinstance(self.knowledge, StatisticalKnowledge):
             results = judged_answers(matrix, self.knowledge)
         else:
             results = answers(matrix, self.knowledge, self.scale)
@@ -130,12 +108,6 @@ class Snapshot:
             answer._replace(evidence=tuple(map(self._add_examples, answer.evidence)))
             for answer in results
         ]
-
-    def _answer_by_index(self, matrix: Float32s, index: GraphIndex) -> list[Answer]:
-        labels = [*self.view.classes]
-        knowledge = IndexedKnowledge(labels, self.view.settings.n_voters, index)
-        results = answers(matrix, knowledge, self.scale)
-        return [answer._replace(recall=index.recall) for answer in results]
 
     @cached_property
     def self_test(self) -> SelfTestResult:
@@ -174,18 +146,14 @@ def latest(memory: Memory, before: Snapshot | None) -> Snapshot:
         if before is not None and before.view is view:
             return before
         try:
-            return _read(memory, view, None if before is None else before.index_files)
+            return _read(memory, view)
         except ChangedError:  # another process was faster: read again
             continue
     raise MemoryFileError(memory.path, "is constantly changed by another process", "try again")
 
 
-def _read(memory: Memory, view: MemoryState, files: IndexFiles | None) -> Snapshot:
-    """Read all that is known; of what a search index has, nothing."""
-    if view.settings.head == "vote":
-        snapshot = Snapshot(memory, view, search_index.open_files(memory.path, files))
-        if snapshot.indexed is not None:
-            return snapshot
+def _read(memory: Memory, view: MemoryState) -> Snapshot:
+    """Read all that is known."""
     snapshot = Snapshot(memory, view)
     snapshot.classes, snapshot.negatives  # noqa: B018  # now, while they are there
     return snapshot

@@ -94,7 +94,6 @@ def recognize_response(
         evidence=_evidence(answer) if answer else [],
         revision=revision,
         taught=taught,
-        recall=answer.recall if answer else None,
     )
 
 

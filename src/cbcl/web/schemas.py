@@ -329,10 +329,6 @@ class RecognizeResponse(BaseModel):
             examples=["mug"],
         ),
     ] = None
-    recall: Annotated[
-        float | None,
-        Field(description="Share of the nearest centroids that a search index finds; null: all"),
-    ] = None
 
 
 class SuspectEntry(BaseModel):
