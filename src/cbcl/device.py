@@ -1,4 +1,4 @@
-"""The device for networks and large batches: the processor, or a GPU by PyTorch where asked for.
+"""The device for networks: the processor, or a GPU by PyTorch where asked for.
 
 PyTorch is imported only then.
 """
@@ -9,17 +9,12 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from threading import Lock, local
-from typing import TYPE_CHECKING
+from threading import Lock
 
 from cbcl.errors import WeightsError
 
-if TYPE_CHECKING:
-    import torch
-
 VARIABLE = "CBCL_DEVICE"
 _SETTINGS = Lock()  # of PyTorch's precision, which is one for all threads
-_STREAMS = local()  # of each thread
 
 
 def choose_device(device: str | None = None) -> str:
@@ -50,12 +45,6 @@ def _check_gpu() -> None:
         raise WeightsError("the GPU", "cannot be used: PyTorch finds none", "use the processor")
 
 
-def accelerator() -> str | None:
-    """Return the device that the environment asks for; None: it is the processor."""
-    device = choose_device()
-    return None if device == "cpu" else device
-
-
 @contextmanager
 def full_precision() -> Iterator[None]:
     """Compute in full float32, by the same algorithms each time."""
@@ -73,25 +62,3 @@ def full_precision() -> Iterator[None]:
             yield
         finally:
             matrices.allow_tf32, convolutions.allow_tf32, convolutions.deterministic = before
-
-
-@contextmanager
-def own_stream(device: torch.device) -> Iterator[None]:
-    """Queue this thread's work on a GPU apart from that of others, so that it waits for none."""
-    if device.type != "cuda":
-        yield
-        return
-    import torch
-
-    if not hasattr(_STREAMS, "own"):
-        _STREAMS.own = torch.cuda.Stream(device)
-    with torch.cuda.stream(_STREAMS.own):
-        yield
-
-
-def synchronize(device: torch.device) -> None:
-    """Wait until all that was queued on a device is done, for other streams to use."""
-    if device.type == "cuda":
-        import torch
-
-        torch.cuda.synchronize(device)

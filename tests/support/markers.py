@@ -96,9 +96,6 @@ MARKED = {
         "tests/vision/test_weights.py::test_a_file_with_wrong_bytes_is_read_or_refused_and_nothing_else",
     ],
     "torch": [
-        "tests/method/test_torch_discriminant.py",
-        "tests/method/test_torch_products.py",
-        "tests/method/test_torch_search.py",
         "tests/rivals/test_deep_bic.py",
         "tests/rivals/test_deep_eeil.py",
         "tests/rivals/test_deep_exemplars.py",

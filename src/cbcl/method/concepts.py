@@ -7,14 +7,12 @@ the top of `_kernel.c`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cbcl.device import accelerator
 from cbcl.method.arrays import (
     Float32s,
     Float64s,
@@ -33,10 +31,7 @@ from cbcl.method.distances import distances_between, norms_squared
 from cbcl.method.kernel import KERNEL, Kernel
 
 CHUNK_BYTES = 1 << 21  # of vectors converted to float32 at a time
-DEVICE_ROWS = 512  # vectors of a block whose products a device computes
 MAX_GRAM_ROWS = 1024  # vectors of a class whose inner products are kept: 4 MB
-
-MultiplyFunction: TypeAlias = Callable[[Float32s, Float32s, Float32s], Float32s]
 
 
 class ClusteringPlan(NamedTuple):
@@ -45,16 +40,6 @@ class ClusteringPlan(NamedTuple):
     kernel: Kernel = KERNEL
     blas_from: int = 1 << 17  # numbers in a class's centroids from which BLAS is used
     blas_rows: int = 256  # vectors of a block with BLAS
-    multiply: MultiplyFunction = multiply
-
-    @classmethod
-    def on_device(cls, device: str | None, **options: int) -> ClusteringPlan:
-        """Return the plan for a device; None: the processor."""
-        if device is None:
-            return DEFAULT_PLAN
-        from cbcl.method.torch_products import DeviceProducts  # torch, which is optional
-
-        return cls(blas_rows=DEVICE_ROWS, multiply=DeviceProducts(device, **options))
 
 
 DEFAULT_PLAN = ClusteringPlan()
@@ -142,10 +127,9 @@ def cluster(
     rows: Int64s | None,
     radius: float,
     known: Concepts | None = None,
-    plan: ClusteringPlan | None = None,
+    plan: ClusteringPlan = DEFAULT_PLAN,
 ) -> Concepts:
     """Run `agg_var` on some rows (None: all) of a checked matrix, which is never copied whole."""
-    plan = plan or ClusteringPlan.on_device(accelerator())
     clustering = _Clustering(matrix.shape[1], known, radius, plan)
     step = max(plan.blas_rows, CHUNK_BYTES // (4 * matrix.shape[1]))
     for start in range(0, len(matrix) if rows is None else len(rows), step):
@@ -172,8 +156,8 @@ class RepeatedClustering:
         if not self.keep:
             return None
         n = len(self.rows)
-        vectors, plan = as_float32(self.matrix[self.rows]), ClusteringPlan.on_device(accelerator())
-        return plan.multiply(vectors, vectors, np.empty((n, n), dtype=np.float32))
+        vectors = as_float32(self.matrix[self.rows])
+        return multiply(vectors, vectors, np.empty((n, n), dtype=np.float32))
 
     def cluster(self, radius: float) -> Concepts:
         """Return the concepts."""
@@ -229,7 +213,7 @@ class _Clustering:
 
     def _learn_block(self, block: Float32s) -> int:
         b = len(block)
-        self.absorb(block, self.plan.multiply(block, block, np.empty((b, b), dtype=np.float32)))
+        self.absorb(block, multiply(block, block, np.empty((b, b), dtype=np.float32)))
         return b
 
     def absorb(self, block: Float32s, gram: Float32s) -> None:
@@ -241,7 +225,7 @@ class _Clustering:
             self.scratch = np.empty(b * width * 5 // 4, dtype=np.float32)
         products = self.scratch[: b * width].reshape(b, width)
         if self.m:
-            self.plan.multiply(block, self.centroids[: self.m], products[:, : self.m])
+            multiply(block, self.centroids[: self.m], products[:, : self.m])
         state = (self.centroids, self.counts, self.squares)
         self.m = self.plan.kernel.absorb(
             block, products, gram, *state, b, d, self.m, len(self.counts), self.radius

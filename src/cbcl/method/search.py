@@ -11,27 +11,22 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from hashlib import blake2b
 from threading import local
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cbcl.device import accelerator
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix, as_float32, not_finite, read_only
 from cbcl.method.blocks import BLOCK_ROWS, map_blocks, multiply
 from cbcl.method.concepts import Concepts
-from cbcl.method.distances import Bounds, distances_between, norms_squared
+from cbcl.method.distances import Bounds, norms_squared
 from cbcl.method.kernel import KERNEL, NUMPY, Kernel, SearchLimits, SearchState
-
-if TYPE_CHECKING:
-    from cbcl.method.torch_search import Candidates, DeviceCentroids
 
 TILE_CENTROIDS = 1536  # at least; 6 MB of products; a power of two would cause cache collisions
 MAX_COMPILED_VOTERS = 64  # for more, the numpy kernel is faster: it sorts, the other inserts
 MAX_BLOCK_VOTERS = 1 << 19  # of all vectors of a block
 KEY_FEATURES = 32  # by which equal centroids are found, before all are compared
 MAX_SAMPLED_CENTROIDS = 128  # to estimate the distance between classes
-MIN_DEVICE_ROWS = 256  # vectors of a call for which the centroids are copied to a device
 
 
 class Index:
@@ -46,7 +41,6 @@ class Index:
                 f"the classes have centroids of {sorted(widths)} features: all must have as many."
             )
         self.concepts = tuple(concepts)
-        self.on_device: DeviceCentroids | None = None
 
     def __reduce__(self) -> tuple[type[Index], tuple[tuple[Concepts, ...]]]:
         return Index, (self.concepts,)
@@ -131,13 +125,6 @@ class Index:
     def bounds(self) -> Bounds:
         return Bounds.of(norms_squared(self.centroids), self.centroids.shape[1])
 
-    def copy_to(self, device: str, **options: int) -> None:
-        """Copy the centroids to a device, once; not where a bound on their products fails."""
-        if self.on_device is None and np.isfinite(self.bounds.blurs).all():
-            from cbcl.method.torch_search import DeviceCentroids  # torch, which is optional
-
-            self.on_device = DeviceCentroids(self.centroids, self.bounds, device, **options)
-
 
 class Voters(NamedTuple):
     """The n nearest centroids of each vector, the nearest first, then in the order of the index."""
@@ -173,41 +160,6 @@ class Search:
         With limits, only those nearer than that; where there are fewer than n, the rest have the
         index -1 and the limit as their distance.
         """
-        device = self.index.on_device
-        if device is None or limits is not None or n > MAX_COMPILED_VOTERS:
-            return self._nearest(block, n, limits)
-        if not device.pays_for(len(block)):
-            return self._nearest(block, n)
-        return self._nearest_by_device(device, block, n)
-
-    def _nearest_by_device(self, device: DeviceCentroids, block: Float32s, n: int) -> Voters:
-        """Measure the candidates of a device, and search for the vectors that it leaves."""
-        candidates = device.candidates(block, n, waiting_room(n))
-        voters = self._measure(block, candidates, n)
-        rest = np.flatnonzero(~candidates.complete)
-        if len(rest):
-            voters.indices[rest], voters.distances[rest] = self._nearest(block[rest], n)
-        return voters
-
-    def _measure(self, block: Float32s, candidates: Candidates, n: int) -> Voters:
-        """Return the n nearest of the candidates; of vectors that have none, anything."""
-        numbers, counts, _ = candidates
-        state = SearchState.empty(len(block), n, numbers.shape[1])
-        if self.kernel is not NUMPY:  # its search ends by measuring what waits: nothing else is new
-            state.waiting[:], state.fill[:] = numbers, counts
-            state.lowers[:] = -np.inf
-            none: Float32s = np.empty(0, dtype=np.float32)
-            arrays = (block, none, self.index.centroids, none, none, none, state)
-            self.kernel.search(*arrays, len(block), self.d, self.m, 0, 0, n, numbers.shape[1], True)
-            return Voters(state.indices, state.distances)
-        for row in np.flatnonzero(counts):
-            own = np.sort(numbers[row, : counts[row]])
-            distances = distances_between(block[row], self.index.centroids[own])
-            order = np.argsort(distances, kind="stable")[:n]
-            state.distances[row], state.indices[row] = distances[order], own[order]
-        return Voters(state.indices, state.distances)
-
-    def _nearest(self, block: Float32s, n: int, limits: SearchLimits | None = None) -> Voters:
         kernel = NUMPY if n > MAX_COMPILED_VOTERS else self.kernel
         b, room = len(block), 0 if kernel is NUMPY else waiting_room(n)
         state = SearchState.empty(b, n, room)
@@ -248,10 +200,8 @@ def search_rows(
 ) -> SearchResult:
     """Return the results of `work` on blocks of a matrix, joined: a row for each of its rows.
 
-    Each thread has a search of its own. No result depends on the division, or on the device.
+    Each thread has a search of its own. No result depends on the division.
     """
-    if len(matrix) >= MIN_DEVICE_ROWS and (device := accelerator()) is not None:
-        index.copy_to(device)
     searches = local()
 
     def work_on(rows: slice) -> SearchResult:

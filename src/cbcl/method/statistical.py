@@ -10,12 +10,11 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cbcl.device import accelerator
 from cbcl.machine import blas_threads, one_thread
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix
 from cbcl.method.blocks import map_blocks, map_classes
@@ -30,16 +29,11 @@ from cbcl.method.coding import encode
 from cbcl.method.directions import MIN_EMBEDDING, as_directions
 from cbcl.method.discriminant import Discriminant, Scores
 from cbcl.method.knowledge import classes_of, group_rows
-from cbcl.method.labelling import BLOCK_ROWS, find_winners, find_winners_by
+from cbcl.method.labelling import BLOCK_ROWS, find_winners
 from cbcl.method.open_set import DEFAULT_STRANGERS, Cosines, OpenSet, distance_scores, units
 from cbcl.method.statistics import EXACT, ClassStatistics, learn_class, sketch
 
-if TYPE_CHECKING:
-    from cbcl.method.torch_discriminant import DeviceDiscriminant
-
 MAX_EXPLAINED = 5  # labels
-MIN_DEVICE_ROWS = 4096  # vectors of a call for which the classes are copied to a device
-MAX_PROBES = 128  # views that the error of a device is measured on
 TAUGHT_CONFIDENCE = 0.99  # at least, in the label of a picture that was taught
 TAUGHT_ODDS = log(TAUGHT_CONFIDENCE / (1.0 - TAUGHT_CONFIDENCE))  # likewise, logarithm
 NEGATIVE = -2  # in place of a class, of a picture that was taught as none
@@ -172,36 +166,7 @@ class StatisticalKnowledge:
 
     def winners(self, matrix: Matrix) -> Int64s:
         """Return the number of each vector's class: (q,)."""
-        on_device = self._find_device(len(matrix))
-        if on_device is None:
-            return find_winners(self.discriminant, matrix)
-        return self.winners_by(on_device, matrix)
-
-    def winners_by(self, on_device: DeviceDiscriminant, matrix: Matrix) -> Int64s:
-        """Return the same, where a device decides but for close calls."""
-        return find_winners_by(on_device, self.discriminant, matrix)
-
-    def _find_device(self, n_rows: int) -> DeviceDiscriminant | None:
-        """Return the classes on a device, if one is asked for and it pays for so many vectors."""
-        if "_on_device" not in self.__dict__ and n_rows < MIN_DEVICE_ROWS:
-            return None
-        on_device = self._on_device
-        return on_device if on_device is not None and on_device.pays_for(n_rows) else None
-
-    @cached_property
-    def _on_device(self) -> DeviceDiscriminant | None:
-        device = accelerator()
-        if device is None or self.dimension < MIN_EMBEDDING:
-            return None
-        from cbcl.method.torch_discriminant import DeviceDiscriminant  # torch, which is optional
-
-        return DeviceDiscriminant(self.discriminant, self.probes(), device)
-
-    def probes(self) -> Float32s:
-        """Return some of the views that are kept, of as many classes as can be."""
-        some = [*self.statistics.values()][:: -(-len(self.labels) // MAX_PROBES)]
-        each = -(-MAX_PROBES // len(some))
-        return np.concatenate([_directions(known)[-each:] for known in some])
+        return find_winners(self.discriminant, matrix)
 
     def probabilities(self, matrix: Matrix) -> Float64s:
         """Return the probability of each class, given that it is one of them: (q, t)."""
