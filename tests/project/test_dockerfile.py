@@ -39,6 +39,7 @@ def test_it_does_not_run_as_root_and_its_command_is_one() -> None:
     assert int(step("USER")) > 0
     assert f"--uid {step('USER')} " in step("RUN")
     name, *arguments = json.loads(step("CMD"))
-    context = main.commands[name].make_context(name, arguments)
+    whole = main.make_context("cbcl", [name], resilient_parsing=True)
+    context = main.commands[name].make_context(name, arguments, whole)
     assert str(context.params["port"]) == step("EXPOSE")
     assert context.params["host"] == "0.0.0.0"
