@@ -106,7 +106,8 @@ class Signs(NamedTuple):
             return None
         m = len(witnesses.classes)
         signs = stack_signs(witnesses.scores)
-        means, deviations = signs.mean(axis=0), signs.std(axis=0)
+        means = signs.mean(axis=0)
+        deviations = signs.std(axis=0)
         deviations[deviations == 0.0] = 1.0
         sums = ((signs - means) / deviations).sum(axis=1)
         t = witnesses.scores.total.shape[1]
@@ -165,8 +166,10 @@ class OpenSet:
         templates = (means / scales[:, np.newaxis]).astype(np.float32)
         views = units(chosen.directions, first)
         scores = (views @ templates.T).astype(np.float64)
-        row, own = np.arange(len(views)), chosen.classes
-        n, offsets = counts[own].astype(np.float64), chosen.directions - first.offset
+        own = chosen.classes
+        row = np.arange(len(views))
+        n = counts[own].astype(np.float64)
+        offsets = chosen.directions - first.offset
         # The mean without the view; of a class of one view there is none.
         along = np.einsum("vd,vd->v", views, means[own])
         lengths = np.sqrt(np.einsum("vd,vd->v", offsets, offsets, dtype=np.float64))
@@ -229,7 +232,8 @@ def _same_cosine(
     counts: Int64s, squares: Float64s, scatters: Float64s, first: float, trust: float
 ) -> float:
     """Return the mean cosine of two views of a class, moved from the first one to those learned."""
-    n, many = counts.astype(np.float64), counts > 1
+    n = counts.astype(np.float64)
+    many = counts > 1
     views = squares + scatters / n  # the mean square of the length of a view
     pairs = squares - scatters / (n * np.maximum(n - 1.0, 1.0))  # the mean product of two
     learned = ((n - 1.0) * pairs / views)[many].sum()
@@ -260,7 +264,8 @@ def _find_hypotheses(
     n = counts[own]
     many = n > 1
     weights = np.minimum(1.0, MAX_CLASS_WEIGHT / np.bincount(own, minlength=len(counts))[own])
-    best, weight = scores.max(axis=1)[many], weights[many]
+    best = scores.max(axis=1)[many]
+    weight = weights[many]
     prior = trust * MEAN_WEIGHT
     known = (prior * first.same + weight @ best) / (prior + weight.sum())
     usual = first.deviations(np.maximum(n - 1, 1))[many]
@@ -321,9 +326,11 @@ def _of_measurements(
 ) -> OpenSet:
     """Compare measurements, of which nothing is known but what the witnesses tell."""
     templates = np.empty((len(classes), 0), dtype=np.float32)
-    own, scores = np.empty(0, dtype=np.int64), np.empty((0, len(classes)))
+    own = np.empty(0, dtype=np.int64)
+    scores = np.empty((0, len(classes)))
     if witnesses is not None:
-        own, scores = witnesses.classes, distance_scores(witnesses.scores.distances)
+        own = witnesses.classes
+        scores = distance_scores(witnesses.scores.distances)
     best = scores[np.arange(len(own)), own]
     deviation = float(best.std()) if len(own) > 1 else 0.0
     others = _best_of_others(scores, own)
