@@ -236,7 +236,8 @@ def serving() -> str:
             "",
             f"- Under load: {loaded['work']}; {loaded['requests a second']:.0f} a second.",
             f"- Answers: {answers}.",
-            f"- Examples acknowledged: {loaded['examples acknowledged']:,}; in the file: "
+            f"- Pictures taught: {loaded['examples acknowledged']:,}; known in the end, without "
+            f"near-copies: {loaded['examples known']:,}; in the file: "
             f"{loaded['examples in the file']:,}.",
             f"- Megabytes of the server: {megabytes}.",
         ]
