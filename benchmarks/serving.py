@@ -2,10 +2,11 @@
 
 Claim, on two cores, with clients and server on one machine: 32 clients, who recognize in three
 requests of four and teach in one, every picture new to the server, get no error, and every example
-that the server knows in the end is in the memory (most are near-copies, which count once); the server's memory grows by at most a tenth after a quarter of the
-run; and from teaching a photo, upload included, to the changed answer for another takes less than
-half a second, and at most 2 x as long with 1,000 labels as with 10. The baseline is the library in
-the same run: threads that call `Recognizer` without a server. The last line is a JSON record.
+that the server knows in the end is in the memory (most are near-copies, which count once); the
+server's memory grows by at most a tenth after a quarter of the run; and from teaching a photo,
+upload included, to the changed answer for another takes less than half a second, and at most 2 x as
+long with 1,000 labels as with 10. The baseline is the library in the same run: threads that call
+`Recognizer` without a server. The last line is a JSON record.
 """
 
 from __future__ import annotations

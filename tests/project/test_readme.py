@@ -90,8 +90,8 @@ def serving() -> str:
     assert f"with 32 clients: {requests:,} requests" in PLAIN
     return (
         f"{load['requests a second']:.0f} requests a second. From teaching a photo to the changed "
-        f"answer it takes {taught(10):.0f} ms, 19 times of 20 at most {taught(10, '95 %'):.0f}; with "
-        f"1,000 things known {taught(1000, '95 %'):.0f} ms."
+        f"answer it takes {taught(10):.0f} ms, 19 times of 20 at most {taught(10, '95 %'):.0f}; "
+        f"with 1,000 things known {taught(1000, '95 %'):.0f} ms."
     )
 
 
