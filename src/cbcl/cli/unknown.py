@@ -22,6 +22,7 @@ DEFAULT_STRANGERS = "sometimes"
 WIDTH = 60  # columns of the picture
 HEIGHT = 3  # lines of each curve
 BLOCKS = " ▁▂▃▄▅▆▇█"
+TOO_FEW = "There are too few photos to try it on: learn two of a thing, or a second thing."
 NAMES_WIDTH = 9  # columns of what stands beside it
 
 
@@ -58,7 +59,7 @@ def strangers(memory: Path, how_often: Any, quiet: bool) -> None:
         screen.say(f"{memory} expects strangers {before} already: nothing was changed.")
     else:
         screen.say(f"{memory} now expects strangers {how_often}; cbcl undo brings {before} back.")
-        if report is not None:
+        if report is not None and _is_tried(report):
             told = _describe(report.forecasts[how_often], report.forecasts[before])
             screen.say(f"of the photos that it keeps: {told}.")
 
@@ -74,11 +75,12 @@ def show_unknown(recognizer: Recognizer) -> None:
             "learn two or more photos of each thing",
         )
     screen.say("\n".join(draw(report)))
-    told = _describe(report.forecasts[setting])
-    screen.say(
-        f'A photo whose score is below {report.limit:.2f} is "unknown" (strangers: {setting}):'
-        f" {told}. A digit is a number of photos."
-    )
+    below = f'A photo whose score is below {report.limit:.2f} is "unknown" (strangers: {setting})'
+    if _is_tried(report):
+        told = _describe(report.forecasts[setting])
+        screen.say(f"{below}: {told}. A digit is a number of photos.")
+    else:
+        screen.say(f"{below}. {TOO_FEW}")
 
 
 def draw(report: UnknownReport) -> list[str]:
@@ -148,8 +150,8 @@ def _read_setting(recognizer: Recognizer) -> str:
 
 
 def _show_forecasts(screen: Output, report: UnknownReport | None) -> None:
-    if report is None:
-        screen.say("It knows too little to try the settings on.")
+    if report is None or not _is_tried(report):
+        screen.say(TOO_FEW)
         return
     rows = []
     for setting, told in report.forecasts.items():
@@ -160,6 +162,11 @@ def _show_forecasts(screen: Output, report: UnknownReport | None) -> None:
         "Tried on the photos that it keeps: each as if it had not been learned, then as if its"
         " thing were not known."
     )
+
+
+def _is_tried(report: UnknownReport) -> bool:
+    """Tell whether there are photos that a setting can be tried on."""
+    return bool(report.known_scores or report.strange_scores)
 
 
 def _describe(told: Forecast, before: Forecast | None = None) -> str:
