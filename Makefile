@@ -32,13 +32,13 @@ docs: .venv/docs
 	$(BIN)/mkdocs build --strict
 
 bench: .venv/bench
-	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python study/benchmarks/speed.py
 
 # An environment is made again when what it is made from has changed.
-.venv/%: pyproject.toml src/cbcl/method/_kernel.c
+.venv/%: pyproject.toml study/pyproject.toml src/cbcl/method/centroids/_kernel.c
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable ".[$*]"
+	$(BIN)/python -m pip install --quiet --editable ".[$*]" $(if $(filter dev bench,$*),--editable study)
 	touch $@
 
 clean:
-	rm -rf .venv build dist .coverage src/*.egg-info src/cbcl/method/*.so
+	rm -rf .venv build dist .coverage src/*.egg-info src/cbcl/method/centroids/*.so

@@ -23,7 +23,7 @@ hypothesis.settings.load_profile("cbcl")
 FIXTURES = sorted(Path(__file__).parent.glob("tests/support/*_fixtures.py"))
 collect_ignore = ["docs/site_hooks.py", *FIXTURES]
 PACKAGE = Path(__file__).parent / "src" / "cbcl"
-RIVALS = PACKAGE / "rivals"
+RIVALS = Path(__file__).parent / "study" / "src" / "cbcl_study" / "rivals"
 if find_spec("torch") is None:
     collect_ignore += [*PACKAGE.glob("*/torch_*.py")]
     collect_ignore += [RIVALS / "deep", RIVALS / "fearnet.py", RIVALS / "mlp.py"]

@@ -19,7 +19,7 @@ export default [
   },
   { files: ["src/cbcl/web/static/js/first_paint.js"], languageOptions: { sourceType: "script" } },
   {
-    files: ["src/cbcl/app/static/service_worker.js"],
+    files: ["src/cbcl/export/static/service_worker.js"],
     languageOptions: { globals: globals.serviceworker, sourceType: "script" },
   },
   { files: ["tests/{page,app}/*.test.js"], languageOptions: { globals: globals.node } },

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from PIL import Image
 
-from cbcl.method.kernel import KERNEL, NUMPY
+from cbcl.method.centroids.kernel import KERNEL, NUMPY
 
 
 def cbcl(*words: str) -> str:

@@ -1,4 +1,4 @@
-"""Write the tables of docs/endurance.md from results/endurance.json."""
+"""Write the tables of docs/endurance.md from study/results/endurance.json."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-PAGE, RECORD = ROOT / "docs" / "endurance.md", ROOT / "results" / "endurance.json"
+PAGE, RECORD = ROOT / "docs" / "endurance.md", ROOT / "study" / "results" / "endurance.json"
 
 
 def main() -> None:

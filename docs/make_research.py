@@ -1,4 +1,4 @@
-"""Draw the figures of docs/research.md, and write its table, from the records in results/."""
+"""Draw the figures of docs/research.md, and write its table, from the records in study/results/."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from cbcl.study.learners import LOGISTIC, LOGISTIC_PENALTIES
-from cbcl.study.records import read
-from cbcl.study.report import aggregate, default
-from cbcl.study.report.aggregate import Records, RunGroup
-from cbcl.study.report.figures import Colour, CostPoint, draw_costs
-from cbcl.study.report.rendering import STYLE
-from cbcl.study.report.scores import Summary
+from cbcl_study.learners import LOGISTIC, LOGISTIC_PENALTIES
+from cbcl_study.records import read
+from cbcl_study.report import aggregate, default
+from cbcl_study.report.aggregate import Records, RunGroup
+from cbcl_study.report.figures import Colour, CostPoint, draw_costs
+from cbcl_study.report.rendering import STYLE
+from cbcl_study.report.scores import Summary
 
 ROOT = Path(__file__).parent.parent
-RESULTS, FIGURES = ROOT / "results", ROOT / "docs" / "figures"
+RESULTS, FIGURES = ROOT / "study" / "results", ROOT / "docs" / "figures"
 TONES = dict(re.findall(r"--(\w+):(#\w+)", STYLE.split("@media")[0]))  # of the light page
 FAMILIES: dict[str, Colour] = {  # of backbones, by what their names begin with
     "efficientnet-lite0": "blue",

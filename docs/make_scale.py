@@ -1,4 +1,4 @@
-"""Draw the figure of docs/scale.md, and write its tables, from results/large_memories.jsonl."""
+"""Draw the figure of docs/scale.md, and write its tables, from large_memories.jsonl."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LINES = {  # what is drawn, with its colour
 
 
 def main() -> None:
-    tables = runpy.run_path(str(ROOT / "benchmarks" / "tables.py"))
+    tables = runpy.run_path(str(ROOT / "study" / "benchmarks" / "tables.py"))
     page = ROOT / "docs" / "scale.md"
     text = page.read_text()
     for name in TABLES:
@@ -28,7 +28,7 @@ def main() -> None:
         before, _, rest = text.partition(f"<!-- {name} -->")
         text = before + made + rest.partition(f"<!-- /{name} -->")[2]
     page.write_text(text)
-    lines = (ROOT / "results" / "large_memories.jsonl").read_text().splitlines()
+    lines = (ROOT / "study" / "results" / "large_memories.jsonl").read_text().splitlines()
     records = [json.loads(line) for line in lines]
     draw([record for record in records if record["head"] == "vote"])
 

@@ -1,20 +1,20 @@
-"""Write docs/study.md, results/report.html and README.md's table from the records in results/."""
+"""Write docs/study.md, report.html and the table of README.md from the records of the study."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-from cbcl.study.records import read
-from cbcl.study.report import report
+from cbcl_study.records import read
+from cbcl_study.report import report
 
 ROOT = Path(__file__).parent.parent
 
 
 def main() -> None:
-    records = read(ROOT / "results")
+    records = read(ROOT / "study" / "results")
     (ROOT / "docs" / "study.md").write_text(report.markdown(records))
-    (ROOT / "results" / "report.html").write_text(report.html(records))
+    (ROOT / "study" / "results" / "report.html").write_text(report.html(records))
     readme = ROOT / "README.md"
     table = re.compile(r"(?<=<!-- study -->\n).*?(?=<!-- /study -->)", re.DOTALL)
     readme.write_text(table.sub(lambda _: report.headline(records), readme.read_text()))

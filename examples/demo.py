@@ -3,7 +3,7 @@
 Run it with `make demo`. The photographs come inside scikit-image and scikit-learn: nothing is
 downloaded. The photos are views made from them: other parts, turned, mirrored, lighter, blurred,
 compressed. Views of one photograph overlap, so this shows what it is like to use cbcl and is no
-benchmark: for those, see results/.
+benchmark: for those, see study/results/.
 
 It leaves a folder to look at: photos/, things.cbcl (the memory) and page.html (every answer, and
 why).

@@ -19,11 +19,11 @@ from cbcl.errors import (
 
 if TYPE_CHECKING:
     from cbcl.client import Client
-    from cbcl.method.budget import reduce
-    from cbcl.method.classifier import CBCLClassifier
-    from cbcl.method.concepts import agg_var
-    from cbcl.method.tuning import tune
-    from cbcl.method.voting import vote
+    from cbcl.method.centroids.budget import reduce
+    from cbcl.method.centroids.concepts import agg_var
+    from cbcl.method.centroids.tuning import tune
+    from cbcl.method.centroids.voting import vote
+    from cbcl.method.classifiers import CBCLClassifier
     from cbcl.recognition.answer import Answer
     from cbcl.recognition.recognizer import Recognizer
     from cbcl.vision.backbones import load_backbone
@@ -53,14 +53,14 @@ __all__ = [
 # Imported on first use: scikit-learn alone takes most of a second, and a command starts often.
 _MODULES = {
     "Answer": "cbcl.recognition.answer",
-    "CBCLClassifier": "cbcl.method.classifier",
+    "CBCLClassifier": "cbcl.method.classifiers",
     "Client": "cbcl.client",
     "Recognizer": "cbcl.recognition.recognizer",
-    "agg_var": "cbcl.method.concepts",
+    "agg_var": "cbcl.method.centroids.concepts",
     "load_backbone": "cbcl.vision.backbones",
-    "reduce": "cbcl.method.budget",
-    "tune": "cbcl.method.tuning",
-    "vote": "cbcl.method.voting",
+    "reduce": "cbcl.method.centroids.budget",
+    "tune": "cbcl.method.centroids.tuning",
+    "vote": "cbcl.method.centroids.voting",
 }
 
 

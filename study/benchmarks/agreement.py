@@ -1,4 +1,4 @@
-"""Agreement of all interfaces on real photos: `python benchmarks/agreement.py FOLDER --about NAME`.
+"""Agreement of all interfaces on real photos: `agreement.py FOLDER --about NAME`.
 
 FOLDER holds one folder a class, such as Caltech-101's 101_ObjectCategories; --leave-out names one
 that is no class (BACKGROUND_Google). Four of five classes are learned from five photos each; then
@@ -6,7 +6,7 @@ that is no class (BACKGROUND_Google). Four of five classes are learned from five
 server's API, by the graph that `cbcl export --onnx` writes, and by examples/portable.py, which does
 without cbcl. Claim: the same label from all, 200 times of 200. Also measured: how many labels stay
 when pictures are preprocessed in another way than the graph needs. The record of the run is
-appended to results/agreement.jsonl.
+appended to study/results/agreement.jsonl.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from cbcl.vision.decoding import Pixels, load
 from cbcl.vision.finding import find_labelled
 
 RECORDS = Path(__file__).parent.parent / "results" / "agreement.jsonl"
-EXAMPLE = Path(__file__).parent.parent / "examples" / "portable.py"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "portable.py"
 ONE_VIEW = "efficientnet-lite0"  # whose crop can be made in other ways
 SHOTS = 5
 N_PHOTOS = 200

@@ -1,6 +1,6 @@
 """Time to recognize one embedded picture, by the number of classes, here and in another checkout.
 
-    python benchmarks/answering.py [FOLDER OF ANOTHER CHECKOUT]
+    python study/benchmarks/answering.py [FOLDER OF ANOTHER CHECKOUT]
 
 One example a class, vectors of 1,280 numbers, one voter. The picture is embedded beforehand, so the
 time is that of checking the memory file, searching, and making the answer with its evidence. The
@@ -23,7 +23,7 @@ FEATURES = 1280
 CLASSES = (10, 1_000, 10_000)
 TURNS = 21
 TURN_SECONDS = 0.2
-HERE = Path(__file__).resolve().parent.parent
+HERE = Path(__file__).resolve().parents[2]
 
 
 def work(classes: int) -> None:

@@ -1,4 +1,4 @@
-"""The app in Chromium, compared with Python: `python benchmarks/app.py FOLDER --about NAME`.
+"""The app in Chromium, compared with Python: `python study/benchmarks/app.py FOLDER --about NAME`.
 
 FOLDER is as for agreement.py, and so are the photos: four of five classes learned from five photos
 each, 200 photos asked. Three things are measured. First, the graph that crops and resizes by itself
@@ -34,15 +34,15 @@ from PIL import Image
 
 import cbcl
 from cbcl import Recognizer
-from cbcl.app.export import export_app
-from cbcl.app.runtime import load_runtime
+from cbcl.export.app import export_app
+from cbcl.export.runtime import load_runtime
 from cbcl.vision.backbones.catalogue import load_network
 from cbcl.vision.decoding import Pixels, load
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 from support.app import static_server
 from support.browser import QUIET, browser_path
 

@@ -1,6 +1,6 @@
 """Active learning: the worth of ten labels by the order in which photos are labelled.
 
-    python benchmarks/asking.py FOLDER --about NAME --known 10 --new 10 --shots 5
+    python study/benchmarks/asking.py FOLDER --about NAME --known 10 --new 10 --shots 5
 
 FOLDER holds one folder a class. Some classes, drawn at random, are learned by the default head from
 a few photos each. Then there is a pool of photos without labels, of these and of new classes; a
@@ -9,7 +9,7 @@ accuracy is the share of other photos, of all these classes, whose first guess i
 mean over draws; the orders differ, all else is the same. With --strangers, so many photos of the
 pool are of yet other classes, one each, that are not tested: things of no interest. The worth of an
 order is the number of photos, drawn from the pool at random, whose labels give the same accuracy.
-Each run is appended to results/asking.jsonl.
+Each run is appended to study/results/asking.jsonl.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from cbcl import Recognizer
 from cbcl.memory.measured import Measured
 from cbcl.memory.rows import MemoryInfo
 from cbcl.method.arrays import Float32s, Int64s
-from cbcl.method.directions import as_directions
-from cbcl.method.statistical import StatisticalKnowledge, learn_statistics
+from cbcl.method.discriminant.directions import as_directions
+from cbcl.method.discriminant.model import DiscriminantModel, learn_statistics
 from cbcl.recognition.answer import Answer, judged_answers
 from cbcl.recognition.cosines import measured_of
 from cbcl.recognition.suggestions import worth_asking
@@ -110,7 +110,7 @@ class Trial:
         pool = [*self.rng.permutation(rest)[: how.pool - len(strangers)], *strangers]
         self.pool = self.rng.permutation(np.array(pool))
 
-    def know(self, more: Int64s) -> StatisticalKnowledge:
+    def know(self, more: Int64s) -> DiscriminantModel:
         """Learn these photos, too."""
         rows = np.concatenate([self.learned, more])
         known = learn_statistics(None, self.vectors[rows], self.labels[rows], self.measured.copy)

@@ -1,4 +1,4 @@
-"""Milliseconds a photo by backbone, in one run: `python benchmarks/backbones.py [NAME ...]`.
+"""Milliseconds a photo by backbone, in one run: `python study/benchmarks/backbones.py [NAME ...]`.
 
 From a JPEG of 640 x 480 pixels in memory to its vector: one photo at a time, as a camera is asked
 (one network after another, each on all cores), and a folder of 32, a photo a core. Medians of

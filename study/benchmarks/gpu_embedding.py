@@ -1,6 +1,6 @@
 """Speed of embedding a folder of pictures on a GPU, against its arithmetic limit and a processor.
 
-    python benchmarks/gpu_embedding.py cifar100/ --backbone resnet50-keras
+    python study/benchmarks/gpu_embedding.py cifar100/ --backbone resnet50-keras
 
 Prints seconds from files to vectors, decoding included, on threads and on --jobs processes, and
 alone for the network; the share of the GPU's float32 peak; and how far vectors are from those of

@@ -1,6 +1,6 @@
 """Groups of photos that nobody has named: how pure they are, and how many photos they leave out.
 
-    python benchmarks/grouping.py FOLDER --about NAME
+    python study/benchmarks/grouping.py FOLDER --about NAME
 
 FOLDER holds one folder a class. Of five to eight classes, drawn at random, 40 photos are grouped as
 the teaching page groups unknown ones (`group_alike`), and by Agg-Var clustering in random order, in
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 import cbcl
 from cbcl import Recognizer
 from cbcl.method.arrays import Float32s
-from cbcl.method.directions import as_directions
+from cbcl.method.discriminant.directions import as_directions
 from cbcl.recognition.grouping import group_alike
 from cbcl.vision.finding import find_labelled
 

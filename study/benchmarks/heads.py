@@ -1,4 +1,4 @@
-"""Speed of the discriminant against the vote in the same run: `benchmarks/heads.py [--large]`.
+"""Speed of the discriminant against the vote in the same run: `heads.py [--large]`.
 
 Vectors of 1280 features. Wanted, in medians of contestants that take turns, with two BLAS threads:
 learning one more class takes at most 2 x the time of the vote, however many classes are known;
@@ -21,8 +21,8 @@ from contest import line, medians, record
 
 import cbcl
 from cbcl.method.arrays import Float32s, Int64s
-from cbcl.method.knowledge import Knowledge, Options, learn
-from cbcl.method.statistical import StatisticalKnowledge, learn_statistics
+from cbcl.method.centroids.model import CentroidModel, Options, learn
+from cbcl.method.discriminant.model import DiscriminantModel, learn_statistics
 
 D = 1280
 CLASSES = 100
@@ -41,11 +41,11 @@ def embeddings(t: int, n: int, seed: int) -> tuple[Float32s, Int64s]:
     return np.maximum(vectors, 0.0), np.repeat(np.arange(t), n)
 
 
-def know(t: int, n: int) -> StatisticalKnowledge:
+def know(t: int, n: int) -> DiscriminantModel:
     return learn_statistics(None, *embeddings(t, n, seed=1))
 
 
-def know_by_vote(t: int, n: int) -> Knowledge:
+def know_by_vote(t: int, n: int) -> CentroidModel:
     return learn(None, *embeddings(t, n, seed=1), Options())
 
 

@@ -1,4 +1,4 @@
-"""Seconds to learn a folder of 200 photos, and decodes a photo: `benchmarks/learning.py [OTHER]`.
+"""Seconds to learn a folder of 200 photos, and decodes a photo: `learning.py [OTHER]`.
 
 OTHER is another checkout of cbcl, with its environment in .venv, to compare with: the two take
 turns, each time in a new process, with the backbone loaded before the clock starts. The photos are

@@ -1,4 +1,4 @@
-"""Seconds of ordinary use, here and in another checkout: `python benchmarks/ordinary_use.py OTHER`.
+"""Seconds of ordinary use, here and in another checkout: `ordinary_use.py OTHER`.
 
 Claim: no limit on hostile input makes recognizing 200 photos or teaching 5 slower. The photos are
 JPEGs of 12 megapixels made from scikit-image's pictures, and no vector is cached. Opening a memory
@@ -26,9 +26,9 @@ from PIL import Image
 
 import cbcl
 from cbcl import Recognizer, load_backbone
-from cbcl.method.kernel import KERNEL, NUMPY
+from cbcl.method.centroids.kernel import KERNEL, NUMPY
 
-HERE = Path(__file__).resolve().parent.parent
+HERE = Path(__file__).resolve().parents[2]
 PHOTOS, TAUGHT, LABELS = 200, 5, 10
 SIZE = (4000, 3000)
 NAMES = ("astronaut", "chelsea", "coffee", "rocket")  # in scikit-image's wheel

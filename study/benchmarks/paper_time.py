@@ -1,6 +1,6 @@
 """Time of `cbcl bench paper` from stored vectors on two cores, and whether its records are alike.
 
-    python benchmarks/paper_time.py out --pairs 5 --compared results
+    python study/benchmarks/paper_time.py out --pairs 5 --compared results
 
 The orders are divided among pairs of cores, each of which does nothing else meanwhile; the seconds
 of all pairs together are those of one pair with all orders, or more, since pairs share memory.
@@ -24,11 +24,11 @@ from typing import Any
 
 from cbcl.errors import DataError
 from cbcl.machine import description
-from cbcl.study.data.vectors import features
-from cbcl.study.experiments import paper
-from cbcl.study.records import Run, RunRecord, read
-from cbcl.study.report.scores import average
-from cbcl.study.runs import execute
+from cbcl_study.data.vectors import features
+from cbcl_study.experiments import paper
+from cbcl_study.records import Run, RunRecord, read
+from cbcl_study.report.scores import average
+from cbcl_study.runs import execute
 
 NO_RESULTS = {"run", "inputs", "seconds", "commit", "version", "machine", "versions", "device"}
 SHOWN = 12  # records that differ

@@ -16,7 +16,7 @@ photos of the other classes are strangers. Everything is seeded, and pooled over
 - **as a user meets it**: ten things, three photos each: right, refused, wrong, strangers found, and
   the calibration of the confidence (ten bins).
 
-Each run is appended to results/person.jsonl with its record.
+Each run is appended to study/results/person.jsonl with its record.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tables of benchmarks/person.py: what is counted, and what is wanted of it."""
+"""Tables of study/benchmarks/person.py: what is counted, and what is wanted of it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a yes should teach, and how many views are enough.
 
-    python benchmarks/praise.py FOLDER --about NAME --leave-out CLASS
+    python study/benchmarks/praise.py FOLDER --about NAME --leave-out CLASS
 
 FOLDER holds one folder a class. Ten household things, or else the ten first classes, are taught;
 two photos of each other class are strangers. Parts, each asked about other photos and strangers:
@@ -10,7 +10,7 @@ two photos of each other class are strangers. Parts, each asked about other phot
   the confidence is below a limit.
 - **views**: things are taught by 1 to 20 photos each.
 
-Sums over draws; the run is appended to results/praise.jsonl.
+Sums over draws; the run is appended to study/results/praise.jsonl.
 """
 
 from __future__ import annotations

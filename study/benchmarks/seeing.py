@@ -1,4 +1,4 @@
-"""Speed of embedding and learning against peers in one run: `python benchmarks/seeing.py FOLDER`.
+"""Speed of embedding and learning against peers in one run: `seeing.py FOLDER`.
 
 FOLDER holds JPEG files of usual size, such as a class or two of Caltech-101. Claim, on two cores,
 in medians of contestants that take turns: EfficientNet-Lite0 runs at least 3.5 x as fast as the
@@ -187,7 +187,7 @@ def teaching(net: Network, files: list[Path]) -> list[dict[str, object]]:
 def fill(path: Path, net: Network, count: int, like: Numbers, rng: np.random.Generator) -> None:
     from cbcl.memory.rows import MemoryInfo, Settings, StoredClass
     from cbcl.memory.store import Memory
-    from cbcl.method.confidence import spread_of
+    from cbcl.method.centroids.confidence import spread_of
 
     memory = Memory(path)
     about = MemoryInfo(net.name, net.fingerprint, len(like), False, cbcl.__version__)

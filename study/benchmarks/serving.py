@@ -1,4 +1,4 @@
-"""Load test of the server: `python benchmarks/serving.py [REQUESTS]`, 20,000 by default.
+"""Load test of the server: `python study/benchmarks/serving.py [REQUESTS]`, 20,000 by default.
 
 Claim, on two cores, with clients and server on one machine: 32 clients, who recognize in three
 requests of four and teach in one, every picture new to the server, get no error, and every example

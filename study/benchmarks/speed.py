@@ -6,7 +6,7 @@ of 20,000 it takes at most 1.5 x one matrix product of its size; predicting take
 matrix product, is at least 3 x faster than scikit-learn's brute force and about as fast as faiss
 (the aim was: no slower); one query is no slower than a matrix-vector product with argpartition.
 The last line is a JSON record of the run, with the machine and the commit; those in
-results/speed.jsonl are of runs one after the other. (Linux only: it reads /proc.)
+study/results/speed.jsonl are of runs one after the other. (Linux only: it reads /proc.)
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from threadpoolctl import threadpool_info
 
 import cbcl
 from cbcl import CBCLClassifier, agg_var
-from cbcl.method.kernel import KERNEL
+from cbcl.method.centroids.kernel import KERNEL
 
 D = 512
 Floats = NDArray[np.float32]

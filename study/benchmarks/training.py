@@ -1,6 +1,6 @@
 """Training a ResNet-32: pictures a second by our kernels, beside torch's own operations.
 
-    python benchmarks/training.py [--teacher] [--epochs 20]
+    python study/benchmarks/training.py [--teacher] [--epochs 20]
 
 Both take the same steps on the same random pictures, in one run: batches of 128, augmented on the
 device, bfloat16 on a GPU, a recorded step replayed. With a teacher, each step also asks a frozen
@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from cbcl.rivals.deep import fused
-from cbcl.rivals.deep.networks import BLOCKS_32, ResNet
-from cbcl.rivals.deep.sampling import Crops, mean_picture
-from cbcl.rivals.deep.training import Recipe, train
+from cbcl_study.rivals.deep import fused
+from cbcl_study.rivals.deep.networks import BLOCKS_32, ResNet
+from cbcl_study.rivals.deep.sampling import Crops, mean_picture
+from cbcl_study.rivals.deep.training import Recipe, train
 
 CUDA = torch.cuda.is_available()
 PICTURES = 7_000 if CUDA else 256

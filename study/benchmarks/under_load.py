@@ -1,4 +1,4 @@
-"""Speed beside other work on the machine: `benchmarks/under_load.py [REPETITIONS]`.
+"""Speed beside other work on the machine: `study/benchmarks/under_load.py [REPETITIONS]`.
 
 0, 1, 2 and 4 processes that do nothing but count compete for the cores. Each work is timed in turns
 with a loop in plain Python, which is one thread that waits for nobody: what it loses is what the
@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_info
 
 import cbcl
 from cbcl import CBCLClassifier, agg_var
-from cbcl.method.budget import merge
+from cbcl.method.centroids.budget import merge
 
 D = 512
 LOADS = (0, 1, 2, 4)

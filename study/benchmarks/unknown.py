@@ -1,6 +1,6 @@
 """Unknown: how well strangers are found, known things kept, and confidences true, from the start.
 
-    python benchmarks/unknown.py FOLDER --about Caltech-101 --leave-out BACKGROUND_Google
+    python study/benchmarks/unknown.py FOLDER --about Caltech-101 --leave-out BACKGROUND_Google
 
 FOLDER holds one folder a class. A draw teaches some classes, at random, from a few photos each, as
 `Recognizer` learns them, and asks about up to 30 other photos of each, and about ten photos of each
@@ -15,7 +15,7 @@ that was left out. By cell (things x photos), over the draws:
   with 50 to 90 % are less often right than they say, and how many of the answers these are.
 
 Each run is appended to results/unknown.jsonl with its record. The sources of another checkout are
-measured by the same script: PYTHONPATH=OTHER/src python benchmarks/unknown.py FOLDER ...
+measured by the same script: PYTHONPATH=OTHER/src python study/benchmarks/unknown.py FOLDER ...
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from sklearn.metrics import roc_auc_score
 import cbcl
 from cbcl import Recognizer
 from cbcl.method.arrays import Float32s, Float64s
-from cbcl.method.directions import as_directions
+from cbcl.method.discriminant.directions import as_directions
 from cbcl.vision.backbones.base import Backbone
 from cbcl.vision.extraction import EmbeddedPicture
 from cbcl.vision.finding import find_labelled

@@ -1,13 +1,13 @@
 """Learning by workers: seconds, and processor time of the driver and of all, by engine.
 
-    python benchmarks/workers.py FOLDER --about NAME
+    python study/benchmarks/workers.py FOLDER --about NAME
 
 FOLDER holds one folder a class; 15 photos of each of the first ten classes are learned, without
 the cache: by `learn_many` in one process, by `learn_each` with workers of each engine that is
 installed, each in a process of its own. Seconds are of the call; the processor time of the driver,
 too; that of all includes the start of Python, engine and backbone. What is stored must
 be the same bit for bit. The driver's part of a photo is the slope over pictures of noise, which
-take the workers no time. The run is appended to results/workers.jsonl.
+take the workers no time. The run is appended to study/results/workers.jsonl.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from cbcl import Recognizer
 from cbcl.cli.workers import start_workers
 from cbcl.vision.backbones.base import Function
 
-sys.path.append(str(Path(__file__).parent.parent / "tests"))
+sys.path.append(str(Path(__file__).parents[2] / "tests"))
 from support.memory_contents import known
 from support.photos import noise
 

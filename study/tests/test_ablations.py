@@ -15,14 +15,14 @@ from support.strategies import vectors
 from support.streams import digits, stream
 
 from cbcl import CBCLClassifier, agg_var, reduce
-from cbcl.method import concepts
 from cbcl.method.arrays import Float32s, Float64s
-from cbcl.method.budget import ShrinkFunction, merge
-from cbcl.method.concepts import Concepts
-from cbcl.method.knowledge import ClusterFunction, keep_radius
-from cbcl.method.search import Index, Search
-from cbcl.method.tuning import ClassRows, Tuning
-from cbcl.study.ablations import (
+from cbcl.method.centroids import concepts
+from cbcl.method.centroids.budget import ShrinkFunction, merge
+from cbcl.method.centroids.concepts import Concepts
+from cbcl.method.centroids.model import ClusterFunction, keep_radius
+from cbcl.method.centroids.search import Index, Search
+from cbcl.method.centroids.tuning import ClassRows, Tuning
+from cbcl_study.ablations import (
     _farthest,
     agglomerative,
     fixed,
@@ -32,7 +32,7 @@ from cbcl.study.ablations import (
     remove,
     voters,
 )
-from cbcl.study.hybrid import Hybrid
+from cbcl_study.hybrid import Hybrid
 
 
 def assert_equal(hybrid: Hybrid, judge: CBCLClassifier, queries: Float32s) -> None:

@@ -11,12 +11,12 @@ import pytest
 from numpy.typing import ArrayLike, NDArray
 
 from cbcl.errors import DataError
-from cbcl.study import runs, sharing
-from cbcl.study.checkpoints import Checkpoint
-from cbcl.study.data.vectors import Features, features
-from cbcl.study.learners import LearnerKind
-from cbcl.study.records import Run
-from cbcl.study.runs import perform
+from cbcl_study import runs, sharing
+from cbcl_study.checkpoints import Checkpoint
+from cbcl_study.data.vectors import Features, features
+from cbcl_study.learners import LearnerKind
+from cbcl_study.records import Run
+from cbcl_study.runs import perform
 
 RUN = Run("digits", "identity", "mine", None, 2, None, None, 10, 0)
 TIMES = ("seconds",)  # of a record, which no two runs share

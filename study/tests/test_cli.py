@@ -17,11 +17,11 @@ from support.photos import folders
 from support.processes import until
 
 from cbcl.cli.commands import main
-from cbcl.study import experiments
-from cbcl.study.data.vectors import kept
-from cbcl.study.learners import LEARNERS
-from cbcl.study.records import read
-from cbcl.study.report.scores import average, last, summary
+from cbcl_study import experiments
+from cbcl_study.data.vectors import kept
+from cbcl_study.learners import LEARNERS
+from cbcl_study.records import read
+from cbcl_study.report.scores import average, last, summary
 
 
 def bench(*words: object) -> Result:
@@ -196,13 +196,13 @@ def test_what_fails_is_told_and_the_rest_is_run(workers: int, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("place", "words"),
     [
-        ("cbcl.study.data.vectors.features", ["vectors", "digits"]),
-        ("cbcl.study.data.vectors.features", ["run", "digits"]),
-        ("cbcl.study.runs.execute", ["run", "digits"]),
-        ("cbcl.study.runs.execute", ["paper"]),
-        ("cbcl.study.data.downloads.download", ["download", "digits", "somewhere"]),
-        ("cbcl.study.records.read", ["report"]),
-        ("cbcl.study.data.vectors.kept", ["list"]),
+        ("cbcl_study.data.vectors.features", ["vectors", "digits"]),
+        ("cbcl_study.data.vectors.features", ["run", "digits"]),
+        ("cbcl_study.runs.execute", ["run", "digits"]),
+        ("cbcl_study.runs.execute", ["paper"]),
+        ("cbcl_study.data.downloads.download", ["download", "digits", "somewhere"]),
+        ("cbcl_study.records.read", ["report"]),
+        ("cbcl_study.data.vectors.kept", ["list"]),
     ],
 )
 def test_ctrl_c_is_told_the_same_anywhere(

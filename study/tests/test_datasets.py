@@ -20,11 +20,11 @@ import pytest
 from PIL import Image
 
 from cbcl.errors import DataError
-from cbcl.study.data.cifar import CifarArchive
-from cbcl.study.data.datasets import CIFAR10, CIFAR100, DATA_SOURCES, fingerprint, load
-from cbcl.study.data.downloads import ARCHIVES, Archive, download
 from cbcl.vision.decoding import Pixels
 from cbcl.vision.decoding import load as load_picture
+from cbcl_study.data.cifar import CifarArchive
+from cbcl_study.data.datasets import CIFAR10, CIFAR100, DATA_SOURCES, fingerprint, load
+from cbcl_study.data.downloads import ARCHIVES, Archive, download
 
 unpacks = pytest.mark.skipif(
     not hasattr(tarfile, "data_filter"), reason="Python before 3.11.4 cannot unpack safely"

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from support.photos import folders
 
 from cbcl.cli.commands import main
-from cbcl.study.records import read
+from cbcl_study.records import read
 
 ENGINES = [
     "loky",

@@ -7,7 +7,7 @@ import pytest
 from sklearn.cluster import KMeans
 
 from cbcl.method.arrays import Float64s, Int64s
-from cbcl.study.gram_kmeans import k_means_groups
+from cbcl_study.gram_kmeans import k_means_groups
 
 
 def features(p: int, d: int, seed: int) -> Float64s:

@@ -15,7 +15,7 @@ import pytest
 
 import cbcl
 from cbcl.errors import DataError
-from cbcl.study.records import (
+from cbcl_study.records import (
     DEFAULTS,
     FIELDS,
     UNFINISHED,
@@ -27,7 +27,7 @@ from cbcl.study.records import (
     safe,
     surroundings,
 )
-from cbcl.study.streams import Protocol
+from cbcl_study.streams import Protocol
 
 RUN = Run("digits", "identity", "cbcl", None, 2, None, 5, 100, 0)
 
@@ -249,7 +249,7 @@ APPENDING = """
 import sys
 from pathlib import Path
 from test_records import record
-from cbcl.study.records import append
+from cbcl_study.records import append
 
 folder, start = Path(sys.argv[1]), int(sys.argv[2])
 sys.stdout.write("ready\\n")

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from cbcl.errors import DataError
-from cbcl.study.report import (
+from cbcl_study.report import (
     ablation,
     aggregate,
     budgets,
@@ -35,13 +35,13 @@ from cbcl.study.report import (
     summary,
     votes,
 )
-from cbcl.study.report.aggregate import DASH, MINUS, RunGroup
-from cbcl.study.report.label_places import spread_out
-from cbcl.study.report.looks import LOOKS, look_of
-from cbcl.study.report.paper import CLAIMS, OWN_RESNET34
-from cbcl.study.report.rendering import BoldText, RowGroup, Table, markdown_table
-from cbcl.study.report.scores import Summary, encode_confusion
-from cbcl.study.report.significance import difference, format_difference, paired
+from cbcl_study.report.aggregate import DASH, MINUS, RunGroup
+from cbcl_study.report.label_places import spread_out
+from cbcl_study.report.looks import LOOKS, look_of
+from cbcl_study.report.paper import CLAIMS, OWN_RESNET34
+from cbcl_study.report.rendering import BoldText, RowGroup, Table, markdown_table
+from cbcl_study.report.scores import Summary, encode_confusion
+from cbcl_study.report.significance import difference, format_difference, paired
 
 MAIN, LITE = "resnet50-keras", "efficientnet-lite0"
 VOTE = RunGroup("cifar100", MAIN, "cbcl", max_centroids=7500)

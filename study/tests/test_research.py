@@ -5,9 +5,9 @@ from __future__ import annotations
 import runpy
 from pathlib import Path
 
-from cbcl.rivals.logistic import TOLERANCE
-from cbcl.study.learners import logistic_penalty
-from cbcl.study.records import read
+from cbcl_study.learners import logistic_penalty
+from cbcl_study.records import read
+from cbcl_study.rivals.logistic import TOLERANCE
 
 ROOT = Path(__file__).parents[2]
 

@@ -22,18 +22,18 @@ from support.processes import until
 
 from cbcl.errors import DataError
 from cbcl.method.arrays import Float32s, Matrix
-from cbcl.method.tuning import ClassRows, Tuning
-from cbcl.study import experiments
-from cbcl.study import runs as module
-from cbcl.study.ablations import fixed
-from cbcl.study.data.vectors import Features, features
-from cbcl.study.experiments import runs
-from cbcl.study.hybrid import Hybrid
-from cbcl.study.learners import LEARNERS, Learner, learner_kind
-from cbcl.study.records import Run, read
-from cbcl.study.report.scores import average, confusion, last
-from cbcl.study.runs import execute, footprint, perform
-from cbcl.study.streams import stream
+from cbcl.method.centroids.tuning import ClassRows, Tuning
+from cbcl_study import experiments
+from cbcl_study import runs as module
+from cbcl_study.ablations import fixed
+from cbcl_study.data.vectors import Features, features
+from cbcl_study.experiments import runs
+from cbcl_study.hybrid import Hybrid
+from cbcl_study.learners import LEARNERS, Learner, learner_kind
+from cbcl_study.records import Run, read
+from cbcl_study.report.scores import average, confusion, last
+from cbcl_study.runs import execute, footprint, perform
+from cbcl_study.streams import stream
 
 Labels = NDArray[Any]
 Make = Callable[[int, int | None], Learner]
@@ -180,7 +180,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from test_runs import quiet, wanted
-from cbcl.study.runs import execute
+from cbcl_study.runs import execute
 
 execute(wanted("flb", orders=40, shots=None), Path(sys.argv[1]), workers=1, progress=quiet)
 """
@@ -221,7 +221,7 @@ import sys
 from multiprocessing import active_children
 from pathlib import Path
 from test_runs import wanted
-from cbcl.study.runs import execute
+from cbcl_study.runs import execute
 
 def tell(done: int, _: int) -> None:
     if done == 1:

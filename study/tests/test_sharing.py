@@ -12,19 +12,19 @@ import numpy as np
 import pytest
 
 from cbcl.method.arrays import Float32s, Int64s, Matrix
-from cbcl.method.budget import ShrinkFunction, merge
-from cbcl.method.knowledge import Knowledge
-from cbcl.method.tuning import ClassRows, widen_radius
-from cbcl.study import runs as module
-from cbcl.study.ablations import remove
-from cbcl.study.data.vectors import Features, features
-from cbcl.study.experiments import runs
-from cbcl.study.hybrid import Hybrid
-from cbcl.study.learners import learner_kind
-from cbcl.study.records import Run
-from cbcl.study.runs import execute, perform
-from cbcl.study.sharing import SharedWork, grouped
-from cbcl.study.vote_cache import VoteCache
+from cbcl.method.centroids.budget import ShrinkFunction, merge
+from cbcl.method.centroids.model import CentroidModel
+from cbcl.method.centroids.tuning import ClassRows, widen_radius
+from cbcl_study import runs as module
+from cbcl_study.ablations import remove
+from cbcl_study.data.vectors import Features, features
+from cbcl_study.experiments import runs
+from cbcl_study.hybrid import Hybrid
+from cbcl_study.learners import learner_kind
+from cbcl_study.records import Run
+from cbcl_study.runs import execute, perform
+from cbcl_study.sharing import SharedWork, grouped
+from cbcl_study.vote_cache import VoteCache
 
 FAMILY = ("cbcl", "remove-centroids", "merge-evenly")
 
@@ -90,7 +90,7 @@ def test_records_are_the_same_bytes_with_shared_work_and_without(
 class Uncached(VoteCache):
     """A search of everything, each time."""
 
-    def winners(self, knowledge: Knowledge, q: int) -> Int64s:
+    def winners(self, knowledge: CentroidModel, q: int) -> Int64s:
         return knowledge.winners(self.queries.vectors[:q])
 
 
@@ -111,7 +111,7 @@ def test_what_runs_have_in_common_is_learned_and_tested_once(
     asked: list[int] = []
 
     class Counted(VoteCache):
-        def winners(self, knowledge: Knowledge, q: int) -> Int64s:
+        def winners(self, knowledge: CentroidModel, q: int) -> Int64s:
             asked.append(q)
             return super().winners(knowledge, q)
 
@@ -133,7 +133,7 @@ def test_one_centroid_a_class_is_tested_once_for_so_many_classes(
     asked: list[int] = []
 
     class Counted(VoteCache):
-        def winners(self, knowledge: Knowledge, q: int) -> Int64s:
+        def winners(self, knowledge: CentroidModel, q: int) -> Int64s:
             asked.append(len(knowledge.concepts))
             return super().winners(knowledge, q)
 

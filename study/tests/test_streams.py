@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from cbcl.method.arrays import Int64s
-from cbcl.study.streams import Protocol, Stream, stream
+from cbcl_study.streams import Protocol, Stream, stream
 
 Labels = NDArray[Any]
 

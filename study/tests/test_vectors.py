@@ -22,13 +22,13 @@ from test_datasets import as_archive, as_folders, as_pickles, drawn, pictures_in
 
 from cbcl.errors import DataError, WeightsError
 from cbcl.folders import cache_folder
-from cbcl.study.data import vectors
-from cbcl.study.data.datasets import CIFAR100, fingerprint, load
-from cbcl.study.data.vectors import features
-from cbcl.study.records import Run
-from cbcl.study.runs import perform
 from cbcl.vision.backbones.base import Function
 from cbcl.vision.onnx_graph import Filters, NetworkGraph
+from cbcl_study.data import vectors
+from cbcl_study.data.datasets import CIFAR100, fingerprint, load
+from cbcl_study.data.vectors import features
+from cbcl_study.records import Run
+from cbcl_study.runs import perform
 
 
 class Colours:
@@ -137,9 +137,9 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from test_vectors import Colours
-from cbcl.study.data.vectors import features
-from cbcl.study.records import Run
-from cbcl.study.runs import perform
+from cbcl_study.data.vectors import features
+from cbcl_study.records import Run
+from cbcl_study.runs import perform
 
 class Killed(Colours):
     def means(self, pictures):

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from cbcl.method.arrays import Float32s
-from cbcl.method.budget import ShrinkFunction, merge
-from cbcl.method.concepts import Concepts
-from cbcl.method.distances import norms_squared
-from cbcl.method.kernel import KERNEL, NUMPY, Kernel, SearchLimits
-from cbcl.method.knowledge import Knowledge
-from cbcl.method.search import Index, Search
-from cbcl.study import projected_search, vote_cache
-from cbcl.study.ablations import fixed, remove
-from cbcl.study.hybrid import Hybrid
-from cbcl.study.projected_search import ProjectedSearch, Projection, QueryVectors
-from cbcl.study.vote_cache import VoteCache
+from cbcl.method.centroids.budget import ShrinkFunction, merge
+from cbcl.method.centroids.concepts import Concepts
+from cbcl.method.centroids.distances import norms_squared
+from cbcl.method.centroids.kernel import KERNEL, NUMPY, Kernel, SearchLimits
+from cbcl.method.centroids.model import CentroidModel
+from cbcl.method.centroids.search import Index, Search
+from cbcl_study import projected_search, vote_cache
+from cbcl_study.ablations import fixed, remove
+from cbcl_study.hybrid import Hybrid
+from cbcl_study.projected_search import ProjectedSearch, Projection, QueryVectors
+from cbcl_study.vote_cache import VoteCache
 
 CLASSES, EACH, D = 9, 40, 12
 
@@ -69,7 +69,7 @@ def test_a_class_may_go_and_another_number_of_voters_come() -> None:
     less = everything.without(4)
     assert less is not None
     cache = VoteCache(QueryVectors(queries))
-    for knowledge in (everything, less, Knowledge(less.concepts, less.radius, 5), everything):
+    for knowledge in (everything, less, CentroidModel(less.concepts, less.radius, 5), everything):
         for q in (100, len(queries), 50):
             whole = knowledge.winners(queries[:q])
             assert cache.winners(knowledge, q).tobytes() == whole.tobytes()
@@ -92,10 +92,10 @@ def test_only_new_centroids_are_searched_for_vectors_seen_before(
     )
     other = Concepts(np.concatenate([two.centroids[1:], queries[:1]]), two.counts)
     cache = VoteCache(QueryVectors(queries))
-    cache.winners(Knowledge({"a": one, "b": two}, 0.0, 1), 50)
+    cache.winners(CentroidModel({"a": one, "b": two}, 0.0, 1), 50)
     assert searched == [(50, 40)]
     searched.clear()
-    cache.winners(Knowledge({"a": one, "ab": three, "b": other}, 0.0, 1), 60)
+    cache.winners(CentroidModel({"a": one, "ab": three, "b": other}, 0.0, 1), 60)
     assert searched[0] == (50, 21)  # a class, and the one that changed
     assert sum(rows for rows, m in searched if m == 60) in range(10, 15)  # the new vectors
 

@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { chooseLanguage } from "../../src/cbcl/app/static/js/language_choice.js";
-import { reduce, reductionOf } from "../../src/cbcl/app/static/js/pixels.js";
-import { kindOf, reasonsOf, runnersUp } from "../../src/cbcl/app/static/js/verdict.js";
+import { chooseLanguage } from "../../src/cbcl/export/static/js/language_choice.js";
+import { reduce, reductionOf } from "../../src/cbcl/export/static/js/pixels.js";
+import { kindOf, reasonsOf, runnersUp } from "../../src/cbcl/export/static/js/verdict.js";
 
 function answerOf(label, confidence, others = [["cat", 0.3], ["dog", 0.001]]) {
   const ranking = [[label ?? "cup", confidence], ...others].map(([name, share]) => ({

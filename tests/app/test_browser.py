@@ -21,7 +21,7 @@ from support.page_actions import Photographs, found_by_axe
 from support.photos import NAMES, encoded, photo, views
 
 from cbcl import Answer, Recognizer
-from cbcl.app.export import export_app
+from cbcl.export.app import export_app
 
 pytest_plugins = ["support.page_fixtures"]
 pytestmark = pytest.mark.browser

@@ -17,8 +17,8 @@ from support.photos import NAMES, views
 
 import cbcl
 from cbcl import Recognizer
-from cbcl.app.export import PAGE_FILES
 from cbcl.cli.commands import main
+from cbcl.export.app import PAGE_FILES
 
 SOURCE = Path(cbcl.__file__).parent
 STATIC = SOURCE / "app" / "static"
@@ -192,7 +192,7 @@ def test_every_word_of_the_app_has_its_key() -> None:
 
 def test_the_wheel_has_all_files_of_the_app() -> None:
     project = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text())
-    patterns = project["tool"]["setuptools"]["package-data"]["cbcl.app"]
+    patterns = project["tool"]["setuptools"]["package-data"]["cbcl.export"]
     packed = {path for pattern in patterns for path in (SOURCE / "app").glob(pattern)}
     assert {path for path in STATIC.rglob("*") if path.suffix in (".html", ".css", ".js")} == packed
 

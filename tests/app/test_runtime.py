@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from support.app import fake_runtime
 
-from cbcl.app import runtime
-from cbcl.app.runtime import FILES, Runtime, load_runtime
 from cbcl.errors import AppError
+from cbcl.export import runtime
+from cbcl.export.runtime import FILES, Runtime, load_runtime
 
 FAKE = Runtime("1.2.3", b"script", b"loader", b"wasm")
 

@@ -19,7 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cbcl.study.records import surroundings
+from cbcl_study.records import surroundings
 from endurance import costly_pictures, durability, files, network, pictures, soak, sockets
 from endurance.trial import Attack, Outcome, Trial
 

@@ -18,19 +18,19 @@ from safetensors.numpy import load, save
 from support.memory_contents import described
 
 from cbcl import LabelError, MemoryFileError
+from cbcl.heads.discriminant_blob import HEADER
 from cbcl.memory.check import check
 from cbcl.memory.exchange import export, import_
 from cbcl.memory.packing import checksum, pack_class, unpack_class
 from cbcl.memory.rows import MemoryInfo, Settings, StoredClass, StoredExample, StoredStatistics
 from cbcl.memory.schema import VERSION
-from cbcl.memory.statistics_blob import HEADER
 from cbcl.memory.store import Memory
 from cbcl.memory.transaction import Transaction
-from cbcl.method.coding import CodedRows, encode
-from cbcl.method.concepts import Concepts
-from cbcl.method.confidence import Spread
-from cbcl.method.directions import as_directions
-from cbcl.method.statistics import ClassStatistics, learn_class, sketch
+from cbcl.method.centroids.concepts import Concepts
+from cbcl.method.centroids.confidence import Spread
+from cbcl.method.discriminant.coding import CodedRows, encode
+from cbcl.method.discriminant.directions import as_directions
+from cbcl.method.discriminant.statistics import ClassStatistics, learn_class, sketch
 
 STORED = Path(__file__).parents[1] / "recognition" / "stored"
 SETTINGS = Settings(head="discriminant")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cbcl import CBCLClassifier, agg_var, reduce, tune, vote
-from cbcl.method.concepts import Concepts
+from cbcl.method.centroids.concepts import Concepts
 
 X = np.array([[0.0, 0.0], [0.5, 0.0], [4.0, 4.0], [4.0, 4.5]])
 Y = np.array([0, 0, 1, 1])

@@ -12,8 +12,8 @@ from threadpoolctl import threadpool_limits
 from cbcl.machine import blas_threads
 from cbcl.method import blocks
 from cbcl.method.blocks import MIN_THREADED_NUMBERS, map_blocks, map_classes, multiply
-from cbcl.method.knowledge import Options, learn
-from cbcl.method.statistical import learn_statistics
+from cbcl.method.centroids.model import Options, learn
+from cbcl.method.discriminant.model import learn_statistics
 
 
 @pytest.mark.parametrize("n_rows", [1, 100, 257, 1024, 1025, 5000])

@@ -15,9 +15,9 @@ from support.strategies import vectors
 from cbcl import agg_var, reduce
 from cbcl.errors import BudgetError
 from cbcl.method.arrays import Float32s, Int64s
-from cbcl.method.budget import merge, shares
-from cbcl.method.concepts import Concepts
-from cbcl.method.kmeans import MAX_POINTS, k_means
+from cbcl.method.centroids.budget import merge, shares
+from cbcl.method.centroids.concepts import Concepts
+from cbcl.method.centroids.kmeans import MAX_POINTS, k_means
 
 sizes = st.lists(st.integers(1, 60), min_size=1, max_size=12)
 

@@ -8,7 +8,7 @@ from scipy.special import softmax
 from support.statistics import draw_classes
 
 from cbcl.method.arrays import Float32s
-from cbcl.method.calibration import (
+from cbcl.method.discriminant.calibration import (
     FIRST_TEMPERATURE,
     MAX_WITNESSES,
     PRIOR_WITNESSES,
@@ -18,9 +18,9 @@ from cbcl.method.calibration import (
     choose_views,
     leave_one_out,
 )
-from cbcl.method.discriminant import Discriminant, Scores
-from cbcl.method.solving import SHRINKAGE
-from cbcl.method.statistics import ClassStatistics, learn_class, unlearn_view
+from cbcl.method.discriminant.scoring import Discriminant, Scores
+from cbcl.method.discriminant.solving import SHRINKAGE
+from cbcl.method.discriminant.statistics import ClassStatistics, learn_class, unlearn_view
 
 D = 128
 HARD = 1.5  # spread at which some pictures are mistaken

@@ -26,7 +26,7 @@ from support.statistics import bits
 from support.strategies import radii, vectors
 
 from cbcl import CBCLClassifier
-from cbcl.method.knowledge import Evidence
+from cbcl.method.centroids.model import Evidence
 
 X = np.array([[0.0, 0.0], [0.5, 0.0], [4.0, 4.0], [4.0, 4.5], [9.0, 0.0]])
 Y = np.array(["cup", "cup", "key", "key", "pen"])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cbcl.method.arrays import Float32s
-from cbcl.method.coding import empty_rows, encode, pack_four_bits, unpack_four_bits
+from cbcl.method.discriminant.coding import empty_rows, encode, pack_four_bits, unpack_four_bits
 
 
 def draw(n: int = 20, d: int = 640) -> Float32s:

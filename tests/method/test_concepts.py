@@ -14,10 +14,10 @@ from support.strategies import PLANS, radii, vectors
 from threadpoolctl import threadpool_limits
 
 from cbcl import agg_var
-from cbcl.method import concepts as module
 from cbcl.method.arrays import Float32s
-from cbcl.method.concepts import ClusteringPlan, Concepts, RepeatedClustering, cluster
-from cbcl.method.kernel import KERNEL, NUMPY
+from cbcl.method.centroids import concepts as module
+from cbcl.method.centroids.concepts import ClusteringPlan, Concepts, RepeatedClustering, cluster
+from cbcl.method.centroids.kernel import KERNEL, NUMPY
 
 many = settings(max_examples=150, deadline=None)
 

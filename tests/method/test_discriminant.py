@@ -7,11 +7,11 @@ import pytest
 from scipy.linalg import eigh
 from support.statistics import draw_classes
 
-from cbcl.method import solving
 from cbcl.method.arrays import Float32s, Float64s
-from cbcl.method.directions import as_directions
-from cbcl.method.discriminant import Discriminant, Scores
-from cbcl.method.statistics import ClassStatistics, learn_class
+from cbcl.method.discriminant import solving
+from cbcl.method.discriminant.directions import as_directions
+from cbcl.method.discriminant.scoring import Discriminant, Scores
+from cbcl.method.discriminant.statistics import ClassStatistics, learn_class
 
 
 def learn(draws: list[Float32s]) -> list[ClassStatistics]:

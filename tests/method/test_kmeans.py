@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cbcl.method import kmeans
 from cbcl.method.arrays import Float32s, Int64s
-from cbcl.method.kernel import NUMPY
-from cbcl.method.kmeans import k_means
+from cbcl.method.centroids import kmeans
+from cbcl.method.centroids.kernel import NUMPY
+from cbcl.method.centroids.kmeans import k_means
 
 
 def points(kind: str, m: int, rng: np.random.Generator) -> Float32s:

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from cbcl.method.arrays import Float32s, Float64s
-from cbcl.method.open_set import (
+from cbcl.method.discriminant.model import DiscriminantModel
+from cbcl.method.discriminant.open_set import (
     MIN_DEVIATION,
     PRIOR_ODDS,
     USUAL_CLASSES,
@@ -17,8 +18,7 @@ from cbcl.method.open_set import (
     OpenSet,
     units,
 )
-from cbcl.method.statistical import StatisticalKnowledge
-from cbcl.method.statistics import learn_class, unlearn_view
+from cbcl.method.discriminant.statistics import learn_class, unlearn_view
 
 D = 256
 CENTRE = np.full(D, 0.3 / np.sqrt(D), dtype=np.float32)
@@ -46,12 +46,12 @@ def draw(*counts: int, seed: int = 0, kin: float = 0.1) -> list[Float32s]:
 MADE = Cosines(0.5, 0.11, 0.08, 0.1, 0.06)  # of these views
 
 
-def know(draws: list[Float32s], cosines: Cosines | None = MADE) -> StatisticalKnowledge:
+def know(draws: list[Float32s], cosines: Cosines | None = MADE) -> DiscriminantModel:
     classes = {f"thing {number:03}": learn_class(own)[0] for number, own in enumerate(draws)}
-    return StatisticalKnowledge(classes, cosines=cosines)
+    return DiscriminantModel(classes, cosines=cosines)
 
 
-def without_signs(known: StatisticalKnowledge) -> OpenSet:
+def without_signs(known: DiscriminantModel) -> OpenSet:
     return OpenSet.of([*known.statistics.values()], known.chosen, None, known.cosines)
 
 
@@ -128,7 +128,7 @@ def test_near_copies_move_no_template_and_more_views_none_of_another_class() -> 
     copied = learn_class(frames.astype(np.float32), own, 0.92)[0]
     other = learn_class(drawn[1])[0]
     first, second, third = (
-        StatisticalKnowledge({"cup": cup, "key": other}, cosines=COSINES).open_set
+        DiscriminantModel({"cup": cup, "key": other}, cosines=COSINES).open_set
         for cup in (own, copied, learn_class(drawn[0])[0])
     )
     np.testing.assert_array_equal(first.templates, second.templates)

@@ -1,4 +1,4 @@
-"""StatisticalKnowledge: the laws of incremental learning, negatives, and what was taught."""
+"""DiscriminantModel: the laws of incremental learning, negatives, and what was taught."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import pytest
 from support.statistics import bits, borders, draw_classes
 
 from cbcl.method.arrays import Float32s
-from cbcl.method.directions import as_directions
-from cbcl.method.labelling import BLOCK_ROWS
-from cbcl.method.open_set import Cosines
-from cbcl.method.statistical import (
+from cbcl.method.discriminant.directions import as_directions
+from cbcl.method.discriminant.labelling import BLOCK_ROWS
+from cbcl.method.discriminant.model import (
     TAUGHT_CONFIDENCE,
+    DiscriminantModel,
     Judgement,
-    StatisticalKnowledge,
     learn_statistics,
 )
-from cbcl.method.statistics import learn_class
+from cbcl.method.discriminant.open_set import Cosines
+from cbcl.method.discriminant.statistics import learn_class
 
 D = 128
 COSINES = Cosines(0.5, 0.13, 0.07, 0.1, 0.07)
@@ -31,8 +31,8 @@ def draw(n: int, *, seed: int = 0, d: int = D, spread: float = 1.0) -> dict[str,
 
 
 def learn(
-    vectors: dict[str, Float32s], before: StatisticalKnowledge | None = None
-) -> StatisticalKnowledge:
+    vectors: dict[str, Float32s], before: DiscriminantModel | None = None
+) -> DiscriminantModel:
     for label, own in vectors.items():
         before = learn_statistics(before, own, np.array([label] * len(own)))
     assert before is not None
@@ -114,7 +114,7 @@ def test_what_was_taught_as_two_things_is_neither_by_teaching() -> None:
     assert knowledge.judge(vectors["cup"]).taught.tolist() == [-1, 0, 0, 0]
 
 
-def with_negatives(knowledge: StatisticalKnowledge, views: Float32s) -> StatisticalKnowledge:
+def with_negatives(knowledge: DiscriminantModel, views: Float32s) -> DiscriminantModel:
     return replace(knowledge, negatives=learn_class(as_directions(views))[0])
 
 

@@ -7,8 +7,8 @@ import pytest
 from support.statistics import bits, draw_classes
 
 from cbcl.method.arrays import Float32s, Float64s
-from cbcl.method.directions import as_directions
-from cbcl.method.statistics import (
+from cbcl.method.discriminant.directions import as_directions
+from cbcl.method.discriminant.statistics import (
     MAX_SKETCHES,
     MAX_VIEWS,
     MAX_WITNESSES,

@@ -10,9 +10,9 @@ from sklearn.datasets import load_digits
 
 from cbcl import CBCLClassifier, agg_var, tune, vote
 from cbcl.method.arrays import Float64s
-from cbcl.method.concepts import RepeatedClustering
-from cbcl.method.search import Index, Search
-from cbcl.method.tuning import (
+from cbcl.method.centroids.concepts import RepeatedClustering
+from cbcl.method.centroids.search import Index, Search
+from cbcl.method.centroids.tuning import (
     MAX_TUNING_VECTORS,
     RADIUS_SCALES,
     ClassRows,
@@ -26,7 +26,7 @@ from cbcl.method.tuning import (
     mean_distance_to_mean,
     widen_radius,
 )
-from cbcl.method.voting import tally
+from cbcl.method.centroids.voting import tally
 
 
 def clusters(per_class: int, spots: int, seed: int = 0) -> list[Float64s]:
@@ -127,7 +127,7 @@ def test_products_are_kept_as_far_as_there_is_room_and_change_nothing(
     rows = [ClassRows(np.arange(start, start + 40)) for start in range(0, len(matrix), 40)]
     chosen, wide = tune(classes), widen_radius(matrix, rows, 1.0, 3 * len(classes))
     for room, n_kept in ((0, 0), (2 * 40**2, 2), (1 << 24, len(classes))):
-        monkeypatch.setattr("cbcl.method.tuning.MAX_GRAM_NUMBERS", room)
+        monkeypatch.setattr("cbcl.method.centroids.tuning.MAX_GRAM_NUMBERS", room)
         assert sum(one.gram is not None for one in _clusterings(matrix, rows)) == n_kept
         assert tune(classes) == chosen
         assert widen_radius(matrix, rows, 1.0, 3 * len(classes)) == wide

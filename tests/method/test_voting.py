@@ -15,10 +15,10 @@ from threadpoolctl import threadpool_limits
 
 from cbcl import agg_var, vote
 from cbcl.method.blocks import BLOCK_ROWS
-from cbcl.method.concepts import Concepts
-from cbcl.method.kernel import KERNEL, NUMPY, Kernel
-from cbcl.method.search import MAX_COMPILED_VOTERS, TILE_CENTROIDS, Index, Search
-from cbcl.method.voting import tally, votes_by_class
+from cbcl.method.centroids.concepts import Concepts
+from cbcl.method.centroids.kernel import KERNEL, NUMPY, Kernel
+from cbcl.method.centroids.search import MAX_COMPILED_VOTERS, TILE_CENTROIDS, Index, Search
+from cbcl.method.centroids.voting import tally, votes_by_class
 
 KERNELS = pytest.mark.parametrize("kernel", [KERNEL, NUMPY], ids=["compiled", "numpy"])
 many = settings(max_examples=150, deadline=None)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cbcl.study.records import read
-from cbcl.study.report import report
+from cbcl_study.records import read
+from cbcl_study.report import report
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
@@ -17,28 +17,28 @@ PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
 
 @pytest.mark.parametrize("table", ["speed", "seeing", "unknown", "asking", "serving"])
 def test_the_tables_are_those_of_the_records(table: str) -> None:
-    made = runpy.run_path(str(ROOT / "benchmarks" / "tables.py"))[table]()
+    made = runpy.run_path(str(ROOT / "study" / "benchmarks" / "tables.py"))[table]()
     assert made in (ROOT / "docs" / "results.md").read_text()
 
 
 def test_the_agreement_of_the_interfaces_is_that_of_the_record() -> None:
-    made = runpy.run_path(str(ROOT / "benchmarks" / "tables.py"))["agreement"]()
+    made = runpy.run_path(str(ROOT / "study" / "benchmarks" / "tables.py"))["agreement"]()
     assert made in (ROOT / "docs" / "onnx.md").read_text()
 
 
 def test_the_app_is_that_of_the_record() -> None:
-    tables = runpy.run_path(str(ROOT / "benchmarks" / "tables.py"))
+    tables = runpy.run_path(str(ROOT / "study" / "benchmarks" / "tables.py"))
     assert tables["app"]() in (ROOT / "docs" / "app.md").read_text()
     assert tables["resizing"]() in (ROOT / "docs" / "onnx.md").read_text()
 
 
 def test_the_cost_of_workers_is_that_of_the_record() -> None:
-    made = runpy.run_path(str(ROOT / "benchmarks" / "tables.py"))["workers"]()
+    made = runpy.run_path(str(ROOT / "study" / "benchmarks" / "tables.py"))["workers"]()
     assert made in (ROOT / "docs" / "scale.md").read_text()
 
 
 def test_large_memories_are_those_of_the_record() -> None:
-    tables = runpy.run_path(str(ROOT / "benchmarks" / "tables.py"))
+    tables = runpy.run_path(str(ROOT / "study" / "benchmarks" / "tables.py"))
     page = (ROOT / "docs" / "scale.md").read_text()
     assert tables["many_centroids"]() in page
     assert tables["many_classes"]() in page
@@ -46,12 +46,12 @@ def test_large_memories_are_those_of_the_record() -> None:
 
 
 def test_the_cost_of_the_backbones_is_that_of_the_record() -> None:
-    made = runpy.run_path(str(ROOT / "benchmarks" / "tables.py"))["backbones"]()
+    made = runpy.run_path(str(ROOT / "study" / "benchmarks" / "tables.py"))["backbones"]()
     assert made in (ROOT / "docs" / "backbones.md").read_text()
 
 
 def test_the_study_is_that_of_the_records() -> None:
-    records = read(ROOT / "results")
+    records = read(ROOT / "study" / "results")
     assert (ROOT / "docs" / "study.md").read_text() == report.markdown(records)
     assert report.headline(records) in (ROOT / "README.md").read_text()
 

@@ -8,7 +8,7 @@ import pytest
 from cbcl import agg_var, vote
 from cbcl.machine import blas_threads, one_thread
 from cbcl.method.blocks import BLOCK_ROWS
-from cbcl.method.budget import merge
+from cbcl.method.centroids.budget import merge
 
 
 def test_the_last_to_leave_restores_what_the_first_found() -> None:

@@ -25,14 +25,13 @@ ROOMS = [
     "downloads",
     "method",
     "vision",
+    "heads",
     "memory",
     "recognition",
-    "rivals",
-    "study",
+    "export",
     "client",
     "watch",
     "web",
-    "app",
     "cli",
     "__main__",
 ]
@@ -40,12 +39,8 @@ APART = {
     ("vision", "method"),
     ("memory", "vision"),
     ("client", "recognition"),
-    ("client", "study"),
-    ("watch", "study"),
-    ("web", "study"),
     ("web", "watch"),
-    ("app", "study"),
-    ("app", "watch"),
+    ("export", "watch"),
 }
 
 

@@ -25,7 +25,7 @@ PLAIN = " ".join(README.split())
 
 @cache
 def records(name: str) -> list[Any]:
-    lines = (ROOT / "results" / f"{name}.jsonl").read_text().splitlines()
+    lines = (ROOT / "study" / "results" / f"{name}.jsonl").read_text().splitlines()
     return [json.loads(line) for line in lines]
 
 
@@ -46,7 +46,7 @@ def taught(things: int, share: str = "50 %") -> float:
 
 
 def strangers() -> str:
-    judged = runpy.run_path(str(ROOT / "benchmarks" / "tables.py"))["judged"]
+    judged = runpy.run_path(str(ROOT / "study" / "benchmarks" / "tables.py"))["judged"]
 
     def shares(row: dict[str, float], *names: str) -> str:
         return " and ".join(f"{row[name]:.0%}".replace("%", " %") for name in names)

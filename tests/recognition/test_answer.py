@@ -9,16 +9,16 @@ import pytest
 
 from cbcl.method.arrays import Float32s
 from cbcl.method.blocks import BLOCK_ROWS
-from cbcl.method.concepts import Concepts
-from cbcl.method.confidence import Scale
-from cbcl.method.knowledge import Knowledge
-from cbcl.method.search import Search, Voters
+from cbcl.method.centroids.concepts import Concepts
+from cbcl.method.centroids.confidence import Scale
+from cbcl.method.centroids.model import CentroidModel
+from cbcl.method.centroids.search import Search, Voters
 from cbcl.recognition.answer import answers
 
 SCALE = Scale(0.4, 0.9)
 
 
-def draw(t: int, n_voters: int, *, lattice: bool) -> tuple[Knowledge, Float32s]:
+def draw(t: int, n_voters: int, *, lattice: bool) -> tuple[CentroidModel, Float32s]:
     """Classes of up to five centroids, and vectors; on a lattice, most coincide with several."""
     rng = np.random.default_rng(t + n_voters)
 
@@ -30,7 +30,7 @@ def draw(t: int, n_voters: int, *, lattice: bool) -> tuple[Knowledge, Float32s]:
     for number in range(t):
         m = int(rng.integers(1, 6))
         concepts[f"label {number:03}"] = Concepts(rows(m), rng.integers(1, 9, m))
-    return Knowledge(concepts, math.inf, n_voters), rows(20)
+    return CentroidModel(concepts, math.inf, n_voters), rows(20)
 
 
 @pytest.mark.parametrize("lattice", [False, True], ids=["real", "coincident"])
@@ -66,7 +66,7 @@ def test_of_very_many_centroids_at_one_place_the_smallest_class_wins(
         "far": Concepts(here[:1] + 1, np.array([1])),
         "single": Concepts(here[:1], np.array([2])),
     }
-    knowledge = Knowledge(concepts, 0.0, n_voters)
+    knowledge = CentroidModel(concepts, 0.0, n_voters)
     (answer,) = answers(here[:1], knowledge, SCALE)
     assert knowledge.labels[knowledge.votes(here[:1])[0].argmax()] == "single"
     assert [guess.label for guess in answer.ranking][:2] == ["single", "crowd"]

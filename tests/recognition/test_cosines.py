@@ -21,9 +21,9 @@ from cbcl.memory.measured import THRESHOLDS, pack_measured, unpack_measured
 from cbcl.memory.packing import unpack_info
 from cbcl.memory.rows import MemoryInfo
 from cbcl.method.arrays import Float32s
-from cbcl.method.directions import as_directions
-from cbcl.method.open_set import Cosines, units
-from cbcl.method.statistics import EXACT
+from cbcl.method.discriminant.directions import as_directions
+from cbcl.method.discriminant.open_set import Cosines, units
+from cbcl.method.discriminant.statistics import EXACT
 from cbcl.recognition.cosines import TABLE, Measurement, measure, measured_of, write_row
 from cbcl.vision.backbones import DEFAULT, load_backbone
 from cbcl.vision.backbones.base import Backbone, Fittable, Function

@@ -19,9 +19,9 @@ from support.photos import NAMES, encoded, photo, views
 from support.transformers import transformer
 
 from cbcl import BackboneError, Recognizer, load_backbone
-from cbcl.recognition import onnx_backbone
+from cbcl.export import onnx_backbone
+from cbcl.export.onnx_backbone import crops_of, networks_of
 from cbcl.recognition.embedder import INITIAL_LIMIT, initial_limit_of
-from cbcl.recognition.onnx_backbone import crops_of, networks_of
 from cbcl.vision.backbones.base import Backbone, Fittable
 from cbcl.vision.decoding import Pixels, load
 from cbcl.vision.onnx_graph import Filters, NetworkGraph

@@ -12,16 +12,17 @@ from support.photos import NAMES, views
 from support.statistics import draw_classes
 
 from cbcl import Recognizer
+from cbcl.heads.discriminant_views import as_concepts, spread_of_views
 from cbcl.method.arrays import Float32s
-from cbcl.method.confidence import Scale
-from cbcl.method.directions import as_directions
-from cbcl.method.open_set import Cosines
-from cbcl.method.statistical import (
+from cbcl.method.centroids.confidence import Scale
+from cbcl.method.discriminant.directions import as_directions
+from cbcl.method.discriminant.model import (
     TAUGHT_CONFIDENCE,
-    StatisticalKnowledge,
+    DiscriminantModel,
     learn_statistics,
 )
-from cbcl.method.statistics import MAX_VIEWS, learn_class, unlearn_view
+from cbcl.method.discriminant.open_set import Cosines
+from cbcl.method.discriminant.statistics import MAX_VIEWS, learn_class, unlearn_view
 from cbcl.recognition.answer import (
     MAX_GUESSES,
     MAX_SHOWN_VIEWS,
@@ -30,14 +31,13 @@ from cbcl.recognition.answer import (
 )
 from cbcl.recognition.self_test import examine_views
 from cbcl.recognition.suggestions import find_similar
-from cbcl.recognition.views import as_concepts, spread_of_views
 
 D = 96
 COSINES = Cosines(0.5, 0.13, 0.07, 0.1, 0.07)
 SIZES = pytest.mark.parametrize(("t", "n"), [(1, 8), (2, 4), (3, 12), (8, 5), (4, 40)])
 
 
-def draw(t: int, n: int, seed: int = 0) -> tuple[StatisticalKnowledge, Float32s, Float32s]:
+def draw(t: int, n: int, seed: int = 0) -> tuple[DiscriminantModel, Float32s, Float32s]:
     """Draw what is known of t classes of n views; new vectors of these, and of twelve others."""
     _, drawn = draw_classes(t + 12, n + 6, D, seed)
     matrix = np.concatenate([own[:n] for own in drawn[:t]])
@@ -143,7 +143,7 @@ def test_what_looks_like_a_negative_is_unknown() -> None:
     fooled = judged_answers(new, knowledge)
     number = next(i for i, answer in enumerate(fooled) if answer.label is not None)
     negatives, _ = learn_class(as_directions(new[number : number + 1]))
-    warned = StatisticalKnowledge(knowledge.statistics, negatives)
+    warned = DiscriminantModel(knowledge.statistics, negatives)
     assert judged_answers(new[number : number + 1], warned)[0].label is None
     before, after = judged_answers(new, knowledge), judged_answers(new, warned)
     for one, other in zip(before, after, strict=True):
@@ -163,7 +163,7 @@ def test_from_one_photo_of_each_the_nearest_is_the_answer(labels: list[str]) -> 
     knowledge = learn_statistics(None, matrix, np.array(labels))
     answers = judged_answers(new, knowledge)
     assert [answer.label for answer in answers] == expected
-    limited = StatisticalKnowledge(knowledge.statistics, cosines=COSINES)
+    limited = DiscriminantModel(knowledge.statistics, cosines=COSINES)
     cosines = as_directions(drawn[2]) @ as_directions(matrix).T
     assert cosines.max() < 0.5
     assert n_unknown(judged_answers(drawn[2], limited)) == 4
@@ -177,7 +177,7 @@ def test_one_thing_of_which_no_view_is_left_is_known_by_its_mean() -> None:
         less = unlearn_view(known, known.n - 1)
         assert less is not None
         known = less
-    knowledge = StatisticalKnowledge({"cup": known}, cosines=COSINES)
+    knowledge = DiscriminantModel({"cup": known}, cosines=COSINES)
     assert n_unknown(judged_answers(drawn[0][-3:], knowledge)) == 0
     assert n_unknown(judged_answers(drawn[1][-3:], knowledge)) == 3
     assert judged_answers(drawn[0][-3:], knowledge)[0].evidence == ()
@@ -212,7 +212,7 @@ def test_measurements_are_answered_as_well(tmp_path: Path) -> None:
         assert recognizer.examine().right >= 25
 
 
-def numbers_of(knowledge: StatisticalKnowledge) -> dict[str, Any]:
+def numbers_of(knowledge: DiscriminantModel) -> dict[str, Any]:
     """Numbers of examples that count through all views."""
     starts = np.cumsum([0, *knowledge.sizes])
     return {

@@ -13,7 +13,7 @@ from support.memory_contents import known
 
 from cbcl import LabelError, MemoryFileError, Recognizer
 from cbcl.memory.check import check
-from cbcl.method.statistics import MAX_VIEWS
+from cbcl.method.discriminant.statistics import MAX_VIEWS
 from cbcl.vision.decoding import Pixels
 
 POOL = grids(70)

@@ -18,14 +18,14 @@ from onnx import TensorProto, helper
 from PIL import Image
 
 from cbcl import BackboneError, __version__
-from cbcl.method.directions import as_directions
-from cbcl.method.open_set import PRIOR_ODDS, Cosines
-from cbcl.method.statistical import TAUGHT_CONFIDENCE, StatisticalKnowledge, learn_statistics
-from cbcl.method.statistics import ClassStatistics, learn_class, sketch
-from cbcl.recognition import onnx_export
-from cbcl.recognition.onnx_answer import AnswerGraph
-from cbcl.recognition.onnx_discriminant import TOLERANCE, add_discriminant
-from cbcl.recognition.onnx_export import as_onnx, export_onnx
+from cbcl.export import onnx as onnx_export
+from cbcl.export.onnx import as_onnx, export_onnx
+from cbcl.heads.centroids_onnx import AnswerGraph
+from cbcl.heads.discriminant_onnx import TOLERANCE, add_discriminant
+from cbcl.method.discriminant.directions import as_directions
+from cbcl.method.discriminant.model import TAUGHT_CONFIDENCE, DiscriminantModel, learn_statistics
+from cbcl.method.discriminant.open_set import PRIOR_ODDS, Cosines
+from cbcl.method.discriminant.statistics import ClassStatistics, learn_class, sketch
 from cbcl.vision.backbones.network import Network
 from cbcl.vision.decoding import Pixels
 from cbcl.vision.preprocessing import Preprocessing
@@ -48,7 +48,7 @@ class World:
         means = self.means[owners]
         return (means + 1.2 * self.rng.normal(size=means.shape)).astype(np.float32)
 
-    def learn(self, counts: list[int]) -> tuple[StatisticalKnowledge, Vectors]:
+    def learn(self, counts: list[int]) -> tuple[DiscriminantModel, Vectors]:
         """Learn so many vectors of each of the first classes, and return them."""
         owners = np.repeat(np.arange(len(counts)), counts)
         vectors = self.draw(owners)
@@ -60,7 +60,7 @@ def negatives_of(vectors: Vectors) -> ClassStatistics:
     return learn_class(as_directions(vectors))[0]
 
 
-def graph_of(knowledge: StatisticalKnowledge) -> bytes:
+def graph_of(knowledge: DiscriminantModel) -> bytes:
     """The head alone, from vectors to answers."""
     graph, d = AnswerGraph(), knowledge.dimension
     outputs = add_discriminant(graph, graph("Identity", "vectors", name="vector"), knowledge)
@@ -88,14 +88,14 @@ def ask(model: bytes, name: str, values: NDArray[Any]) -> Said:
     return dict(zip(names, session.run(names, {name: values}), strict=True))
 
 
-def probabilities(knowledge: StatisticalKnowledge, vectors: Vectors) -> NDArray[np.float64]:
+def probabilities(knowledge: DiscriminantModel, vectors: Vectors) -> NDArray[np.float64]:
     """The probability of each class, then that of "unknown": (b, t + 1)."""
     judgement = knowledge.judge(vectors)
     known = judgement.known[:, np.newaxis]
     return np.concatenate([known * judgement.shares, 1.0 - known], axis=1)
 
 
-def assert_same(said: Said, knowledge: StatisticalKnowledge, vectors: Vectors) -> None:
+def assert_same(said: Said, knowledge: DiscriminantModel, vectors: Vectors) -> None:
     """Every probability is Python's; a label differs only where two are as likely."""
     wanted = probabilities(knowledge, vectors)
     assert np.isfinite(wanted).all()
@@ -248,7 +248,7 @@ def small(opset: int = 17) -> Network:
     return Network("small.onnx", model.SerializeToString(), how, "0" * 64)
 
 
-def lesson(network: Network) -> tuple[StatisticalKnowledge, Pixels]:
+def lesson(network: Network) -> tuple[DiscriminantModel, Pixels]:
     """Five classes of pictures, learned, and pictures of them and of another."""
     rng = np.random.default_rng(0)
     means = rng.integers(40, 215, (6, 1, SIDE, SIDE, 3))

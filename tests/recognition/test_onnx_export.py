@@ -32,13 +32,13 @@ from cbcl import (
     load_backbone,
 )
 from cbcl.cli.commands import main
-from cbcl.method.concepts import Concepts, agg_var
-from cbcl.method.confidence import Scale, spread_of
-from cbcl.method.knowledge import Knowledge
-from cbcl.recognition import onnx_export
+from cbcl.export import onnx as onnx_export
+from cbcl.export.onnx import as_onnx
+from cbcl.heads.discriminant_onnx import TOLERANCE
+from cbcl.method.centroids.concepts import Concepts, agg_var
+from cbcl.method.centroids.confidence import Scale, spread_of
+from cbcl.method.centroids.model import CentroidModel
 from cbcl.recognition.answer import answers
-from cbcl.recognition.onnx_discriminant import TOLERANCE
-from cbcl.recognition.onnx_export import as_onnx
 from cbcl.vision.backbones.network import Network
 from cbcl.vision.decoding import Pixels, load
 from cbcl.vision.preprocessing import Preprocessing
@@ -224,9 +224,9 @@ def vectors_of(network: Network, pixels: Pixels) -> NDArray[np.float32]:
 
 def known(
     vectors: NDArray[np.float32], owners: NDArray[Any], radius: float, n: int
-) -> tuple[Knowledge, Scale]:
+) -> tuple[CentroidModel, Scale]:
     parts = {f"{number:02}": vectors[owners == number] for number in np.unique(owners)}
-    knowledge = Knowledge(
+    knowledge = CentroidModel(
         {label: agg_var(part, radius) for label, part in parts.items()}, radius, n
     )
     return knowledge, Scale.of(
@@ -315,7 +315,9 @@ def test_a_picture_without_light_has_no_length() -> None:
         np.zeros((1, SIDE, SIDE, 3), dtype=np.uint8),
         np.full((1, SIDE, SIDE, 3), 9, dtype=np.uint8),
     )
-    knowledge = Knowledge({"grey": Concepts(vectors_of(network, grey), np.array([2]))}, math.inf, 1)
+    knowledge = CentroidModel(
+        {"grey": Concepts(vectors_of(network, grey), np.array([2]))}, math.inf, 1
+    )
     for scale in (Scale(1.0, math.inf), Scale(0.5, 0.7)):
         wanted = answers(vectors_of(network, black), knowledge, scale)
         assert_same(ask(as_onnx(knowledge, scale, network), black), wanted)

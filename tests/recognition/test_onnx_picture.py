@@ -17,8 +17,8 @@ from support.photos import NAMES, encoded, views
 
 from cbcl import Recognizer
 from cbcl.cli.commands import main
-from cbcl.recognition.onnx_answer import AnswerGraph
-from cbcl.recognition.onnx_picture import add_crop
+from cbcl.export.onnx_picture import add_crop
+from cbcl.heads.centroids_onnx import AnswerGraph
 from cbcl.vision.decoding import Floats, Pixels
 from cbcl.vision.preprocessing import Filter, Preprocessing
 

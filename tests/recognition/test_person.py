@@ -1,6 +1,6 @@
 """Teaching as people do it: more of the same makes no answer worse, and what is taught is known.
 
-`benchmarks/person.py` measures the same on a folder of photos.
+`study/benchmarks/person.py` measures the same on a folder of photos.
 """
 
 from __future__ import annotations

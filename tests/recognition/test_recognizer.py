@@ -33,11 +33,12 @@ from cbcl import (
     Recognizer,
     load_backbone,
 )
+from cbcl.heads import centroids_examples as examples
 from cbcl.memory.check import check
 from cbcl.memory.rows import Settings
 from cbcl.memory.transaction import MAX_UNDO
-from cbcl.method.confidence import familiarity
-from cbcl.recognition import examples, learning
+from cbcl.method.centroids.confidence import familiarity
+from cbcl.recognition import learning
 from cbcl.vision import decoding, extraction
 
 RNG = np.random.default_rng(0)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from cbcl import agg_var
 from cbcl.method.arrays import Float32s
-from cbcl.method.confidence import Scale, spread_of
-from cbcl.method.knowledge import Knowledge
+from cbcl.method.centroids.confidence import Scale, spread_of
+from cbcl.method.centroids.model import CentroidModel
 from cbcl.recognition.answer import Answer, answers
 from cbcl.recognition.self_test import SelfTestResult
 from cbcl.recognition.suggestions import (
@@ -38,9 +38,9 @@ def things(t: int, shots: int, seed: int = 0, d: int = 256) -> dict[str, Float32
     return {f"thing {number:03}": some for number, some in enumerate(vectors)}
 
 
-def known(classes: dict[str, Float32s], radius: float = math.inf) -> tuple[Knowledge, Scale]:
+def known(classes: dict[str, Float32s], radius: float = math.inf) -> tuple[CentroidModel, Scale]:
     concepts = {label: agg_var(vectors, radius) for label, vectors in sorted(classes.items())}
-    knowledge = Knowledge(concepts, radius, 1)
+    knowledge = CentroidModel(concepts, radius, 1)
     spreads = [spread_of(vectors, radius) for vectors in classes.values()]
     return knowledge, Scale.of(spreads, knowledge.index, initial_limit=0.8)
 

@@ -16,9 +16,9 @@ from support.statistics import draw_classes
 
 from cbcl import MemoryFileError, Recognizer
 from cbcl.memory.check import check
-from cbcl.method.open_set import PRIOR_ODDS, Cosines
-from cbcl.method.statistical import StatisticalKnowledge
-from cbcl.method.statistics import learn_class, unlearn_view
+from cbcl.method.discriminant.model import DiscriminantModel
+from cbcl.method.discriminant.open_set import PRIOR_ODDS, Cosines
+from cbcl.method.discriminant.statistics import learn_class, unlearn_view
 from cbcl.recognition.answer import judged_answers
 from cbcl.recognition.unknown import Forecast, report_unknown
 
@@ -34,10 +34,10 @@ KINDS = pytest.mark.parametrize(
 def learn(t: int, n: int, d: int = D, *, spread: float = 1.0, **options: Any) -> Any:
     draws = draw_classes(t, n, d, 3, spread=spread)[1]
     classes = {f"thing {number:02}": learn_class(own)[0] for number, own in enumerate(draws)}
-    return StatisticalKnowledge(classes, **{"cosines": COSINES, **options})
+    return DiscriminantModel(classes, **{"cosines": COSINES, **options})
 
 
-def unknown_without_the_photo(known: StatisticalKnowledge) -> int:
+def unknown_without_the_photo(known: DiscriminantModel) -> int:
     """Count the views that are unknown where they, and nothing else, were not learned."""
     told = 0
     for label, own in known.statistics.items():
@@ -49,7 +49,7 @@ def unknown_without_the_photo(known: StatisticalKnowledge) -> int:
     return told
 
 
-def unknown_without_the_thing(known: StatisticalKnowledge) -> int:
+def unknown_without_the_thing(known: DiscriminantModel) -> int:
     told = 0
     for label, own in known.statistics.items():
         without = known.without(label)

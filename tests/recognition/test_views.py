@@ -18,11 +18,11 @@ from support.photos import NAMES, encoded, views
 from support.statistics import bits
 
 from cbcl import LabelError, MemoryFileError, Recognizer, load_backbone
+from cbcl.heads import discriminant_views as views_module
 from cbcl.memory.check import check
 from cbcl.memory.rows import Settings
-from cbcl.method.directions import as_directions
-from cbcl.method.statistics import MAX_VIEWS, MAX_WITNESSES, ClassStatistics
-from cbcl.recognition import views as views_module
+from cbcl.method.discriminant.directions import as_directions
+from cbcl.method.discriminant.statistics import MAX_VIEWS, MAX_WITNESSES, ClassStatistics
 from cbcl.vision.decoding import Pixels
 
 STORED = Path(__file__).parent / "stored"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from cbcl import CBCLError
-from cbcl.app.runtime import FILES, Runtime, load_runtime
+from cbcl.export.runtime import FILES, Runtime, load_runtime
 
 
 def fake_runtime(folder: Path) -> Path:

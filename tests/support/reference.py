@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from cbcl.method.arrays import Float32s, Float64s
-from cbcl.method.concepts import Concepts
+from cbcl.method.centroids.concepts import Concepts
 
 
 def distance(a: Float32s, b: Float32s) -> float:

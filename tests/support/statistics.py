@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from cbcl.method.arrays import Float32s
-from cbcl.method.coding import CodedRows
-from cbcl.method.directions import as_directions
-from cbcl.method.statistical import StatisticalKnowledge
-from cbcl.method.statistics import ClassStatistics
+from cbcl.method.discriminant.coding import CodedRows
+from cbcl.method.discriminant.directions import as_directions
+from cbcl.method.discriminant.model import DiscriminantModel
+from cbcl.method.discriminant.statistics import ClassStatistics
 
 
 def bits(known: ClassStatistics) -> tuple[object, ...]:
@@ -38,7 +38,7 @@ def draw_classes(
     return as_directions(centres), [as_directions(own) for own in draws]
 
 
-def borders(known: StatisticalKnowledge, some: Float32s, others: Float32s) -> Float32s:
+def borders(known: DiscriminantModel, some: Float32s, others: Float32s) -> Float32s:
     """Return vectors between some and others on both sides of a change of label, side by side."""
     first = known.winners(some)
     low, high = np.zeros((len(some), 1)), np.ones((len(some), 1))

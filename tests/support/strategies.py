@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from cbcl.method.arrays import Float32s
-from cbcl.method.concepts import ClusteringPlan
-from cbcl.method.kernel import KERNEL, NUMPY
+from cbcl.method.centroids.concepts import ClusteringPlan
+from cbcl.method.centroids.kernel import KERNEL, NUMPY
 from support import reference
 
 PLANS = {

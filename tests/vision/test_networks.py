@@ -29,7 +29,7 @@ from cbcl.vision.weights.torch_checkpoint import read_state_dict
 Tensors = dict[str, NDArray[Any]]
 data: Any = skimage_data  # it has no type hints
 
-RESTORE = str(Path(__file__).parents[2] / "benchmarks" / "restore_resnet34.py")
+RESTORE = str(Path(__file__).parents[2] / "study" / "benchmarks" / "restore_resnet34.py")
 LITE = {
     "lite0": "efficientnet-lite0-57934424.pth",
     "lite1": "efficientnet-lite1-77cc7160.pth",

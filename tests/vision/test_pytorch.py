@@ -13,11 +13,11 @@ from PIL import Image
 from skimage import data
 
 from cbcl.errors import WeightsError
-from cbcl.study.data.vectors import features
 from cbcl.vision.backbones.base import Backbone
 from cbcl.vision.backbones.pytorch import TorchNetwork, from_module, load_timm, preprocessing_of
 from cbcl.vision.decoding import Floats
 from cbcl.vision.preprocessing import Preprocessing
+from cbcl_study.data.vectors import features
 
 SMALL = Preprocessing(32, (127.0, 127.0, 127.0), (128.0, 128.0, 128.0))
 CONFIG = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from importlib.metadata import entry_points
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,7 +14,6 @@ from click.shell_completion import get_completion_class
 
 from cbcl import __version__
 from cbcl.cli.backbones import backbones
-from cbcl.cli.bench import bench
 from cbcl.cli.memory import COMMANDS
 from cbcl.cli.options import (
     ADDRESS,
@@ -49,6 +49,11 @@ if TYPE_CHECKING:
     from cbcl.recognition.embedder import OnBroken
     from cbcl.recognition.learning import LearningResult
 
+PLUGINS = "cbcl.commands"  # entry points of other packages
+NO_STUDY = (
+    "the study is a package of its own: `pip install ./study` in a checkout of cbcl adds "
+    "`cbcl bench`."
+)
 BATCH_SIZE = 64  # photos between two writes of `cbcl recognize`
 
 
@@ -69,6 +74,20 @@ class CommandGroup(click.Group):
             raise click.ClickException(
                 "stopped. The memory is as it was after the last finished step."
             ) from None
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the commands of cbcl, and those of other packages that are installed."""
+        return sorted({*super().list_commands(ctx), *entry_points(group=PLUGINS).names})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if (command := super().get_command(ctx, cmd_name)) is not None:
+            return command
+        for plugin in entry_points(group=PLUGINS, name=cmd_name):
+            loaded: click.Command = plugin.load()
+            return loaded
+        if cmd_name == "bench":
+            raise click.UsageError(NO_STUDY)
+        return None
 
 
 @click.group(
@@ -423,7 +442,7 @@ def _describe_voters(n_voters: int) -> str:
     return f"the {n_voters} nearest centroids decide together, the nearer the more"
 
 
-for command in (*COMMANDS, watch, backbones, bench):
+for command in (*COMMANDS, watch, backbones):
     main.add_command(command)
 
 

@@ -320,8 +320,8 @@ def export(
 def _export_app(
     recognizer: Recognizer, folder: Path, runtime: str | None, thumbnails: bool, screen: Output
 ) -> None:
-    from cbcl.app.export import export_app
-    from cbcl.app.runtime import load_runtime
+    from cbcl.export.app import export_app
+    from cbcl.export.runtime import load_runtime
 
     loaded = load_runtime(runtime)
     model = recognizer.portable(thumbnails=thumbnails)

@@ -1,1 +1,1 @@
-"""An app without a server: a static folder that recognizes in the browser."""
+"""What a memory becomes elsewhere: one ONNX file, and an app without a server."""

@@ -14,13 +14,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cbcl.app.runtime import Runtime
 from cbcl.errors import AppError, reason
+from cbcl.export.runtime import Runtime
 from cbcl.files import write_atomically
 from cbcl.web.words import DEFAULT_LANGUAGE, RIGHT_TO_LEFT, languages, write_words
 
 if TYPE_CHECKING:
-    from cbcl.recognition.onnx_export import PortableModel
+    from cbcl.export.onnx import PortableModel
 
 DESCRIPTION = "app.json"  # says what the app is, and which files are its own
 PAGE_FILES = (
@@ -93,7 +93,7 @@ def _is_inside(path: object) -> bool:
 
 def _contents(name: str, model: PortableModel, runtime: Runtime) -> dict[str, bytes]:
     """Return all files by their paths in the folder; the list of them is the last to be written."""
-    own, page = files("cbcl.app").joinpath("static"), files("cbcl.web").joinpath("static")
+    own, page = files("cbcl.export").joinpath("static"), files("cbcl.web").joinpath("static")
     english = languages()[DEFAULT_LANGUAGE]
     pictures = b"".join(example.jpeg for example in model.examples)
     large = {

@@ -17,16 +17,16 @@ from onnx import helper
 from PIL import Image
 
 from cbcl.errors import BackboneError, MemoryFileError, first_line, reason
+from cbcl.export.onnx_backbone import BackboneNodes, crops_of, networks_of
+from cbcl.export.onnx_examples import PortableExample, add_examples
 from cbcl.files import write_atomically
+from cbcl.heads.centroids_onnx import AnswerGraph, add_vote
+from cbcl.heads.discriminant_onnx import add_discriminant
 from cbcl.method.arrays import Float32s
-from cbcl.method.confidence import Scale
-from cbcl.method.knowledge import Knowledge
-from cbcl.method.statistical import StatisticalKnowledge
+from cbcl.method.centroids.confidence import Scale
+from cbcl.method.centroids.model import CentroidModel
+from cbcl.method.discriminant.model import DiscriminantModel
 from cbcl.recognition.answer import answers, judged_answers
-from cbcl.recognition.onnx_answer import AnswerGraph, add_vote
-from cbcl.recognition.onnx_backbone import BackboneNodes, crops_of, networks_of
-from cbcl.recognition.onnx_discriminant import add_discriminant
-from cbcl.recognition.onnx_examples import PortableExample, add_examples
 from cbcl.vision.backbones.base import Backbone, subject_of
 from cbcl.vision.backbones.names import short_name
 from cbcl.vision.onnx_graph import INPUT_NAME
@@ -50,7 +50,7 @@ class PortableModel(NamedTuple):
 
 def export_onnx(
     path: Path,
-    knowledge: Knowledge | StatisticalKnowledge,
+    knowledge: CentroidModel | DiscriminantModel,
     scale: Scale | None,
     backbone: Backbone,
     *,
@@ -67,7 +67,7 @@ def export_onnx(
 
 
 def checked_onnx(
-    knowledge: Knowledge | StatisticalKnowledge,
+    knowledge: CentroidModel | DiscriminantModel,
     scale: Scale | None,
     backbone: Backbone,
     *,
@@ -88,7 +88,7 @@ def checked_onnx(
 
 
 def as_onnx(
-    knowledge: Knowledge | StatisticalKnowledge,
+    knowledge: CentroidModel | DiscriminantModel,
     scale: Scale | None,
     backbone: Backbone,
     *,
@@ -102,7 +102,7 @@ def as_onnx(
     """
     graph = AnswerGraph()
     seeing = BackboneNodes(graph, backbone, any_size=any_size)
-    if isinstance(knowledge, StatisticalKnowledge):
+    if isinstance(knowledge, DiscriminantModel):
         outputs = add_discriminant(graph, seeing.vector, knowledge)
     else:
         assert scale is not None
@@ -132,7 +132,7 @@ def _check_size(graph: AnswerGraph, backbone: Backbone, t: int) -> None:
 
 
 def _metadata(
-    knowledge: Knowledge | StatisticalKnowledge, backbone: Backbone, *, any_size: bool
+    knowledge: CentroidModel | DiscriminantModel, backbone: Backbone, *, any_size: bool
 ) -> dict[str, str]:
     """Return the metadata; `preprocessing` is what the graph does not do itself."""
     outside: dict[str, Any] = {
@@ -151,7 +151,7 @@ def _metadata(
         "preprocessing": json.dumps(outside if len(outside) > 1 else outside[INPUT_NAME]),
         "labels": json.dumps(knowledge.labels, ensure_ascii=False),
     }
-    if isinstance(knowledge, StatisticalKnowledge):
+    if isinstance(knowledge, DiscriminantModel):
         return {**described, "head": "discriminant"}
     parameters = {"radius": repr(knowledge.radius), "n_voters": str(knowledge.n_voters)}
     return {**described, "head": "vote", **parameters}
@@ -159,7 +159,7 @@ def _metadata(
 
 def _check_answers(
     model: bytes,
-    knowledge: Knowledge | StatisticalKnowledge,
+    knowledge: CentroidModel | DiscriminantModel,
     scale: Scale | None,
     backbone: Backbone,
     *,
@@ -199,14 +199,14 @@ def _is_same(
     strangeness: float,
     confidence: float,
     vector: Float32s,
-    knowledge: Knowledge | StatisticalKnowledge,
+    knowledge: CentroidModel | DiscriminantModel,
     scale: Scale | None,
 ) -> bool:
     """Tell whether Python guesses the same about a vector, and is as sure.
 
     The picture is strange, so the confidence may be tiny, and has to be the same still.
     """
-    if isinstance(knowledge, StatisticalKnowledge):
+    if isinstance(knowledge, DiscriminantModel):
         (answer,), tolerance = judged_answers(vector, knowledge), ODDS_TOLERANCE
     else:
         assert scale is not None

@@ -16,8 +16,8 @@ from onnx import TensorProto, compose, helper, version_converter
 from PIL import Image
 
 from cbcl.errors import BackboneError
-from cbcl.recognition.onnx_answer import AnswerGraph
-from cbcl.recognition.onnx_picture import add_crop
+from cbcl.export.onnx_picture import add_crop
+from cbcl.heads.centroids_onnx import AnswerGraph
 from cbcl.vision.backbones.base import Backbone, subject_of
 from cbcl.vision.backbones.combined import SHORTEST_LENGTH, Combined, Views, leaves
 from cbcl.vision.backbones.network import Network

@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from onnx import TensorProto
 
+from cbcl.heads.centroids_onnx import AnswerGraph, Outputs
+from cbcl.heads.discriminant_onnx import add_directions
 from cbcl.method.arrays import Float32s
-from cbcl.method.coding import encode
-from cbcl.method.directions import as_directions
-from cbcl.method.statistical import StatisticalKnowledge
-from cbcl.recognition.onnx_answer import AnswerGraph, Outputs
-from cbcl.recognition.onnx_discriminant import add_directions
+from cbcl.method.discriminant.coding import encode
+from cbcl.method.discriminant.directions import as_directions
+from cbcl.method.discriminant.model import DiscriminantModel
 from cbcl.recognition.snapshot import Snapshot
 
 MAX_PER_LABEL = 12  # examples, the latest: a person looks at three
@@ -43,7 +43,7 @@ def _examples_of(snapshot: Snapshot, label: str) -> list[PortableExample]:
     knowledge, memory = snapshot.knowledge, snapshot.memory
     for number, place in memory.example_numbers(snapshot.view, label):
         _, stored = memory.example(number)
-        if isinstance(knowledge, StatisticalKnowledge):
+        if isinstance(knowledge, DiscriminantModel):
             known = knowledge.statistics[label]
             row = place - (known.n - len(known.views))
             if not 0 <= row < len(known.views):

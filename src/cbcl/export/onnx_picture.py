@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from onnx import TensorProto, helper
 
+from cbcl.heads.centroids_onnx import AnswerGraph
 from cbcl.method.arrays import Int64s
-from cbcl.recognition.onnx_answer import AnswerGraph
 from cbcl.vision.preprocessing import Filter, Preprocessing
 
 REACHES: dict[Filter, float] = {

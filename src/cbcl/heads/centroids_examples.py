@@ -9,9 +9,9 @@ import numpy as np
 
 from cbcl.errors import PictureError
 from cbcl.memory.rows import Settings, StoredClass, StoredExample, StoredStatistics
-from cbcl.method.budget import reduce
-from cbcl.method.concepts import Concepts
-from cbcl.method.search import Index, nearest
+from cbcl.method.centroids.budget import reduce
+from cbcl.method.centroids.concepts import Concepts
+from cbcl.method.centroids.search import Index, nearest
 from cbcl.vision.extraction import EmbeddedPicture
 
 PER_CENTROID = 3  # of the nearest are always kept

@@ -13,11 +13,11 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from onnx import TensorProto
 
-from cbcl.method.confidence import CONFIDENCE_SLOPE, FAMILIARITY_SLOPE, Scale, shrinkage
-from cbcl.method.distances import LANES, norms_squared
-from cbcl.method.knowledge import Knowledge
-from cbcl.method.search import Index
-from cbcl.method.voting import COINCIDENT
+from cbcl.method.centroids.confidence import CONFIDENCE_SLOPE, FAMILIARITY_SLOPE, Scale, shrinkage
+from cbcl.method.centroids.distances import LANES, norms_squared
+from cbcl.method.centroids.model import CentroidModel
+from cbcl.method.centroids.search import Index
+from cbcl.method.centroids.voting import COINCIDENT
 from cbcl.recognition.answer import MAX_GUESSES, RANKED_CENTROIDS
 from cbcl.vision.onnx_graph import GraphBuilder, Operand
 
@@ -84,7 +84,7 @@ class _Neighbours(NamedTuple):
     n: int
 
 
-def add_vote(graph: AnswerGraph, vector: str, knowledge: Knowledge, scale: Scale) -> Outputs:
+def add_vote(graph: AnswerGraph, vector: str, knowledge: CentroidModel, scale: Scale) -> Outputs:
     """Translate `answers`, and return the outputs."""
     t, d = len(knowledge.concepts), knowledge.index.centroids.shape[1]
     wide = graph.double(vector)
@@ -122,7 +122,7 @@ def add_outputs(graph: AnswerGraph, answer: AnswerValues, labels: list[str], d: 
     }
 
 
-def _nearest(graph: AnswerGraph, wide: str, knowledge: Knowledge) -> _Neighbours:
+def _nearest(graph: AnswerGraph, wide: str, knowledge: CentroidModel) -> _Neighbours:
     """Translate `nearest`: exact distances; of many centroids, to the nearest by product.
 
     Where all of them coincide with the vector, they are those of the smallest classes.
@@ -165,7 +165,7 @@ def _distances(graph: AnswerGraph, wide: str, centroids: str, k: int, d: int) ->
     return graph("Sqrt", lanes)
 
 
-def _votes(graph: AnswerGraph, vector: str, near: _Neighbours, knowledge: Knowledge) -> str:
+def _votes(graph: AnswerGraph, vector: str, near: _Neighbours, knowledge: CentroidModel) -> str:
     """Translate `tally` of the n nearest: (b, t)."""
     t, n = len(knowledge.concepts), min(knowledge.n_voters, near.n)
     distances = _first_columns(graph, near.distances, n)

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbcl.method.arrays import read_only
-from cbcl.method.coding import CodedRows, pack_four_bits, unpack_four_bits
-from cbcl.method.directions import MIN_EMBEDDING
-from cbcl.method.statistics import (
+from cbcl.method.discriminant.coding import CodedRows, pack_four_bits, unpack_four_bits
+from cbcl.method.discriminant.directions import MIN_EMBEDDING
+from cbcl.method.discriminant.statistics import (
     COARSE_AXES,
     FINE_AXES,
     MAX_SKETCHES,

@@ -1,4 +1,4 @@
-"""The default head as ONNX nodes: from vectors to the answer of `StatisticalKnowledge.judge`.
+"""The default head as ONNX nodes: from vectors to the answer of `DiscriminantModel.judge`.
 
 b vectors, d features, t classes, k dimensions of Fisher's space, m columns of the whitening, v
 views, s sketches. Each function names the one that it translates. Large arrays are stored in
@@ -15,22 +15,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cbcl.heads.centroids_onnx import AnswerGraph, AnswerValues, Outputs, add_outputs
 from cbcl.method.arrays import Float64s, Int64s
-from cbcl.method.coding import CodedRows, Codes
-from cbcl.method.directions import MIN_EMBEDDING
-from cbcl.method.discriminant import Discriminant
-from cbcl.method.open_set import Cosines, Signs
-from cbcl.method.solving import Whitening
-from cbcl.method.statistical import (
+from cbcl.method.discriminant.coding import CodedRows, Codes
+from cbcl.method.discriminant.directions import MIN_EMBEDDING
+from cbcl.method.discriminant.model import (
     NEGATIVE,
     NEGATIVE_SLOPE,
     TAUGHT_CONFIDENCE,
     TAUGHT_ODDS,
-    StatisticalKnowledge,
+    DiscriminantModel,
 )
-from cbcl.method.statistics import SKETCH_BITS, ClassStatistics, Sketches, sketch
+from cbcl.method.discriminant.open_set import Cosines, Signs
+from cbcl.method.discriminant.scoring import Discriminant
+from cbcl.method.discriminant.solving import Whitening
+from cbcl.method.discriminant.statistics import SKETCH_BITS, ClassStatistics, Sketches, sketch
 from cbcl.recognition.answer import MAX_GUESSES
-from cbcl.recognition.onnx_answer import AnswerGraph, AnswerValues, Outputs, add_outputs
 
 TOLERANCE = 1e-4  # the largest difference of a probability from Python's
 MAX_CODE = 127  # of eight bits
@@ -53,7 +53,7 @@ class _ClassScores(NamedTuple):
     ridge: str
 
 
-def add_discriminant(graph: AnswerGraph, vector: str, knowledge: StatisticalKnowledge) -> Outputs:
+def add_discriminant(graph: AnswerGraph, vector: str, knowledge: DiscriminantModel) -> Outputs:
     """Translate `judge` and the answer by it, and return the outputs."""
     t, calibration = len(knowledge.statistics), knowledge.calibration
     offsets = _offsets(graph, add_directions(graph, vector, knowledge.dimension), knowledge)
@@ -86,7 +86,7 @@ def add_directions(graph: AnswerGraph, vector: str, d: int) -> str:
     return graph("Mul", graph("Sign", vector), graph("Div", graph("Sqrt", sizes), divisors))
 
 
-def _offsets(graph: AnswerGraph, directions: str, knowledge: StatisticalKnowledge) -> _Offsets:
+def _offsets(graph: AnswerGraph, directions: str, knowledge: DiscriminantModel) -> _Offsets:
     solved = knowledge.discriminant
     centred = graph("Sub", graph.double(directions), solved.centre)
     return _Offsets(directions, centred, _whiten(graph, centred, solved.whitening))
@@ -167,7 +167,7 @@ def _standardize(graph: AnswerGraph, scores: str, t: int) -> str:
 
 
 def _log_odds(
-    graph: AnswerGraph, offsets: _Offsets, scores: _ClassScores, knowledge: StatisticalKnowledge
+    graph: AnswerGraph, offsets: _Offsets, scores: _ClassScores, knowledge: DiscriminantModel
 ) -> str:
     """Translate the log odds that vectors are of a known class: (b, 1)."""
     open_set, negatives = knowledge.open_set, knowledge.negatives
@@ -210,7 +210,7 @@ def _units(graph: AnswerGraph, directions: str, cosines: Cosines) -> str:
     return graph("Div", apart, graph("Max", lengths, np.float32(1e-6)))
 
 
-def _log_odds_of(graph: AnswerGraph, scores: str, knowledge: StatisticalKnowledge) -> str:
+def _log_odds_of(graph: AnswerGraph, scores: str, knowledge: DiscriminantModel) -> str:
     """Translate `OpenSet.log_odds`: (b, t) to (b, 1)."""
     hypotheses = knowledge.open_set.hypotheses
     if hypotheses is None:
@@ -229,7 +229,7 @@ def _log_odds_against(
     graph: AnswerGraph,
     offsets: _Offsets,
     nearest: str,
-    knowledge: StatisticalKnowledge,
+    knowledge: DiscriminantModel,
     negatives: ClassStatistics,
 ) -> str:
     """Translate the log odds that measurements are not like a negative."""
@@ -257,7 +257,7 @@ def _views(graph: AnswerGraph, classes: list[ClassStatistics]) -> str:
     return graph("Mul", graph.single(codes), scales[:, np.newaxis])
 
 
-def _taught(graph: AnswerGraph, directions: str, knowledge: StatisticalKnowledge) -> str:
+def _taught(graph: AnswerGraph, directions: str, knowledge: DiscriminantModel) -> str:
     """Translate the search for the class that a vector was taught as: (b, 1).
 
     From 1 on; 0: none, -1: as a negative. That of measurements, whose sketches are no sums, is

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cbcl.memory.statistics_blob import check_statistics, kinds_of_numbers
+from cbcl.heads.discriminant_blob import check_statistics, kinds_of_numbers
 from cbcl.method.arrays import read_only
-from cbcl.method.coding import CodedRows
-from cbcl.method.statistics import NO_SKETCHES, ClassStatistics, ViewSummary
+from cbcl.method.discriminant.coding import CodedRows
+from cbcl.method.discriminant.statistics import NO_SKETCHES, ClassStatistics, ViewSummary
 
 COUNTS = ("n", "views", "sketches", "folded", "fine", "coarse")
 

@@ -16,15 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbcl.errors import MemoryFileError, PictureError
+from cbcl.heads.centroids_examples import FIRST
 from cbcl.memory.rows import NEGATIVES, StoredExample, StoredStatistics
 from cbcl.memory.state import MemoryState
 from cbcl.memory.store import Memory
 from cbcl.memory.transaction import Transaction
 from cbcl.method.arrays import Float32s, Int64s, read_only
-from cbcl.method.coding import CodedRows, empty_rows, encode
-from cbcl.method.concepts import Concepts
-from cbcl.method.directions import as_directions
-from cbcl.method.statistics import (
+from cbcl.method.centroids.concepts import Concepts
+from cbcl.method.discriminant.coding import CodedRows, empty_rows, encode
+from cbcl.method.discriminant.directions import as_directions
+from cbcl.method.discriminant.statistics import (
     ClassStatistics,
     Sketches,
     learn_class,
@@ -33,7 +34,6 @@ from cbcl.method.statistics import (
     sketch,
     unlearn_view,
 )
-from cbcl.recognition.examples import FIRST
 from cbcl.vision.extraction import EmbeddedPicture
 
 NO_VECTOR: Float32s = np.empty(0, dtype=np.float32)  # of an example: the statistics have its view

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from cbcl.errors import MemoryFileError, first_line, reason
 from cbcl.files import write_atomically
+from cbcl.heads.discriminant_tensors import as_tensors, count_rows, from_tensors
 from cbcl.memory.packing import unpack_info
 from cbcl.memory.rows import (
     DAMAGE,
@@ -32,10 +33,9 @@ from cbcl.memory.rows import (
     show_label,
 )
 from cbcl.memory.state import MemoryState
-from cbcl.memory.statistics_tensors import as_tensors, count_rows, from_tensors
 from cbcl.memory.store import Memory
-from cbcl.method.concepts import Concepts, check_concepts
-from cbcl.method.open_set import DEFAULT_STRANGERS
+from cbcl.method.centroids.concepts import Concepts, check_concepts
+from cbcl.method.discriminant.open_set import DEFAULT_STRANGERS
 
 FORMATS = {"vote": 1, "discriminant": 2}  # by the head
 SUFFIX = ".safetensors"

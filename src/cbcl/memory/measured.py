@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cbcl.method.coding import encode
-from cbcl.method.open_set import Cosines
+from cbcl.method.discriminant.coding import encode
+from cbcl.method.discriminant.open_set import Cosines
 
 COSINES = ("same", "deviation", "class_deviation", "other", "other_deviation")
 THRESHOLDS = ("copy", "alike")

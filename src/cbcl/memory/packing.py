@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from cbcl.heads.discriminant_blob import pack_sketches, pack_statistics, unpack_statistics
 from cbcl.memory.measured import unpack_measured
 from cbcl.memory.rows import (
     ANY_PLACE,
@@ -38,11 +39,10 @@ from cbcl.memory.rows import (
     show_label,
     tells_a_step,
 )
-from cbcl.memory.statistics_blob import pack_sketches, pack_statistics, unpack_statistics
 from cbcl.method.arrays import read_only
-from cbcl.method.concepts import Concepts
-from cbcl.method.confidence import Spread
-from cbcl.method.open_set import DEFAULT_STRANGERS
+from cbcl.method.centroids.concepts import Concepts
+from cbcl.method.centroids.confidence import Spread
+from cbcl.method.discriminant.open_set import DEFAULT_STRANGERS
 
 FLOAT32 = np.dtype("<f4")
 INT64 = np.dtype("<i8")

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple, TypeAlias, TypeGuard
 import numpy as np
 
 from cbcl.errors import LabelError, MemoryFileError
-from cbcl.memory.statistics_blob import MAX_COUNT
+from cbcl.heads.discriminant_blob import MAX_COUNT
 from cbcl.method.arrays import Float32s
-from cbcl.method.concepts import Concepts
-from cbcl.method.confidence import Spread
-from cbcl.method.open_set import DEFAULT_STRANGERS, PRIOR_ODDS
-from cbcl.method.statistics import ClassStatistics
+from cbcl.method.centroids.concepts import Concepts
+from cbcl.method.centroids.confidence import Spread
+from cbcl.method.discriminant.open_set import DEFAULT_STRANGERS, PRIOR_ODDS
+from cbcl.method.discriminant.statistics import ClassStatistics
 
 HEADS = ("vote", "discriminant")
 NEGATIVES = ""  # label of the pictures that were taught as none of the labels

@@ -8,7 +8,7 @@ import numpy as np
 
 from cbcl.memory.state import MemoryState
 from cbcl.method.arrays import Int64s
-from cbcl.method.statistics import NO_SKETCHES, Sketches
+from cbcl.method.discriminant.statistics import NO_SKETCHES, Sketches
 
 MAX_RECENT = 4096  # sketches beside the sorted ones, at least: sorting takes a millisecond
 NO_OWNERS: Int64s = np.empty(0, dtype=np.int64)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from cbcl.errors import ChangedError, LabelError, MemoryFileError
 from cbcl.files import name_also, part_of
+from cbcl.heads.discriminant_blob import unpack_sketches
 from cbcl.memory.connection import (
     LOCK_TIMEOUT_SECONDS,
     NO_FILE,
@@ -54,9 +55,8 @@ from cbcl.memory.state import (
     read_value,
     see_state,
 )
-from cbcl.memory.statistics_blob import unpack_sketches
 from cbcl.memory.transaction import CLASS_COLUMNS, Step, Transaction, as_step, transaction
-from cbcl.method.statistics import Sketches
+from cbcl.method.discriminant.statistics import Sketches
 
 CHECKPOINT_TIMEOUT_SECONDS = 5.0  # for readers, when something is forgotten for good
 EXAMPLE_COLUMNS = "picture, centroid, rank, jpeg, vector, pictures.checksum"

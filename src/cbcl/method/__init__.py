@@ -1,1 +1,1 @@
-"""The paper, as pure functions on arrays, and the estimator on them."""
+"""Learners as pure functions on arrays, and the estimators on them."""

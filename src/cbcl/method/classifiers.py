@@ -27,13 +27,13 @@ from cbcl.method.arrays import (
     as_radius,
     check_unmasked,
 )
-from cbcl.method.concepts import Concepts, check_concepts
-from cbcl.method.knowledge import Evidence, Knowledge, Options, learn
-from cbcl.method.open_set import PRIOR_ODDS, Cosines
-from cbcl.method.statistical import Standing, StatisticalKnowledge, learn_statistics
-from cbcl.method.statistics import ClassStatistics
+from cbcl.method.centroids.concepts import Concepts, check_concepts
+from cbcl.method.centroids.model import CentroidModel, Evidence, Options, learn
+from cbcl.method.discriminant.model import DiscriminantModel, Standing, learn_statistics
+from cbcl.method.discriminant.open_set import PRIOR_ODDS, Cosines
+from cbcl.method.discriminant.statistics import ClassStatistics
 
-Kind = TypeVar("Kind", Knowledge, StatisticalKnowledge)
+Kind = TypeVar("Kind", CentroidModel, DiscriminantModel)
 
 # Beside the classifiers: an attribute would be copied, cloned and pickled, which a lock cannot be.
 _LOCKS: WeakKeyDictionary[CBCLClassifier, RLock] = WeakKeyDictionary()
@@ -104,7 +104,7 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
 
     """
 
-    _knowledge: Knowledge | StatisticalKnowledge
+    _knowledge: CentroidModel | DiscriminantModel
 
     def __init__(
         self,
@@ -144,7 +144,9 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
         """
         learner = cls(head="vote", **params)
         by_label = {label: check_concepts(known) for label, known in sorted(concepts.items())}
-        learner._knowledge = Knowledge(by_label, as_radius(radius), as_count(n_voters, "n_voters"))
+        learner._knowledge = CentroidModel(
+            by_label, as_radius(radius), as_count(n_voters, "n_voters")
+        )
         learner.n_features_in_ = learner._knowledge.dimension
         return learner
 
@@ -163,7 +165,7 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
         """
         learner = cls()
         known = dict(sorted(statistics.items()))
-        learner._knowledge = StatisticalKnowledge(known, cosines=cosines)
+        learner._knowledge = DiscriminantModel(known, cosines=cosines)
         learner.n_features_in_ = learner._knowledge.dimension
         return learner
 
@@ -214,7 +216,7 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
         if strangers not in PRIOR_ODDS:
             raise ValueError(f"strangers={strangers!r} is none of {', '.join(PRIOR_ODDS)}.")
         matrix, _ = self._validate(X)
-        judgement = self._of(StatisticalKnowledge, "discriminant").judge(matrix, strangers)
+        judgement = self._of(DiscriminantModel, "discriminant").judge(matrix, strangers)
         known = judgement.known[:, np.newaxis]
         return np.concatenate([known * judgement.shares, 1.0 - known], axis=1)
 
@@ -260,36 +262,36 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
 
     @property
     def statistics_(self) -> dict[Any, ClassStatistics]:
-        return self._of(StatisticalKnowledge, "discriminant").statistics
+        return self._of(DiscriminantModel, "discriminant").statistics
 
     @property
     def concepts_(self) -> dict[Any, Concepts]:
-        return self._of(Knowledge, "vote").concepts
+        return self._of(CentroidModel, "vote").concepts
 
     @property
     def centroids_(self) -> Float32s:
-        return self._of(Knowledge, "vote").index.centroids
+        return self._of(CentroidModel, "vote").index.centroids
 
     @property
     def counts_(self) -> Int64s:
-        return self._of(Knowledge, "vote").index.counts
+        return self._of(CentroidModel, "vote").index.counts
 
     @property
     def n_centroids_(self) -> int:
-        return len(self._of(Knowledge, "vote").index.owners)
+        return len(self._of(CentroidModel, "vote").index.owners)
 
     @property
     def radius_(self) -> float:
-        return self._of(Knowledge, "vote").radius
+        return self._of(CentroidModel, "vote").radius
 
     @property
     def n_voters_(self) -> int:
-        return self._of(Knowledge, "vote").n_voters
+        return self._of(CentroidModel, "vote").n_voters
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_knowledge")
 
-    def _fitted(self) -> Knowledge | StatisticalKnowledge:
+    def _fitted(self) -> CentroidModel | DiscriminantModel:
         check_is_fitted(self)
         return self._knowledge
 
@@ -309,7 +311,7 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
         self._knowledge = learn_more(None if from_scratch else self._knowledge, matrix, targets)
         return self
 
-    def _learner(self) -> Callable[[Any, Matrix, NDArray[Any]], Knowledge | StatisticalKnowledge]:
+    def _learner(self) -> Callable[[Any, Matrix, NDArray[Any]], CentroidModel | DiscriminantModel]:
         """Check the parameters, and return the function that learns by them."""
         if self.head == "vote":
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
@@ -335,7 +337,7 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
                 self.__dict__ = before
                 raise
 
-    def _validate(self, X: ArrayLike) -> tuple[Matrix, Knowledge | StatisticalKnowledge]:
+    def _validate(self, X: ArrayLike) -> tuple[Matrix, CentroidModel | DiscriminantModel]:
         knowledge = self._fitted()
         if type(X) is np.ndarray and not hasattr(self, "feature_names_in_"):
             fits = X.ndim == 2 and len(X) > 0 and X.shape[1] == knowledge.dimension

@@ -12,11 +12,11 @@ import numpy as np
 
 from cbcl.memory.store import Memory
 from cbcl.method.arrays import Float32s, Float64s, Int64s, as_float32
-from cbcl.method.confidence import Scale, confidences, familiarity, shrinkage
-from cbcl.method.directions import as_directions
-from cbcl.method.knowledge import Knowledge
-from cbcl.method.statistical import StatisticalKnowledge
-from cbcl.method.voting import vote_weights, votes_by_class
+from cbcl.method.centroids.confidence import Scale, confidences, familiarity, shrinkage
+from cbcl.method.centroids.model import CentroidModel
+from cbcl.method.centroids.voting import vote_weights, votes_by_class
+from cbcl.method.discriminant.directions import as_directions
+from cbcl.method.discriminant.model import DiscriminantModel
 
 MAX_GUESSES = 5
 MAX_SHOWN_VIEWS = 3  # of the likeliest label, as evidence
@@ -123,7 +123,7 @@ class Answer(NamedTuple):
         }
 
 
-def judged_answers(matrix: Float32s, knowledge: StatisticalKnowledge) -> list[Answer]:
+def judged_answers(matrix: Float32s, knowledge: DiscriminantModel) -> list[Answer]:
     """Return an answer for each vector by the statistics, without examples.
 
     The answer is "unknown" where that is more probable than any label. The evidence is the views
@@ -141,7 +141,7 @@ def judged_answers(matrix: Float32s, knowledge: StatisticalKnowledge) -> list[An
 
 
 def _judged(
-    knowledge: StatisticalKnowledge,
+    knowledge: DiscriminantModel,
     direction: Float32s,
     shares: Float64s,
     known: float,
@@ -163,7 +163,7 @@ def _judged(
 
 
 def _views_of(
-    knowledge: StatisticalKnowledge, direction: Float32s, guess: Guess, most: int
+    knowledge: DiscriminantModel, direction: Float32s, guess: Guess, most: int
 ) -> tuple[Reason, ...]:
     """Return the kept views of a label nearest to a vector, the nearest first."""
     known = knowledge.statistics[guess.label]
@@ -178,12 +178,12 @@ def _views_of(
     )
 
 
-def answers(matrix: Float32s, knowledge: Knowledge, scale: Scale) -> list[Answer]:
+def answers(matrix: Float32s, knowledge: CentroidModel, scale: Scale) -> list[Answer]:
     """Return an answer for each vector, without examples; the first guess is the vote's winner.
 
     The other guesses follow by votes, then by distance. The confidences are those of
-    `cbcl.method.confidence`, the largest for the first guess, over the classes of the nearest 64
-    centroids, times the probability that the picture shows any known class.
+    `cbcl.method.centroids.confidence`, the largest for the first guess, over the classes of the
+    nearest 64 centroids, times the probability that the picture shows any known class.
     """
     index, n_voters = knowledge.index, knowledge.n_voters
     block = as_float32(matrix)
@@ -195,7 +195,7 @@ def answers(matrix: Float32s, knowledge: Knowledge, scale: Scale) -> list[Answer
 
 
 def _answer(
-    knowledge: Knowledge,
+    knowledge: CentroidModel,
     scale: Scale,
     vector: Float32s,
     neighbours: Int64s,
@@ -234,7 +234,7 @@ def _rank(distances: Mapping[int, float], votes: Mapping[int, float]) -> list[in
     return sorted(distances, key=key)
 
 
-def _reasons(knowledge: Knowledge, voters: Int64s, distances: Float64s) -> tuple[Reason, ...]:
+def _reasons(knowledge: CentroidModel, voters: Int64s, distances: Float64s) -> tuple[Reason, ...]:
     index = knowledge.index
     owners = index.owners[voters]
     weights = vote_weights(distances, index.sizes[owners])

@@ -11,6 +11,15 @@ from typing import NamedTuple
 import numpy as np
 
 from cbcl.errors import BackboneError, LabelError, MemoryFileError
+from cbcl.heads.centroids_examples import find_changed, most_kept, of_vote, select
+from cbcl.heads.discriminant_views import (
+    EMPTY,
+    ViewClass,
+    merge_views,
+    read_views,
+    statistics_of,
+    write_views,
+)
 from cbcl.memory.rows import (
     DAMAGE,
     NEGATIVES,
@@ -25,21 +34,12 @@ from cbcl.memory.rows import (
 from cbcl.memory.state import MemoryState
 from cbcl.memory.store import Memory
 from cbcl.memory.transaction import Transaction
-from cbcl.method.concepts import join
-from cbcl.method.directions import as_directions
-from cbcl.method.open_set import PRIOR_ODDS
-from cbcl.method.statistics import learn_class
+from cbcl.method.centroids.concepts import join
+from cbcl.method.discriminant.directions import as_directions
+from cbcl.method.discriminant.open_set import PRIOR_ODDS
+from cbcl.method.discriminant.statistics import learn_class
 from cbcl.recognition.cosines import measured_of
-from cbcl.recognition.examples import find_changed, most_kept, of_vote, select
 from cbcl.recognition.labels import check_known, find_same_spelling
-from cbcl.recognition.views import (
-    EMPTY,
-    ViewClass,
-    merge_views,
-    read_views,
-    statistics_of,
-    write_views,
-)
 
 
 class ForeignMemory(NamedTuple):

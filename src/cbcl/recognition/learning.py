@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbcl.errors import ChangedError, LabelError, MemoryFileError, PictureError
+from cbcl.heads.centroids_examples import FIRST, of_vote, select
+from cbcl.heads.discriminant_views import learn_views
 from cbcl.memory.rows import (
     NEGATIVES,
     MemoryInfo,
@@ -28,14 +30,12 @@ from cbcl.memory.state import MemoryState
 from cbcl.memory.store import Memory
 from cbcl.memory.transaction import Transaction
 from cbcl.method.arrays import Float32s
-from cbcl.method.confidence import NO_SPREAD, spread_of
-from cbcl.method.knowledge import Knowledge, Options, learn
-from cbcl.method.tuning import MIN_VECTORS_FOR_RADIUS, tune
+from cbcl.method.centroids.confidence import NO_SPREAD, spread_of
+from cbcl.method.centroids.model import CentroidModel, Options, learn
+from cbcl.method.centroids.tuning import MIN_VECTORS_FOR_RADIUS, tune
 from cbcl.recognition.cosines import measured_of
 from cbcl.recognition.embedder import Embedder, OnBroken, nothing_given
-from cbcl.recognition.examples import FIRST, of_vote, select
 from cbcl.recognition.labels import find_same_spelling
-from cbcl.recognition.views import learn_views
 from cbcl.vision.extraction import EmbeddedPicture, Progress
 
 DEFAULT_HEAD = "discriminant"
@@ -327,7 +327,7 @@ def _learn_vote(
     before = of_vote(loaded)
     concepts = {label: stored.concepts for label, stored in before.items()}
     settings = state.settings
-    known = Knowledge(concepts, settings.radius, settings.n_voters) if state.rows else None
+    known = CentroidModel(concepts, settings.radius, settings.n_voters) if state.rows else None
     after = learn(known, batch.matrix, batch.targets, options)
     changed: ChangedClasses = {}
     for label, learned in after.concepts.items():

@@ -13,6 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from cbcl.errors import LabelError
+from cbcl.heads.centroids_examples import find_changed, of_vote, select
+from cbcl.heads.discriminant_views import add_views, join_taken, read_views, take_views, write_views
 from cbcl.memory.rows import (
     NEGATIVES,
     Settings,
@@ -24,12 +26,10 @@ from cbcl.memory.rows import (
 from cbcl.memory.store import Memory
 from cbcl.memory.transaction import Transaction
 from cbcl.method.arrays import Float32s
-from cbcl.method.concepts import Concepts, cluster
-from cbcl.method.confidence import NO_SPREAD, spread_of
+from cbcl.method.centroids.concepts import Concepts, cluster
+from cbcl.method.centroids.confidence import NO_SPREAD, spread_of
 from cbcl.recognition.cosines import measured_of
-from cbcl.recognition.examples import find_changed, of_vote, select
 from cbcl.recognition.labels import find_same_spelling
-from cbcl.recognition.views import add_views, join_taken, read_views, take_views, write_views
 
 
 class MoveResult(NamedTuple):

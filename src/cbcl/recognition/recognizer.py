@@ -15,6 +15,7 @@ import numpy as np
 
 from cbcl.errors import MemoryFileError, PictureError
 from cbcl.files import part_of
+from cbcl.heads.discriminant_views import sketch_pictures
 from cbcl.memory.check import Finding, repair
 from cbcl.memory.check import check as find_damage
 from cbcl.memory.exchange import ExportResult, export, import_
@@ -22,9 +23,9 @@ from cbcl.memory.rows import NEGATIVES, MemoryInfo, Settings, as_label
 from cbcl.memory.store import Memory
 from cbcl.memory.transaction import Step
 from cbcl.method.arrays import Float32s
-from cbcl.method.concepts import Concepts
-from cbcl.method.directions import as_directions
-from cbcl.method.statistical import StatisticalKnowledge
+from cbcl.method.centroids.concepts import Concepts
+from cbcl.method.discriminant.directions import as_directions
+from cbcl.method.discriminant.model import DiscriminantModel
 from cbcl.recognition import editing, moving
 from cbcl.recognition.answer import Answer, Example
 from cbcl.recognition.cosines import measured_of
@@ -54,15 +55,14 @@ from cbcl.recognition.suggestions import (
 )
 from cbcl.recognition.suspects import Suspect, find_suspects
 from cbcl.recognition.unknown import UnknownReport, report_unknown
-from cbcl.recognition.views import sketch_pictures
 from cbcl.vision.backbones.base import Backbone
 from cbcl.vision.decoding import name_of
 from cbcl.vision.extraction import EmbeddedPicture, Progress
 from cbcl.vision.remote import RemotePicture
 
 if TYPE_CHECKING:
-    from cbcl.method.classifier import CBCLClassifier
-    from cbcl.recognition.onnx_export import PortableModel
+    from cbcl.export.onnx import PortableModel
+    from cbcl.method.classifiers import CBCLClassifier
 
 MAX_EXAMINED = 2000  # examples that are worth a self-test for advice: it takes a second
 
@@ -487,7 +487,7 @@ class Recognizer:
 
         With `any_size` it takes whole pictures, which it crops and resizes itself.
         """
-        from cbcl.recognition.onnx_export import export_onnx  # which loads onnx
+        from cbcl.export.onnx import export_onnx  # which loads onnx
 
         snapshot = self._current()
         self._embedder.check(snapshot.view.about)
@@ -500,8 +500,8 @@ class Recognizer:
 
         With `thumbnails`, the graph gives the distances to examples, whose pictures come with it.
         """
-        from cbcl.recognition.onnx_examples import portable_examples
-        from cbcl.recognition.onnx_export import PortableModel, checked_onnx
+        from cbcl.export.onnx import PortableModel, checked_onnx
+        from cbcl.export.onnx_examples import portable_examples
 
         snapshot, backbone = self._current(), self.backbone
         self._embedder.check(snapshot.view.about)
@@ -573,7 +573,7 @@ class Recognizer:
         None: the memory learns by the vote, knows nothing, or has too few vectors to tell.
         """
         knowledge = self._current().knowledge if self._memory.exists() and self.labels() else None
-        if not isinstance(knowledge, StatisticalKnowledge):
+        if not isinstance(knowledge, DiscriminantModel):
             return None
         return report_unknown(knowledge)
 
@@ -653,11 +653,11 @@ class Recognizer:
 
     def as_estimator(self) -> CBCLClassifier:
         """Return a scikit-learn classifier of vectors that gives the same answers."""
-        from cbcl.method.classifier import CBCLClassifier  # which loads scikit-learn
+        from cbcl.method.classifiers import CBCLClassifier  # which loads scikit-learn
 
         snapshot = self._current()
         knowledge = snapshot.knowledge
-        if isinstance(knowledge, StatisticalKnowledge):
+        if isinstance(knowledge, DiscriminantModel):
             return CBCLClassifier.from_statistics(knowledge.statistics, cosines=knowledge.cosines)
         return CBCLClassifier.from_concepts(
             knowledge.concepts,

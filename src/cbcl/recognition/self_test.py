@@ -13,11 +13,11 @@ import numpy as np
 
 from cbcl.memory.rows import Settings
 from cbcl.method.arrays import Float32s, Int64s
-from cbcl.method.budget import reduce
-from cbcl.method.concepts import cluster
-from cbcl.method.confidence import Scale, Spread, spread_of
-from cbcl.method.knowledge import Knowledge
-from cbcl.method.statistical import StatisticalKnowledge
+from cbcl.method.centroids.budget import reduce
+from cbcl.method.centroids.concepts import cluster
+from cbcl.method.centroids.confidence import Scale, Spread, spread_of
+from cbcl.method.centroids.model import CentroidModel
+from cbcl.method.discriminant.model import DiscriminantModel
 from cbcl.recognition.answer import answers
 
 # Of one label: numbers and vectors of its examples, in the order learned.
@@ -100,12 +100,12 @@ def examine(
     return SelfTestResult(labels, matrix, tuple(wrong))
 
 
-def examine_views(knowledge: StatisticalKnowledge, numbers: Mapping[str, Int64s]) -> SelfTestResult:
+def examine_views(knowledge: DiscriminantModel, numbers: Mapping[str, Int64s]) -> SelfTestResult:
     """Test each view that is kept, as if it, and its copies, had not been learned.
 
     `numbers` are those of the views' examples, label by label; 0 where a view has none.
 
-    >>> from cbcl.method.statistical import learn_statistics
+    >>> from cbcl.method.discriminant.model import learn_statistics
     >>> vectors = np.array([[1.0, 1.0], [1.1, 1.0], [1.0, 9.0], [1.1, 9.0]])
     >>> knowledge = learn_statistics(None, vectors, np.array(["cup", "cup", "key", "key"]))
     >>> examine_views(knowledge, {"cup": np.array([1, 2]), "key": np.array([3, 4])}).right
@@ -164,7 +164,7 @@ def _train(
     folds: Sequence[Int64s],
     fold: int,
     settings: Settings,
-) -> tuple[Knowledge, list[Spread]]:
+) -> tuple[CentroidModel, list[Spread]]:
     """Learn all examples but those of a fold; of many labels, measure the spreads of some."""
     step = -(-sum(map(len, classes)) // MAX_SPREAD_EXAMPLES)
     concepts, spreads = [], []
@@ -177,14 +177,14 @@ def _train(
     if settings.max_centroids is not None:
         concepts = reduce(concepts, settings.max_centroids)
     by_label = dict(zip(labels, concepts, strict=True))
-    return Knowledge(by_label, settings.radius, settings.n_voters), spreads
+    return CentroidModel(by_label, settings.radius, settings.n_voters), spreads
 
 
 def _test(
     classes: Sequence[NumberedVectors],
     folds: Sequence[Int64s],
     fold: int,
-    knowledge: Knowledge,
+    knowledge: CentroidModel,
     scale: Scale,
 ) -> Iterator[tuple[int, int, str | None]]:
     """Yield the row of the label, the number and the answer of each example of a fold."""

@@ -9,20 +9,20 @@ from typing import NamedTuple
 import numpy as np
 
 from cbcl.errors import ChangedError, MemoryFileError
+from cbcl.heads.centroids_examples import PER_CENTROID, of_vote
+from cbcl.heads.discriminant_views import as_concepts, spread_of_views, statistics_of
 from cbcl.memory.rows import StoredClass, StoredStatistics
 from cbcl.memory.state import MemoryState
 from cbcl.memory.store import Memory
 from cbcl.method.arrays import Float32s
-from cbcl.method.concepts import Concepts
-from cbcl.method.confidence import Scale
-from cbcl.method.knowledge import Knowledge
-from cbcl.method.statistical import StatisticalKnowledge
+from cbcl.method.centroids.concepts import Concepts
+from cbcl.method.centroids.confidence import Scale
+from cbcl.method.centroids.model import CentroidModel
+from cbcl.method.discriminant.model import DiscriminantModel
 from cbcl.recognition.answer import Answer, Example, Reason, answers, judged_answers
 from cbcl.recognition.cosines import measured_of
 from cbcl.recognition.embedder import initial_limit_of
-from cbcl.recognition.examples import PER_CENTROID, of_vote
 from cbcl.recognition.self_test import SelfTestResult, examine, examine_views
-from cbcl.recognition.views import as_concepts, spread_of_views, statistics_of
 
 MAX_READ_TRIES = 10  # while other processes change the memory
 MAX_SHOWN = 4  # examples in a summary
@@ -55,14 +55,14 @@ class Snapshot:
         return self.memory.load_negatives(self.view)
 
     @cached_property
-    def knowledge(self) -> Knowledge | StatisticalKnowledge:
+    def knowledge(self) -> CentroidModel | DiscriminantModel:
         settings = self.view.settings
         if settings.head == "vote":
             concepts = {label: stored.concepts for label, stored in of_vote(self.classes).items()}
-            return Knowledge(concepts, settings.radius, settings.n_voters)
+            return CentroidModel(concepts, settings.radius, settings.n_voters)
         negatives = self.negatives and self.negatives.statistics
         cosines = measured_of(self.view.about).cosines
-        return StatisticalKnowledge(
+        return DiscriminantModel(
             statistics_of(self.classes), negatives, cosines, settings.strangers
         )
 
@@ -71,7 +71,7 @@ class Snapshot:
         """The scale of distances to centroids; of statistics, to means of directions."""
         first_limit = initial_limit_of(self.view.about.backbone)
         knowledge = self.knowledge
-        if isinstance(knowledge, StatisticalKnowledge):
+        if isinstance(knowledge, DiscriminantModel):
             return Scale(spread_of_views(knowledge.statistics.values()), 1.0)
         spreads = (stored.spread for stored in of_vote(self.classes).values())
         return Scale.of(spreads, knowledge.index, first_limit)
@@ -80,7 +80,7 @@ class Snapshot:
     def concepts(self) -> dict[str, Concepts]:
         """The centroids of each label; of statistics, its mean direction."""
         knowledge = self.knowledge if self.classes else None
-        if isinstance(knowledge, StatisticalKnowledge):
+        if isinstance(knowledge, DiscriminantModel):
             return {label: as_concepts(known) for label, known in knowledge.statistics.items()}
         return {} if knowledge is None else knowledge.concepts
 
@@ -100,7 +100,7 @@ class Snapshot:
 
     def answer(self, matrix: Float32s) -> list[Answer]:
         """Return an answer for each vector, with examples of its evidence."""
-        if isinstance(self.knowledge, StatisticalKnowledge):
+        if isinstance(self.knowledge, DiscriminantModel):
             results = judged_answers(matrix, self.knowledge)
         else:
             results = answers(matrix, self.knowledge, self.scale)
@@ -113,7 +113,7 @@ class Snapshot:
     def self_test(self) -> SelfTestResult:
         """The answer about each example that is kept by what the others teach."""
         knowledge = self.knowledge if self.classes else None
-        if isinstance(knowledge, StatisticalKnowledge):
+        if isinstance(knowledge, DiscriminantModel):
             return self._examine_views(knowledge)
         examples = {
             label: [(one.number, one.vector) for one in self.memory.thumbnails(self.view, label)]
@@ -122,7 +122,7 @@ class Snapshot:
         limit = initial_limit_of(self.view.about.backbone)
         return examine(examples, self.view.settings, initial_limit=limit)
 
-    def _examine_views(self, knowledge: StatisticalKnowledge) -> SelfTestResult:
+    def _examine_views(self, knowledge: DiscriminantModel) -> SelfTestResult:
         numbers = {}
         for label, known in knowledge.statistics.items():
             of_views = np.zeros(len(known.views), dtype=np.int64)

@@ -1,6 +1,6 @@
 """Suggestions to a teacher: similar labels, labels that need examples, photos to name first.
 
-t labels, n pictures. Distances are relative, as in `cbcl.method.confidence`. How the constants were
+t labels, n pictures. Distances are relative, as in `confidence.py`. How the constants were
 found, and what the suggestions are worth: docs/method.md.
 """
 
@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s
-from cbcl.method.concepts import Concepts
-from cbcl.method.confidence import Scale
-from cbcl.method.distances import norms_squared
-from cbcl.method.search import Index, nearest
+from cbcl.method.centroids.concepts import Concepts
+from cbcl.method.centroids.confidence import Scale
+from cbcl.method.centroids.distances import norms_squared
+from cbcl.method.centroids.search import Index, nearest
 from cbcl.recognition.answer import Answer
 from cbcl.recognition.self_test import SelfTestResult
 

@@ -10,9 +10,9 @@ import numpy as np
 from cbcl.errors import LabelError
 from cbcl.memory.rows import NEGATIVES
 from cbcl.method.arrays import Float32s
-from cbcl.method.directions import as_directions
-from cbcl.method.statistical import StatisticalKnowledge
-from cbcl.method.statistics import ClassStatistics, unlearn_view
+from cbcl.method.discriminant.directions import as_directions
+from cbcl.method.discriminant.model import DiscriminantModel
+from cbcl.method.discriminant.statistics import ClassStatistics, unlearn_view
 from cbcl.recognition.answer import Answer, Example, judged_answers
 from cbcl.recognition.snapshot import Snapshot
 
@@ -33,7 +33,7 @@ def find_suspects(snapshot: Snapshot, vector: Float32s) -> list[Suspect]:
     those taught as none of the known things. A memory that keeps no pictures has none.
     """
     knowledge = snapshot.knowledge
-    if not isinstance(knowledge, StatisticalKnowledge):
+    if not isinstance(knowledge, DiscriminantModel):
         problem = "learns by the vote, which cannot tell what it would say without an example"
         raise LabelError("this memory", problem, "upgrade it with `cbcl upgrade`")
     matrix = vector[np.newaxis]
@@ -67,8 +67,8 @@ def _nearest(
 
 
 def _without(
-    knowledge: StatisticalKnowledge, label: str, rest: ClassStatistics | None
-) -> StatisticalKnowledge | None:
+    knowledge: DiscriminantModel, label: str, rest: ClassStatistics | None
+) -> DiscriminantModel | None:
     if label == NEGATIVES:
         return replace(knowledge, negatives=rest)
     if rest is None:

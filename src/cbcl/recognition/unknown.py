@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from cbcl.method.arrays import Float64s
-from cbcl.method.calibration import softmax
-from cbcl.method.open_set import PRIOR_ODDS
-from cbcl.method.statistical import StatisticalKnowledge
+from cbcl.method.discriminant.calibration import softmax
+from cbcl.method.discriminant.model import DiscriminantModel
+from cbcl.method.discriminant.open_set import PRIOR_ODDS
 
 
 class Forecast(NamedTuple):
@@ -36,7 +36,7 @@ class UnknownReport(NamedTuple):
     forecasts: dict[str, Forecast]  # by setting
 
 
-def report_unknown(knowledge: StatisticalKnowledge) -> UnknownReport | None:
+def report_unknown(knowledge: DiscriminantModel) -> UnknownReport | None:
     """Describe what decides; None: too little was learned of measurements."""
     open_set = knowledge.open_set
     hypotheses = open_set.hypotheses
@@ -67,7 +67,7 @@ def report_unknown(knowledge: StatisticalKnowledge) -> UnknownReport | None:
     )
 
 
-def _log_best_shares(knowledge: StatisticalKnowledge) -> tuple[Float64s, Float64s]:
+def _log_best_shares(knowledge: DiscriminantModel) -> tuple[Float64s, Float64s]:
     """Return those of the likeliest class, of known photos and of strange ones.
 
     The answer is "unknown" where that is more probable than the likeliest class, not than all.

@@ -12,7 +12,7 @@ import numpy as np
 from cbcl.errors import PictureError, reason
 from cbcl.files import write_atomically
 from cbcl.method.arrays import Float32s
-from cbcl.method.directions import as_directions
+from cbcl.method.discriminant.directions import as_directions
 from cbcl.vision.extraction import EmbeddedPicture
 from cbcl.watch.frames import WatchedFrame
 from cbcl.watch.problems import ProblemLog

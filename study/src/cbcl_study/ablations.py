@@ -17,7 +17,6 @@ from sklearn.cluster import AgglomerativeClustering, KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from cbcl.machine import one_thread
-from cbcl.method import concepts, tuning
 from cbcl.method.arrays import (
     Float32s,
     Float64s,
@@ -28,14 +27,15 @@ from cbcl.method.arrays import (
     as_radius,
     read_only,
 )
-from cbcl.method.budget import merge_groups, merge_weighted
-from cbcl.method.concepts import Concepts
-from cbcl.method.distances import distances_between
-from cbcl.method.knowledge import ChooseFunction, ClusterFunction
-from cbcl.method.search import Index, Search
-from cbcl.method.tuning import ClassRows, Tuning, mean_distance_to_mean
-from cbcl.method.voting import sum_votes
-from cbcl.study.gram_kmeans import k_means_groups
+from cbcl.method.centroids import concepts, tuning
+from cbcl.method.centroids.budget import merge_groups, merge_weighted
+from cbcl.method.centroids.concepts import Concepts
+from cbcl.method.centroids.distances import distances_between
+from cbcl.method.centroids.model import ChooseFunction, ClusterFunction
+from cbcl.method.centroids.search import Index, Search
+from cbcl.method.centroids.tuning import ClassRows, Tuning, mean_distance_to_mean
+from cbcl.method.centroids.voting import sum_votes
+from cbcl_study.gram_kmeans import k_means_groups
 
 ROUNDING = 1e-11  # of squared distances computed from products, relative to the squared lengths
 
@@ -69,7 +69,7 @@ def voters(n: int) -> ChooseFunction:
     """Return a `choose` of the radius for n voters; of one, the paper's "Single-Centroid-Pred".
 
     With a budget CBCL chooses one voter by itself; to tune n there too, pass
-    `cbcl.method.tuning.choose`.
+    `cbcl.method.centroids.tuning.choose`.
     """
     return partial(tuning.choose, n_voters=as_count(n, "n_voters"))
 
@@ -175,7 +175,7 @@ def rank_vote(search: Search, block: Float32s) -> Float64s:
     equal, which their code divides by zero, the fraction is taken as 1.
 
     >>> from cbcl import agg_var
-    >>> from cbcl.method.search import Index
+    >>> from cbcl.method.centroids.search import Index
     >>> cups, keys = agg_var([[0.0], [3.0]], radius=1.0), agg_var([[6.0]], radius=1.0)
     >>> rank_vote(Search(Index([cups, keys]), 2), np.float32([[5.0]])).tolist()
     [[0.1875, 1.0]]

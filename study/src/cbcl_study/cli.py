@@ -17,8 +17,8 @@ from cbcl.errors import DataError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cbcl.study.records import Run, RunRecord
-    from cbcl.study.runs import Failure
+    from cbcl_study.records import Run, RunRecord
+    from cbcl_study.runs import Failure
 
 PATH, COUNT = click.Path(path_type=Path), click.IntRange(1)
 DATA = click.option(
@@ -102,9 +102,9 @@ def list_() -> None:
     \b
     cbcl bench list
     """
-    from cbcl.study.data.datasets import NAMES
-    from cbcl.study.data.vectors import kept
-    from cbcl.study.learners import LEARNERS
+    from cbcl_study.data.datasets import NAMES
+    from cbcl_study.data.vectors import kept
+    from cbcl_study.learners import LEARNERS
 
     screen, stored = Output(), kept()
     names = dict.fromkeys([*NAMES, *stored])
@@ -124,7 +124,7 @@ def download(data: str, folder: Path, quiet: bool) -> None:
     \b
     cbcl bench download cifar100 ~/data
     """
-    from cbcl.study.data import downloads
+    from cbcl_study.data import downloads
 
     screen = Output(quiet=quiet)
     with screen.progress("downloading") as progress:
@@ -160,7 +160,7 @@ def vectors(
     cbcl bench vectors caltech101 --data ~/data --backbone efficientnet-lite0
     CBCL_DEVICE=cuda cbcl bench vectors cifar100 --data ~/data --backbone resnet50-keras --jobs 8
     """
-    from cbcl.study.data.vectors import features
+    from cbcl_study.data.vectors import features
 
     screen = Output(quiet=quiet)
     data, backbone = _data_name(data), _backbone_name(data, backbone)
@@ -228,8 +228,8 @@ def run(
     cbcl bench run caltech101 --data ~/data --shots 5 --learner cbcl,ncm,probe
     cbcl bench run caltech101 --shots 5 --learner cbcl,slda --seeds 20-24
     """
-    from cbcl.study.data.vectors import features
-    from cbcl.study.experiments import runs
+    from cbcl_study.data.vectors import features
+    from cbcl_study.experiments import runs
 
     screen = Output(quiet=quiet)
     names = [name.strip() for name in learners.split(",") if name.strip()]
@@ -277,8 +277,8 @@ def paper(
     cbcl bench paper
     cbcl bench paper --beyond --orders 3
     """
-    from cbcl.study import experiments
-    from cbcl.study.data.vectors import features
+    from cbcl_study import experiments
+    from cbcl_study.data.vectors import features
 
     screen = Output(quiet=quiet)
     wanted = experiments.paper(orders, beyond=beyond)
@@ -308,8 +308,8 @@ def report(results: Path, html: Path | None, markdown: Path | None, quiet: bool)
     cbcl bench report --markdown study.md
     """
     from cbcl.files import write_atomically
-    from cbcl.study.records import read
-    from cbcl.study.report import report as texts
+    from cbcl_study.records import read
+    from cbcl_study.report import report as texts
 
     records = read(results)
     if not records:
@@ -331,7 +331,7 @@ def _execute(
     engine: str | None,
     address: str | None,
 ) -> tuple[list[RunRecord], list[Failure]]:
-    from cbcl.study.runs import execute
+    from cbcl_study.runs import execute
 
     with (
         screen.progress("running") as progress,
@@ -342,7 +342,7 @@ def _execute(
 
 def _data_name(data: str) -> str:
     """Return a data set's name, or a folder's whole path, the same however it is written."""
-    from cbcl.study.data.datasets import NAMES
+    from cbcl_study.data.datasets import NAMES
 
     if not data.strip():
         raise click.UsageError("name a data set, or a folder of folders of pictures.")
@@ -350,8 +350,8 @@ def _data_name(data: str) -> str:
 
 
 def _backbone_name(data: str, backbone: str | None) -> str:
-    from cbcl.study.data.datasets import DIGITS
     from cbcl.vision.backbones import DEFAULT
+    from cbcl_study.data.datasets import DIGITS
 
     return backbone or ("identity" if data == DIGITS else DEFAULT)
 
@@ -363,7 +363,7 @@ def _as_error(failure: Failure) -> DataError:
 
 
 def _show_scores(screen: Output, records: Sequence[RunRecord]) -> None:
-    from cbcl.study.report import aggregate
+    from cbcl_study.report import aggregate
 
     scores = (aggregate.average, aggregate.last, aggregate.last_class_mean)
     rows = []

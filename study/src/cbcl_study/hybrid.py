@@ -1,7 +1,7 @@
 """CBCL put together from parts, so that an ablation swaps one of them (section 4.6, "hybrids").
 
 A part is a function: how to choose the radius and the number of voters, how to cluster a class,
-how to make room, how to vote. Other parts than CBCL's are in `cbcl.study.ablations`.
+how to make room, how to vote. Other parts than CBCL's are in `cbcl_study.ablations`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from cbcl.method import concepts, tuning
 from cbcl.method.arrays import as_array, as_count, as_matrix
-from cbcl.method.budget import ShrinkFunction, merge
-from cbcl.method.knowledge import (
+from cbcl.method.centroids import concepts, tuning
+from cbcl.method.centroids.budget import ShrinkFunction, merge
+from cbcl.method.centroids.model import (
+    CentroidModel,
     ChooseFunction,
     ClusterFunction,
-    Knowledge,
     LearningParts,
     Lesson,
     Options,
@@ -28,11 +28,11 @@ from cbcl.method.knowledge import (
     begin_lesson,
     finish_lesson,
 )
-from cbcl.method.voting import block_votes
-from cbcl.rivals.inputs import check_labels, check_width, nothing_learned
+from cbcl.method.centroids.voting import block_votes
+from cbcl_study.rivals.inputs import check_labels, check_width, nothing_learned
 
 # From what is known before a step, and the function that begins it.
-LessonSource: TypeAlias = Callable[[Knowledge | None, Callable[[], Lesson]], Lesson]
+LessonSource: TypeAlias = Callable[[CentroidModel | None, Callable[[], Lesson]], Lesson]
 
 
 class Hybrid:
@@ -44,7 +44,7 @@ class Hybrid:
     `Hybrid(choose=fixed(0.0, k))`.
 
     >>> import math
-    >>> from cbcl.study.ablations import fixed
+    >>> from cbcl_study.ablations import fixed
     >>> vectors, labels = [[0.0], [4.0], [9.0]], ["cup", "cup", "key"]
     >>> nearest_class_mean = Hybrid(choose=fixed(math.inf, 1)).partial_fit(vectors, labels)
     >>> nearest_class_mean.predict([[5.0], [6.0]]).tolist()
@@ -70,7 +70,7 @@ class Hybrid:
         choose = choose or Options(max_centroids=self.max_centroids).choose
         self.parts = LearningParts(choose, widen, cluster, shrink)
         self.vote = vote
-        self.knowledge: Knowledge | None = None
+        self.knowledge: CentroidModel | None = None
         self.lessons: LessonSource | None = None  # where others have learned the same before
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
@@ -107,11 +107,11 @@ class Hybrid:
             "n_voters": np.array(knowledge.n_voters),
         }
 
-    def _learned(self) -> Knowledge:
+    def _learned(self) -> CentroidModel:
         if self.knowledge is None:
             raise nothing_learned()
         return self.knowledge
 
 
-def _begin(_: Knowledge | None, begin: Callable[[], Lesson]) -> Lesson:
+def _begin(_: CentroidModel | None, begin: Callable[[], Lesson]) -> Lesson:
     return begin()

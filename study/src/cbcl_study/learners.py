@@ -11,13 +11,9 @@ from typing import Any, NamedTuple, Protocol
 from numpy.typing import ArrayLike, NDArray
 
 from cbcl.errors import DataError, first_line
-from cbcl.method.knowledge import keep_radius
-from cbcl.method.tuning import MAX_TUNED_VOTERS
-from cbcl.rivals.lda import StreamingLDA
-from cbcl.rivals.linear import FewShotBaseline, LinearProbe
-from cbcl.rivals.logistic import JointLogistic
-from cbcl.rivals.ranpac import RandomProjectionRidge
-from cbcl.study.ablations import (
+from cbcl.method.centroids.model import keep_radius
+from cbcl.method.centroids.tuning import MAX_TUNED_VOTERS
+from cbcl_study.ablations import (
     agglomerative,
     fixed,
     k_means,
@@ -26,9 +22,13 @@ from cbcl.study.ablations import (
     remove,
     voters,
 )
-from cbcl.study.hybrid import Hybrid
-from cbcl.study.report.paper import FLB
-from cbcl.study.statistical import StatisticalLearner
+from cbcl_study.hybrid import Hybrid
+from cbcl_study.report.paper import FLB
+from cbcl_study.rivals.lda import StreamingLDA
+from cbcl_study.rivals.linear import FewShotBaseline, LinearProbe
+from cbcl_study.rivals.logistic import JointLogistic
+from cbcl_study.rivals.ranpac import RandomProjectionRidge
+from cbcl_study.statistical import StatisticalLearner
 
 NEIGHBOURS = 10
 # CBCL, what differs from it in clustering or in making room only, and nearest class mean, which it
@@ -103,7 +103,7 @@ def _needing_torch(words: str, module: str, name: str, **options: Any) -> Learne
 
     def make(seed: int, _: int | None) -> Learner:
         try:
-            kind = getattr(import_module(f"cbcl.rivals.{module}"), name)
+            kind = getattr(import_module(f"cbcl_study.rivals.{module}"), name)
         except ImportError as error:
             advice = f'pip install "cbcl[torch]" ({first_line(error)})'
             raise DataError(f"the learner {name}", "needs the extra torch", advice) from error

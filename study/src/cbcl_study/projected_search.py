@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 
 from cbcl.method.arrays import Float32s, Float64s, as_float32
 from cbcl.method.blocks import BLOCK_ROWS, multiply
-from cbcl.method.distances import (
+from cbcl.method.centroids.distances import (
     UNIT_ROUNDOFF,
     Bounds,
     is_bounded,
     norms_squared,
     rounding_error,
 )
-from cbcl.method.kernel import KERNEL, NUMPY, SearchLimits, SearchState
-from cbcl.method.search import TILE_CENTROIDS, Index, Voters, waiting_room
+from cbcl.method.centroids.kernel import KERNEL, NUMPY, SearchLimits, SearchState
+from cbcl.method.centroids.search import TILE_CENTROIDS, Index, Voters, waiting_room
 
 FEATURES_PER_COORDINATE = 5
 SAMPLED_VECTORS = 1000  # to find the axes by

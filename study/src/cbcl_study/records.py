@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 import cbcl
 from cbcl.errors import DataError, reason
 from cbcl.machine import description
-from cbcl.study.streams import Protocol
+from cbcl_study.streams import Protocol
 
 RunRecord: TypeAlias = Mapping[str, Any]
 

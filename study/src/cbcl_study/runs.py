@@ -30,20 +30,20 @@ from cbcl.errors import CBCLError, DataError
 from cbcl.folders import cache_folder
 from cbcl.machine import cores
 from cbcl.method.arrays import Int64s, Matrix, read_only
-from cbcl.method.voting import block_votes
-from cbcl.rivals.logistic import JointLogistic
-from cbcl.study.checkpoints import Checkpoint, Resumable
-from cbcl.study.data.vectors import Features, features
-from cbcl.study.hybrid import Hybrid
-from cbcl.study.learners import Learner, learner_kind
-from cbcl.study.projected_search import QueryVectors
-from cbcl.study.records import Run, RunRecord, append, key, read, surroundings
-from cbcl.study.report.scores import encode_confusion
-from cbcl.study.sharing import Examined, RunStep, SharedWork, grouped
-from cbcl.study.streams import Stream, stream
-from cbcl.study.vote_cache import VoteCache
+from cbcl.method.centroids.voting import block_votes
 from cbcl.tasks import interrupts_ignored, perform_tasks
 from cbcl.vision.extraction import Progress
+from cbcl_study.checkpoints import Checkpoint, Resumable
+from cbcl_study.data.vectors import Features, features
+from cbcl_study.hybrid import Hybrid
+from cbcl_study.learners import Learner, learner_kind
+from cbcl_study.projected_search import QueryVectors
+from cbcl_study.records import Run, RunRecord, append, key, read, surroundings
+from cbcl_study.report.scores import encode_confusion
+from cbcl_study.rivals.logistic import JointLogistic
+from cbcl_study.sharing import Examined, RunStep, SharedWork, grouped
+from cbcl_study.streams import Stream, stream
+from cbcl_study.vote_cache import VoteCache
 
 UNDERWAY = "underway"  # folder of checkpoints
 QUERIES = 100  # the generator of a seed that shuffles test vectors; those of streams are the first

@@ -17,11 +17,11 @@ from time import perf_counter
 from typing import NamedTuple
 
 from cbcl.method.arrays import Int64s, Matrix
-from cbcl.method.knowledge import Knowledge, Lesson, WidenFunction
-from cbcl.method.tuning import MIN_VECTORS_FOR_RADIUS, ClassRows, Tuning
-from cbcl.study.learners import learner_kind
-from cbcl.study.records import Run
-from cbcl.study.vote_cache import VoteCache
+from cbcl.method.centroids.model import CentroidModel, Lesson, WidenFunction
+from cbcl.method.centroids.tuning import MIN_VECTORS_FOR_RADIUS, ClassRows, Tuning
+from cbcl_study.learners import learner_kind
+from cbcl_study.records import Run
+from cbcl_study.vote_cache import VoteCache
 
 
 class RunStep(NamedTuple):
@@ -42,9 +42,9 @@ class Examined(NamedTuple):
 
 
 class CommonKnowledge(NamedTuple):
-    """Knowledge that no budget has changed yet: what it is follows from the rest."""
+    """CentroidModel that no budget has changed yet: what it is follows from the rest."""
 
-    knowledge: Knowledge
+    knowledge: CentroidModel
     n_classes: int  # the first of the stream
     history: tuple[tuple[int, Tuning], ...]  # each tuning, and the number of classes before it
 
@@ -62,7 +62,7 @@ class SharedWork:
         self._widened: dict[Hashable, tuple[float, float]] = {}  # radii, and seconds
         self.saved = 0.0  # seconds of learning that were not spent again
 
-    def lesson(self, before: Knowledge | None, begin: Callable[[], Lesson]) -> Lesson:
+    def lesson(self, before: CentroidModel | None, begin: Callable[[], Lesson]) -> Lesson:
         """Return the step after this knowledge; `begin` is called if none is known."""
         is_common = before is None or id(before) in self._common
         key = None if before is None else id(before), self.n_classes
@@ -84,7 +84,7 @@ class SharedWork:
             self._classes.setdefault(step, (replace(lesson, known={}), seconds))
         return lesson
 
-    def _next_common(self, before: Knowledge | None, lesson: Lesson) -> CommonKnowledge:
+    def _next_common(self, before: CentroidModel | None, lesson: Lesson) -> CommonKnowledge:
         history: tuple[tuple[int, Tuning], ...] = ()
         n_before = 0
         if before is not None:
@@ -93,7 +93,7 @@ class SharedWork:
             history = (*history, (n_before, lesson.tuning))
         return CommonKnowledge(lesson.unlimited, self.n_classes, history)
 
-    def _same_step(self, before: Knowledge) -> tuple[Lesson, float] | None:
+    def _same_step(self, before: CentroidModel) -> tuple[Lesson, float] | None:
         """Return what another run learned of the same classes with the same radius, and is kept."""
         step = self.n_classes - len(before.concepts), self.n_classes
         if step not in self._classes:
@@ -122,12 +122,12 @@ class SharedWork:
 
         return widen_once
 
-    def add_cumulative(self, knowledge: Knowledge) -> None:
+    def add_cumulative(self, knowledge: CentroidModel) -> None:
         """Take note of knowledge that had one tuning from the start, and has no budget."""
         history = ((0, Tuning(knowledge.radius, knowledge.n_voters)),)
         self._common[id(knowledge)] = CommonKnowledge(knowledge, self.n_classes, history)
 
-    def name_of(self, knowledge: Knowledge) -> Hashable | None:
+    def name_of(self, knowledge: CentroidModel) -> Hashable | None:
         """Return a name that only equal knowledge has; None: no other run may come to it."""
         common = self._common.get(id(knowledge))
         return None if common is None else common[1:]

@@ -7,9 +7,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cbcl.memory.statistics_blob import pack_sketches, pack_statistics
-from cbcl.method.statistical import StatisticalKnowledge, learn_statistics
-from cbcl.rivals.inputs import as_examples, as_vectors, check_width, nothing_learned
+from cbcl.heads.discriminant_blob import pack_sketches, pack_statistics
+from cbcl.method.discriminant.model import DiscriminantModel, learn_statistics
+from cbcl_study.rivals.inputs import as_examples, as_vectors, check_width, nothing_learned
 
 
 class StatisticalLearner:
@@ -21,7 +21,7 @@ class StatisticalLearner:
     """
 
     def __init__(self) -> None:
-        self.knowledge: StatisticalKnowledge | None = None
+        self.knowledge: DiscriminantModel | None = None
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn more: new labels, more vectors of known ones, or both."""
@@ -52,7 +52,7 @@ class StatisticalLearner:
             state[f"{name}_bytes"] = np.array([len(blob) for blob in blobs])
         return state
 
-    def _learned(self) -> StatisticalKnowledge:
+    def _learned(self) -> DiscriminantModel:
         if self.knowledge is None:
             raise nothing_learned()
         return self.knowledge

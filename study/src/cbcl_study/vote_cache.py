@@ -14,12 +14,12 @@ import numpy as np
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s
 from cbcl.method.blocks import BLOCK_ROWS
-from cbcl.method.concepts import Concepts
-from cbcl.method.kernel import SearchLimits
-from cbcl.method.knowledge import Knowledge
-from cbcl.method.search import Index, Search, Voters, feature_keys
-from cbcl.method.voting import tally
-from cbcl.study.projected_search import Coordinates, ProjectedSearch, QueryVectors
+from cbcl.method.centroids.concepts import Concepts
+from cbcl.method.centroids.kernel import SearchLimits
+from cbcl.method.centroids.model import CentroidModel
+from cbcl.method.centroids.search import Index, Search, Voters, feature_keys
+from cbcl.method.centroids.voting import tally
+from cbcl_study.projected_search import Coordinates, ProjectedSearch, QueryVectors
 
 # Centroids kept of each vector beyond the voters: more take longer to find than they save.
 SPARE = 1
@@ -45,7 +45,7 @@ class Neighbours(NamedTuple):
 class VoteCache:
     """The winners of the vote on test vectors, of which more are asked about step by step.
 
-    They are those of `Knowledge.winners`, vector by vector.
+    They are those of `CentroidModel.winners`, vector by vector.
     """
 
     def __init__(self, queries: QueryVectors) -> None:
@@ -59,7 +59,7 @@ class VoteCache:
         """Return a cache that goes on from here by itself."""
         return copy(self)  # no array is changed in place
 
-    def winners(self, knowledge: Knowledge, q: int) -> Int64s:
+    def winners(self, knowledge: CentroidModel, q: int) -> Int64s:
         """Return the number of the class of each of the first q vectors: (q,)."""
         self._update(knowledge, q)
         index, n = knowledge.index, min(knowledge.n_voters, len(knowledge.index.owners))
@@ -72,7 +72,7 @@ class VoteCache:
             winners = tally(voters, index.owners, index.sizes).argmax(axis=1)
         return winners
 
-    def _update(self, knowledge: Knowledge, q: int) -> None:
+    def _update(self, knowledge: CentroidModel, q: int) -> None:
         index, n = knowledge.index, knowledge.n_voters
         m, before = len(index.owners), self.neighbours
         if n != self.n_voters or q < len(before.limits):

@@ -11,9 +11,9 @@ from support.picture_streams import SMALL, labelled, picture_stream, record, sho
 
 torch: Any = pytest.importorskip("torch")
 
-from cbcl.rivals.deep.bic import BiC, Correction, fit_correction  # noqa: E402
-from cbcl.rivals.deep.learner import frozen  # noqa: E402
-from cbcl.rivals.deep.training import Recipe  # noqa: E402
+from cbcl_study.rivals.deep.bic import BiC, Correction, fit_correction  # noqa: E402
+from cbcl_study.rivals.deep.learner import frozen  # noqa: E402
+from cbcl_study.rivals.deep.training import Recipe  # noqa: E402
 
 torch.set_num_threads(1)
 

@@ -11,10 +11,10 @@ from support.picture_streams import SIDE, SMALL, labelled, picture_stream, recor
 
 torch: Any = pytest.importorskip("torch")
 
-from cbcl.rivals.deep.eeil import EEIL, Teacher  # noqa: E402
-from cbcl.rivals.deep.networks import ResNet  # noqa: E402
-from cbcl.rivals.deep.sampling import Crops, TwelvefoldViews  # noqa: E402
-from cbcl.rivals.deep.training import Recipe, train  # noqa: E402
+from cbcl_study.rivals.deep.eeil import EEIL, Teacher  # noqa: E402
+from cbcl_study.rivals.deep.networks import ResNet  # noqa: E402
+from cbcl_study.rivals.deep.sampling import Crops, TwelvefoldViews  # noqa: E402
+from cbcl_study.rivals.deep.training import Recipe, train  # noqa: E402
 
 torch.set_num_threads(1)
 

@@ -10,10 +10,10 @@ from support.picture_streams import SMALL, picture_stream, shorten
 
 torch: Any = pytest.importorskip("torch")
 
-from cbcl.rivals.deep.bic import BiC  # noqa: E402
-from cbcl.rivals.deep.eeil import EEIL  # noqa: E402
-from cbcl.rivals.deep.exemplars import floor_share, herd, join, with_exemplars  # noqa: E402
-from cbcl.rivals.deep.icarl import ICaRL  # noqa: E402
+from cbcl_study.rivals.deep.bic import BiC  # noqa: E402
+from cbcl_study.rivals.deep.eeil import EEIL  # noqa: E402
+from cbcl_study.rivals.deep.exemplars import floor_share, herd, join, with_exemplars  # noqa: E402
+from cbcl_study.rivals.deep.icarl import ICaRL  # noqa: E402
 
 torch.set_num_threads(1)
 

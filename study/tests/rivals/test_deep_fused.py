@@ -17,7 +17,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 
-from cbcl.rivals.deep import fused, networks  # noqa: E402
+from cbcl_study.rivals.deep import fused, networks  # noqa: E402
 
 BLOCKS, WIDTHS, SIDE = (1, 2), (16, 32), 8  # all kinds of blocks: plain, wider, plain again
 

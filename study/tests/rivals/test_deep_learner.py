@@ -22,14 +22,14 @@ from support.picture_streams import (
 
 torch: Any = pytest.importorskip("torch")
 
-from cbcl.rivals.deep.bic import BiC  # noqa: E402
-from cbcl.rivals.deep.eeil import EEIL  # noqa: E402
-from cbcl.rivals.deep.finetune import FineTuning  # noqa: E402
-from cbcl.rivals.deep.icarl import ICaRL  # noqa: E402
-from cbcl.rivals.deep.joint import Joint  # noqa: E402
-from cbcl.rivals.deep.learner import frozen  # noqa: E402
-from cbcl.rivals.deep.lwf import LwFMC  # noqa: E402
-from cbcl.rivals.deep.lwm import LwM  # noqa: E402
+from cbcl_study.rivals.deep.bic import BiC  # noqa: E402
+from cbcl_study.rivals.deep.eeil import EEIL  # noqa: E402
+from cbcl_study.rivals.deep.finetune import FineTuning  # noqa: E402
+from cbcl_study.rivals.deep.icarl import ICaRL  # noqa: E402
+from cbcl_study.rivals.deep.joint import Joint  # noqa: E402
+from cbcl_study.rivals.deep.learner import frozen  # noqa: E402
+from cbcl_study.rivals.deep.lwf import LwFMC  # noqa: E402
+from cbcl_study.rivals.deep.lwm import LwM  # noqa: E402
 
 torch.set_num_threads(1)
 

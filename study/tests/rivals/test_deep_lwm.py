@@ -10,10 +10,10 @@ from support.picture_streams import SIDE, SMALL, picture_stream, shorten
 
 torch: Any = pytest.importorskip("torch")
 
-from cbcl.rivals.deep.learner import frozen  # noqa: E402
-from cbcl.rivals.deep.lwf import LwFMC  # noqa: E402
-from cbcl.rivals.deep.lwm import LwM, attention, attention_distance  # noqa: E402
-from cbcl.rivals.deep.networks import ResNet  # noqa: E402
+from cbcl_study.rivals.deep.learner import frozen  # noqa: E402
+from cbcl_study.rivals.deep.lwf import LwFMC  # noqa: E402
+from cbcl_study.rivals.deep.lwm import LwM, attention, attention_distance  # noqa: E402
+from cbcl_study.rivals.deep.networks import ResNet  # noqa: E402
 
 torch.set_num_threads(1)
 

@@ -11,9 +11,9 @@ from support.picture_streams import SMALL, labelled, picture_stream, record, sho
 
 torch: Any = pytest.importorskip("torch")
 
-from cbcl.rivals.deep.icarl import ICaRL  # noqa: E402
-from cbcl.rivals.deep.learner import frozen  # noqa: E402
-from cbcl.rivals.deep.lwf import LwFMC  # noqa: E402
+from cbcl_study.rivals.deep.icarl import ICaRL  # noqa: E402
+from cbcl_study.rivals.deep.learner import frozen  # noqa: E402
+from cbcl_study.rivals.deep.lwf import LwFMC  # noqa: E402
 
 torch.set_num_threads(1)
 

@@ -10,10 +10,10 @@ from support.picture_streams import SIDE, SMALL, labelled, picture_stream, recor
 
 torch: Any = pytest.importorskip("torch")
 
-from cbcl.rivals.deep.finetune import FineTuning  # noqa: E402
-from cbcl.rivals.deep.joint import Joint  # noqa: E402
-from cbcl.rivals.deep.networks import BLOCKS_34, WIDTHS_34  # noqa: E402
-from cbcl.rivals.deep.training import Recipe  # noqa: E402
+from cbcl_study.rivals.deep.finetune import FineTuning  # noqa: E402
+from cbcl_study.rivals.deep.joint import Joint  # noqa: E402
+from cbcl_study.rivals.deep.networks import BLOCKS_34, WIDTHS_34  # noqa: E402
+from cbcl_study.rivals.deep.training import Recipe  # noqa: E402
 
 torch.set_num_threads(1)
 

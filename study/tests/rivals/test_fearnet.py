@@ -14,12 +14,12 @@ from support.streams import digits
 
 from cbcl.errors import DataError
 from cbcl.method.arrays import Float32s
-from cbcl.study.learners import learner_kind
+from cbcl_study.learners import learner_kind
 
 torch = pytest.importorskip("torch")
 
-from cbcl.rivals import mlp  # noqa: E402
-from cbcl.rivals.fearnet import (  # noqa: E402
+from cbcl_study.rivals import mlp  # noqa: E402
+from cbcl_study.rivals.fearnet import (  # noqa: E402
     CodeStatistics,
     Cortex,
     FearNet,
@@ -32,7 +32,7 @@ from cbcl.rivals.fearnet import (  # noqa: E402
     square_roots,
     widen,
 )
-from cbcl.rivals.mlp import (  # noqa: E402
+from cbcl_study.rivals.mlp import (  # noqa: E402
     DenseLayer,
     NetworkSettings,
     OfflineMLP,
@@ -179,7 +179,7 @@ def test_as_many_are_rehearsed_as_a_recent_class_has_on_average(
         asked.append(m)
         return pseudo_examples(cortex, statistics, m, generator)
 
-    monkeypatch.setattr("cbcl.rivals.fearnet.pseudo_examples", spy)
+    monkeypatch.setattr("cbcl_study.rivals.fearnet.pseudo_examples", spy)
     learner = learned(0, 1, UNTAUGHT)
     (x, y), (more, labels) = sessions()[1:3]
     learner.partial_fit(x[:30], y[:30]).partial_fit(more[:9], labels[:9])
@@ -380,7 +380,7 @@ def test_the_perceptron_learns_the_digits() -> None:
 def test_where_torch_is_missing_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(learner_kind("fearnet").make(3, None), FearNet)
     assert isinstance(learner_kind("mlp").make(3, None), OfflineMLP)
-    for name in ("cbcl.rivals.fearnet", "cbcl.rivals.mlp"):
+    for name in ("cbcl_study.rivals.fearnet", "cbcl_study.rivals.mlp"):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "torch", None)
     for name in ("fearnet", "mlp"):

@@ -14,20 +14,20 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression, Ridge
 from support.streams import digits, stream
 
+from cbcl.heads.discriminant_blob import unpack_statistics
 from cbcl.machine import one_thread
-from cbcl.memory.statistics_blob import unpack_statistics
 from cbcl.method.arrays import Float32s
-from cbcl.method.classifier import CBCLClassifier
-from cbcl.method.directions import as_directions
-from cbcl.rivals import linear, ranpac
-from cbcl.rivals.inputs import number_labels
-from cbcl.rivals.lda import StreamingLDA
-from cbcl.rivals.linear import FewShotBaseline, LinearProbe, split
-from cbcl.rivals.logistic import TOLERANCE, JointLogistic
-from cbcl.rivals.ranpac import RIDGES, RandomProjectionRidge, best_ridge, one_hot, solve_ridge
-from cbcl.study.ablations import fixed, k_means
-from cbcl.study.hybrid import Hybrid
-from cbcl.study.statistical import StatisticalLearner
+from cbcl.method.classifiers import CBCLClassifier
+from cbcl.method.discriminant.directions import as_directions
+from cbcl_study.ablations import fixed, k_means
+from cbcl_study.hybrid import Hybrid
+from cbcl_study.rivals import linear, ranpac
+from cbcl_study.rivals.inputs import number_labels
+from cbcl_study.rivals.lda import StreamingLDA
+from cbcl_study.rivals.linear import FewShotBaseline, LinearProbe, split
+from cbcl_study.rivals.logistic import TOLERANCE, JointLogistic
+from cbcl_study.rivals.ranpac import RIDGES, RandomProjectionRidge, best_ridge, one_hot, solve_ridge
+from cbcl_study.statistical import StatisticalLearner
 
 Labels = NDArray[Any]
 

@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s
-from cbcl.method.distances import (
+from cbcl.method.centroids.distances import (
     DISTANCE_DOUBT,
     SPAN,
     UNIT_ROUNDOFF,

@@ -13,8 +13,8 @@ import numpy as np
 from cbcl.errors import BudgetError
 from cbcl.machine import one_thread
 from cbcl.method.arrays import Float32s, Int64s, as_count, read_only
-from cbcl.method.concepts import Concepts, check_concepts
-from cbcl.method.kmeans import k_means
+from cbcl.method.centroids.concepts import Concepts, check_concepts
+from cbcl.method.centroids.kmeans import k_means
 
 ShrinkFunction: TypeAlias = Callable[[Concepts, int, int], Concepts]  # concepts, max number, seed
 

@@ -1,7 +1,7 @@
 """Agg-Var clustering: vectors of one class to concepts (Algorithm 1, equation 1 of the paper).
 
 n vectors, m centroids, d features, b vectors of a block. Vectors are converted to float32 first.
-How a distance is computed: `cbcl.method.distances`; why a matrix product may decide in its place:
+How a distance is computed: `distances.py`; why a matrix product may decide in its place:
 the top of `_kernel.c`.
 """
 
@@ -27,8 +27,8 @@ from cbcl.method.arrays import (
     read_only,
 )
 from cbcl.method.blocks import multiply
-from cbcl.method.distances import distances_between, norms_squared
-from cbcl.method.kernel import KERNEL, Kernel
+from cbcl.method.centroids.distances import distances_between, norms_squared
+from cbcl.method.centroids.kernel import KERNEL, Kernel
 
 CHUNK_BYTES = 1 << 21  # of vectors converted to float32 at a time
 MAX_GRAM_ROWS = 1024  # vectors of a class whose inner products are kept: 4 MB

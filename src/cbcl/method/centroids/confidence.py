@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from cbcl.method.arrays import Float32s, Float64s
-from cbcl.method.concepts import Concepts, cluster
-from cbcl.method.distances import distances_between, norms_squared
-from cbcl.method.search import Index
+from cbcl.method.centroids.concepts import Concepts, cluster
+from cbcl.method.centroids.distances import distances_between, norms_squared
+from cbcl.method.centroids.search import Index
 
 LIMIT_Z = 1.2816  # standard normal quantile of 0.9: about one known picture in ten is refused
 CONFIDENCE_SLOPE = 30.0  # of log confidence, by distance in units of the mean distance

@@ -6,9 +6,9 @@ from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 
-from cbcl.method import _numpy_kernel
 from cbcl.method.arrays import Float32s, Float64s, Int64s
-from cbcl.method.distances import DISTANCE_DOUBT
+from cbcl.method.centroids import _numpy_kernel
+from cbcl.method.centroids.distances import DISTANCE_DOUBT
 
 
 class SearchLimits(NamedTuple):
@@ -138,7 +138,7 @@ class Kernel(Protocol):
 NUMPY = cast(Kernel, _numpy_kernel)
 
 try:
-    from cbcl.method import _kernel  # type: ignore[attr-defined] # no source that mypy could read
+    from cbcl.method.centroids import _kernel  # type: ignore[attr-defined] # no source that mypy could read
 except ImportError:  # installed without a C compiler
     KERNEL = NUMPY
 else:

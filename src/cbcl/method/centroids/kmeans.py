@@ -14,7 +14,7 @@ import warnings
 import numpy as np
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s
-from cbcl.method.kernel import KERNEL, NUMPY
+from cbcl.method.centroids.kernel import KERNEL, NUMPY
 
 MAX_POINTS = 2048  # whose inner products are in memory: 16 MB
 MAX_ITERATIONS = 100

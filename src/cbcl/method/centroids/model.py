@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix, as_count, as_radius
 from cbcl.method.blocks import map_classes
-from cbcl.method.budget import ShrinkFunction, merge, reduce
-from cbcl.method.concepts import Concepts, cluster
-from cbcl.method.search import Index, Search, search_rows
-from cbcl.method.tuning import (
+from cbcl.method.centroids.budget import ShrinkFunction, merge, reduce
+from cbcl.method.centroids.concepts import Concepts, cluster
+from cbcl.method.centroids.search import Index, Search, search_rows
+from cbcl.method.centroids.tuning import (
     MIN_VECTORS_FOR_RADIUS,
     ClassRows,
     Tuning,
@@ -27,7 +27,7 @@ from cbcl.method.tuning import (
     have_many_vectors,
     widen_radius,
 )
-from cbcl.method.voting import block_votes, vote_weights
+from cbcl.method.centroids.voting import block_votes, vote_weights
 
 # After the matrix and its rows: the previous tuning and a seed; the radius and max_centroids; the
 # radius and the known concepts.
@@ -88,7 +88,7 @@ class LearningParts(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Knowledge:
+class CentroidModel:
     """The concepts of at least one class, in the order of their labels, and the tuning."""
 
     concepts: dict[Any, Concepts]
@@ -111,14 +111,14 @@ class Knowledge:
     def index(self) -> Index:
         return Index([*self.concepts.values()])
 
-    def without(self, label: Hashable) -> Knowledge | None:
+    def without(self, label: Hashable) -> CentroidModel | None:
         """Return the knowledge without a label; None where it was the only one."""
         if label not in self.concepts:
             raise ValueError(
                 f"{label!r} cannot be forgotten: the known labels are {list(self.concepts)}."
             )
         rest = {other: concepts for other, concepts in self.concepts.items() if other != label}
-        return Knowledge(rest, self.radius, self.n_voters) if rest else None
+        return CentroidModel(rest, self.radius, self.n_voters) if rest else None
 
     def winners(self, matrix: Matrix, vote: VoteFunction = block_votes) -> Int64s:
         """Return the number of each vector's class: (q,)."""
@@ -147,8 +147,8 @@ class Knowledge:
 
 
 def learn(
-    before: Knowledge | None, matrix: Matrix, targets: NDArray[Any], options: Options
-) -> Knowledge:
+    before: CentroidModel | None, matrix: Matrix, targets: NDArray[Any], options: Options
+) -> CentroidModel:
     """Return the knowledge after learning these vectors and their labels."""
     widen = widen_radius if options.radius is None else keep_radius
     return learn_by(
@@ -163,13 +163,13 @@ def learn(
 
 def learn_by(
     parts: LearningParts,
-    before: Knowledge | None,
+    before: CentroidModel | None,
     matrix: Matrix,
     targets: NDArray[Any],
     *,
     max_centroids: int | None,
     seed: int,
-) -> Knowledge:
+) -> CentroidModel:
     """Learn as `learn` does, with these functions."""
     lesson = begin_lesson(parts.choose, before, matrix, targets, seed)
     return finish_lesson(parts, lesson, matrix, max_centroids=max_centroids, seed=seed)
@@ -185,15 +185,15 @@ class Lesson:
     clustered: dict[Any, Concepts]  # those classes by Agg-Var
 
     @cached_property
-    def unlimited(self) -> Knowledge:
+    def unlimited(self) -> CentroidModel:
         """The knowledge without a budget, or with one that is not reached."""
         everything = dict(sorted({**self.known, **self.clustered}.items()))
-        return Knowledge(everything, *self.tuning)
+        return CentroidModel(everything, *self.tuning)
 
 
 def begin_lesson(
     choose_tuning: ChooseFunction,
-    before: Knowledge | None,
+    before: CentroidModel | None,
     matrix: Matrix,
     targets: NDArray[Any],
     seed: int,
@@ -215,7 +215,7 @@ def begin_lesson(
 
 def finish_lesson(
     parts: LearningParts, lesson: Lesson, matrix: Matrix, *, max_centroids: int | None, seed: int
-) -> Knowledge:
+) -> CentroidModel:
     """Return the knowledge after a step: with a budget that is not reached, as without one."""
     others = sum(
         len(concepts.counts)
@@ -241,7 +241,7 @@ def finish_lesson(
         concepts = [*everything.values()]
         reduced = reduce(concepts, max_centroids, new=new, seed=seed, shrink=parts.shrink)
         everything = dict(zip(everything, reduced, strict=True))
-    return Knowledge(everything, *lesson.tuning)
+    return CentroidModel(everything, *lesson.tuning)
 
 
 def _cluster_classes(
@@ -266,7 +266,7 @@ def _is_auto(value: object) -> bool:
     return isinstance(value, str) and value == "auto"
 
 
-def _can_choose_anew(before: Knowledge, classes: Sequence[ClassRows]) -> bool:
+def _can_choose_anew(before: CentroidModel, classes: Sequence[ClassRows]) -> bool:
     """Tell if there were too few vectors before to choose a radius, and are enough now."""
     if before.radius < np.inf or not before.concepts or not have_many_vectors(classes):
         return False

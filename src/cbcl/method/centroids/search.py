@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix, as_float32, not_finite, read_only
 from cbcl.method.blocks import BLOCK_ROWS, map_blocks, multiply
-from cbcl.method.concepts import Concepts
-from cbcl.method.distances import Bounds, norms_squared
-from cbcl.method.kernel import KERNEL, NUMPY, Kernel, SearchLimits, SearchState
+from cbcl.method.centroids.concepts import Concepts
+from cbcl.method.centroids.distances import Bounds, norms_squared
+from cbcl.method.centroids.kernel import KERNEL, NUMPY, Kernel, SearchLimits, SearchState
 
 TILE_CENTROIDS = 1536  # at least; 6 MB of products; a power of two would cause cache collisions
 MAX_COMPILED_VOTERS = 64  # for more, the numpy kernel is faster: it sorts, the other inserts

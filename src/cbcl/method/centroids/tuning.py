@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from cbcl.method.arrays import Float32s, Int64s, Matrix, as_float32, as_matrix
 from cbcl.method.blocks import BLOCK_ROWS, multiply
-from cbcl.method.concepts import Concepts, RepeatedClustering
-from cbcl.method.search import TILE_CENTROIDS, Index, Search, Voters, feature_keys
-from cbcl.method.voting import tally
+from cbcl.method.centroids.concepts import Concepts, RepeatedClustering
+from cbcl.method.centroids.search import TILE_CENTROIDS, Index, Search, Voters, feature_keys
+from cbcl.method.centroids.voting import tally
 
 # Radii to try, in units of the mean distance of a vector to the mean of its class: from one
 # centroid a class to a centroid for every vector.

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s, as_count, as_matrix
-from cbcl.method.concepts import Concepts, check_concepts
-from cbcl.method.search import Index, Search, Voters, search_rows
+from cbcl.method.centroids.concepts import Concepts, check_concepts
+from cbcl.method.centroids.search import Index, Search, Voters, search_rows
 
 COINCIDENT = 1e300  # weight of a voter at distance 0: more than any other, and finite
 

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s
-from cbcl.method.discriminant import Discriminant, Scores
-from cbcl.method.solving import own_weight, ridge_penalty
-from cbcl.method.statistics import ClassStatistics
+from cbcl.method.discriminant.scoring import Discriminant, Scores
+from cbcl.method.discriminant.solving import own_weight, ridge_penalty
+from cbcl.method.discriminant.statistics import ClassStatistics
 
 MAX_WITNESSES = 1000  # of all classes together; half of it where that is one of a class
 MIN_WITNESSES = 6  # to calibrate by

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbcl.method.arrays import Float32s, Matrix, read_only
-from cbcl.method.directions import MIN_EMBEDDING
+from cbcl.method.discriminant.directions import MIN_EMBEDDING
 
 Codes = NDArray[np.int8]
 FOUR_BIT_STEP = 0.335  # of a row's root mean square: the least error for a normal distribution

@@ -11,8 +11,8 @@ import numpy as np
 from cbcl.machine import one_thread
 from cbcl.method.arrays import Float32s, Int64s, Matrix
 from cbcl.method.blocks import map_blocks, map_classes
-from cbcl.method.directions import as_directions
-from cbcl.method.discriminant import Discriminant
+from cbcl.method.discriminant.directions import as_directions
+from cbcl.method.discriminant.scoring import Discriminant
 
 BLOCK_ROWS = 512  # vectors that are scored at a time
 CLOSE_CALL = 2e-4  # between the two best scores; another block changes them by 1e-5 at most

@@ -1,6 +1,6 @@
 """All that was learned, as the statistics of every class: the default head.
 
-q vectors, t classes. Like `Knowledge`, of the vote, it is one value: learning and forgetting return
+q vectors, t classes. Like `CentroidModel`, of the vote, it is one value: learning and forgetting return
 a new one. What is derived from the classes is computed when it is first needed.
 """
 
@@ -18,20 +18,26 @@ from numpy.typing import NDArray
 from cbcl.machine import blas_threads, one_thread
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix
 from cbcl.method.blocks import map_blocks, map_classes
-from cbcl.method.calibration import (
+from cbcl.method.centroids.model import classes_of, group_rows
+from cbcl.method.discriminant.calibration import (
     Calibration,
     ChosenViews,
     Witnesses,
     choose_views,
     leave_one_out,
 )
-from cbcl.method.coding import encode
-from cbcl.method.directions import MIN_EMBEDDING, as_directions
-from cbcl.method.discriminant import Discriminant, Scores
-from cbcl.method.knowledge import classes_of, group_rows
-from cbcl.method.labelling import BLOCK_ROWS, find_winners
-from cbcl.method.open_set import DEFAULT_STRANGERS, Cosines, OpenSet, distance_scores, units
-from cbcl.method.statistics import EXACT, ClassStatistics, learn_class, sketch
+from cbcl.method.discriminant.coding import encode
+from cbcl.method.discriminant.directions import MIN_EMBEDDING, as_directions
+from cbcl.method.discriminant.labelling import BLOCK_ROWS, find_winners
+from cbcl.method.discriminant.open_set import (
+    DEFAULT_STRANGERS,
+    Cosines,
+    OpenSet,
+    distance_scores,
+    units,
+)
+from cbcl.method.discriminant.scoring import Discriminant, Scores
+from cbcl.method.discriminant.statistics import EXACT, ClassStatistics, learn_class, sketch
 
 MAX_EXPLAINED = 5  # labels
 TAUGHT_CONFIDENCE = 0.99  # at least, in the label of a picture that was taught
@@ -69,7 +75,7 @@ class TestedView(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class StatisticalKnowledge:
+class DiscriminantModel:
     """The statistics of at least one class, in the order of their labels, and of negatives.
 
     `cosines` are those of the backbone, None where it was not measured; `strangers` tells how often
@@ -136,7 +142,7 @@ class StatisticalKnowledge:
                 owners[own] = -1 if own in owners else NEGATIVE
         return owners
 
-    def without(self, label: Hashable) -> StatisticalKnowledge | None:
+    def without(self, label: Hashable) -> DiscriminantModel | None:
         """Return the knowledge without a label; None where it was the only one."""
         if label not in self.statistics:
             raise ValueError(f"{label!r} cannot be forgotten: the known labels are {self.labels}.")
@@ -248,11 +254,11 @@ class StatisticalKnowledge:
 
 
 def learn_statistics(
-    before: StatisticalKnowledge | None,
+    before: DiscriminantModel | None,
     matrix: Matrix,
     targets: NDArray[Any],
     least_cosine: float = EXACT,
-) -> StatisticalKnowledge:
+) -> DiscriminantModel:
     """Return the knowledge after learning these vectors and their labels."""
     known: Mapping[Any, ClassStatistics] = {} if before is None else before.statistics
     directions = as_directions(matrix)
@@ -263,7 +269,7 @@ def learn_statistics(
 
     learned = dict(zip(groups, map_classes(work, groups, directions.size), strict=True))
     everything = dict(sorted({**known, **learned}.items()))
-    return replace(before, statistics=everything) if before else StatisticalKnowledge(everything)
+    return replace(before, statistics=everything) if before else DiscriminantModel(everything)
 
 
 def _directions(known: ClassStatistics) -> Float32s:

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s
-from cbcl.method.calibration import MIN_WITNESSES, ChosenViews, Witnesses
-from cbcl.method.directions import MIN_EMBEDDING
-from cbcl.method.discriminant import Scores
-from cbcl.method.statistics import ClassStatistics
+from cbcl.method.discriminant.calibration import MIN_WITNESSES, ChosenViews, Witnesses
+from cbcl.method.discriminant.directions import MIN_EMBEDDING
+from cbcl.method.discriminant.scoring import Scores
+from cbcl.method.discriminant.statistics import ClassStatistics
 
 PRIOR_ODDS = {"often": 1.0, "sometimes": 2.0, "rarely": 9.0}  # of a known thing to a stranger
 DEFAULT_STRANGERS = "sometimes"

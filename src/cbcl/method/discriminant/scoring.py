@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix
-from cbcl.method.directions import MIN_EMBEDDING
-from cbcl.method.solving import (
+from cbcl.method.discriminant.directions import MIN_EMBEDDING
+from cbcl.method.discriminant.solving import (
     MANY_VIEWS,
     Whitening,
     find_fisher_space,
@@ -29,7 +29,7 @@ from cbcl.method.solving import (
     row_squares,
     whiten,
 )
-from cbcl.method.statistics import ClassStatistics
+from cbcl.method.discriminant.statistics import ClassStatistics
 
 RIDGE_WEIGHT = 0.3  # of the regression in the score, for few views
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix
 from cbcl.method.blocks import map_threads
-from cbcl.method.statistics import ClassStatistics
+from cbcl.method.discriminant.statistics import ClassStatistics
 
 SHRINKAGE = 0.5  # of the pooled covariance, in pseudo-views a feature
 RIDGE = 0.5  # penalty of the regression, in units of the mean squared length of a class mean

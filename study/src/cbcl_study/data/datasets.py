@@ -18,11 +18,11 @@ import numpy as np
 
 from cbcl.errors import DataError, PictureError, WeightsError, reason
 from cbcl.machine import cores
-from cbcl.study.data.cifar import CifarArchive, PictureSource, find_cifar, ppm
 from cbcl.vision.decoding import load as load_picture
 from cbcl.vision.decoding import read
 from cbcl.vision.extraction import Progress
 from cbcl.vision.finding import find_labelled
+from cbcl_study.data.cifar import CifarArchive, PictureSource, find_cifar, ppm
 
 DIGITS = "digits"
 DIGITS_HEADER = b"P5 8 8 16\n"  # of a PGM file: 8 x 8 values from 0 to 16

@@ -15,8 +15,8 @@ from typing import IO, NamedTuple
 from cbcl import downloads
 from cbcl.downloads import RemoteFile, partial
 from cbcl.errors import DataError, first_line, reason
-from cbcl.study.data.datasets import CIFAR10, CIFAR100
 from cbcl.vision.extraction import Progress
+from cbcl_study.data.datasets import CIFAR10, CIFAR100
 
 
 class Archive(NamedTuple):

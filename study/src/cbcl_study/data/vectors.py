@@ -25,15 +25,6 @@ from cbcl.errors import DataError, PictureError, first_line, reason
 from cbcl.files import write_atomically
 from cbcl.folders import cache_folder
 from cbcl.machine import description, one_thread
-from cbcl.study.data.datasets import (
-    DIGITS,
-    DIGITS_HEADER,
-    NAMES,
-    DataSet,
-    LabelledPicture,
-    fingerprint,
-    load,
-)
 from cbcl.vision.backbones import load_backbone
 from cbcl.vision.backbones.base import Backbone, Fittable
 from cbcl.vision.backbones.catalogue import is_available
@@ -44,6 +35,15 @@ from cbcl.vision.decoding import load as load_picture
 from cbcl.vision.extraction import Progress, extract
 from cbcl.vision.shards import embed_in_order
 from cbcl.vision.vector_cache import VectorCache
+from cbcl_study.data.datasets import (
+    DIGITS,
+    DIGITS_HEADER,
+    NAMES,
+    DataSet,
+    LabelledPicture,
+    fingerprint,
+    load,
+)
 
 MAX_FITTED = 500  # pictures to fit a backbone to
 CACHE_NAME = "underway.sqlite"

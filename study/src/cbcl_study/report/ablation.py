@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cbcl.study.report import aggregate
-from cbcl.study.report.aggregate import (
+from cbcl_study.report import aggregate
+from cbcl_study.report.aggregate import (
     DASH,
     Records,
     RunGroup,
@@ -14,11 +14,11 @@ from cbcl.study.report.aggregate import (
     mean_of,
     note_orders,
 )
-from cbcl.study.report.comparison import claim_group, compare, comparisons
-from cbcl.study.report.paper import BUDGETS, Claim, claims_at, only
-from cbcl.study.report.reasons import reasons
-from cbcl.study.report.rendering import RowGroup, Section, Table
-from cbcl.study.report.significance import format_difference, paired
+from cbcl_study.report.comparison import claim_group, compare, comparisons
+from cbcl_study.report.paper import BUDGETS, Claim, claims_at, only
+from cbcl_study.report.reasons import reasons
+from cbcl_study.report.rendering import RowGroup, Section, Table
+from cbcl_study.report.significance import format_difference, paired
 
 CIFAR, MAIN = "cifar100", "resnet50-keras"
 EXTRA = "merge-evenly"  # has no row in the paper

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from cbcl.study.report import aggregate, figures
-from cbcl.study.report.aggregate import (
+from cbcl.vision.backbones.catalogue import CATALOGUE
+from cbcl_study.report import aggregate, figures
+from cbcl_study.report.aggregate import (
     DASH,
     DATA,
     Records,
@@ -17,14 +18,13 @@ from cbcl.study.report.aggregate import (
     mean_of,
     note_orders,
 )
-from cbcl.study.report.comparison import backbones_for, compare
-from cbcl.study.report.figures import Line, Look
-from cbcl.study.report.looks import DASHES
-from cbcl.study.report.paper import BUDGETS, CLAIMS, OWN_RESNET34, UNREDUCED, Claim, claims_at
-from cbcl.study.report.reasons import suspicions
-from cbcl.study.report.rendering import Drawing, RowGroup, Section, Table
-from cbcl.study.report.significance import Difference, format_difference, paired
-from cbcl.vision.backbones.catalogue import CATALOGUE
+from cbcl_study.report.comparison import backbones_for, compare
+from cbcl_study.report.figures import Line, Look
+from cbcl_study.report.looks import DASHES
+from cbcl_study.report.paper import BUDGETS, CLAIMS, OWN_RESNET34, UNREDUCED, Claim, claims_at
+from cbcl_study.report.reasons import suspicions
+from cbcl_study.report.rendering import Drawing, RowGroup, Section, Table
+from cbcl_study.report.significance import Difference, format_difference, paired
 
 CIFAR, MAIN = "cifar100", "resnet50-keras"
 NAMES = {"cbcl": "CBCL", "remove-centroids": "Remove-Centroids"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from cbcl.study.report import figures
-from cbcl.study.report.aggregate import (
+from cbcl_study.report import figures
+from cbcl_study.report.aggregate import (
     DASH,
     DATA,
     Records,
@@ -15,16 +15,16 @@ from cbcl.study.report.aggregate import (
     note_orders,
     runs_of,
 )
-from cbcl.study.report.comparison import backbones_for, claim_group, compare, measure_claim
-from cbcl.study.report.default import DEFAULT
-from cbcl.study.report.few_shots import flb_sentences
-from cbcl.study.report.figures import Line, Look
-from cbcl.study.report.looks import DASHES, DOTS, LOOKS, look_of
-from cbcl.study.report.paper import Claim, claims_at
-from cbcl.study.report.reasons import reasons
-from cbcl.study.report.rendering import Drawing, RowGroup, Section, Table
-from cbcl.study.report.scores import curve
-from cbcl.study.report.significance import format_difference
+from cbcl_study.report.comparison import backbones_for, claim_group, compare, measure_claim
+from cbcl_study.report.default import DEFAULT
+from cbcl_study.report.few_shots import flb_sentences
+from cbcl_study.report.figures import Line, Look
+from cbcl_study.report.looks import DASHES, DOTS, LOOKS, look_of
+from cbcl_study.report.paper import Claim, claims_at
+from cbcl_study.report.reasons import reasons
+from cbcl_study.report.rendering import Drawing, RowGroup, Section, Table
+from cbcl_study.report.scores import curve
+from cbcl_study.report.significance import format_difference
 
 METHODS = ("FT", "LWM", "CBCL")
 WORDS = {"average": "average", "drop": "decrease"}

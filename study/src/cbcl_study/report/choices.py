@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 
-from cbcl.study.learners import FIXED_RADIUS_SCALES, LOGISTIC
-from cbcl.study.report import aggregate
-from cbcl.study.report.aggregate import (
+from cbcl_study.learners import FIXED_RADIUS_SCALES, LOGISTIC
+from cbcl_study.report import aggregate
+from cbcl_study.report.aggregate import (
     DASH,
     DATA,
     Records,
@@ -23,9 +23,9 @@ from cbcl.study.report.aggregate import (
     name_of,
     runs_of,
 )
-from cbcl.study.report.paper import BUDGETS, STAND_INS, STATISTICS
-from cbcl.study.report.rendering import BoldText, RowGroup, Section, Table
-from cbcl.study.report.significance import format_difference, paired
+from cbcl_study.report.paper import BUDGETS, STAND_INS, STATISTICS
+from cbcl_study.report.rendering import BoldText, RowGroup, Section, Table
+from cbcl_study.report.significance import format_difference, paired
 
 CHOICES = (
     *("discriminant", "cbcl", "ncm", "knn", "slda", "slda-roots", "ranpac", "ranpac-10000"),

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from cbcl.study.learners import LOGISTIC, logistic_penalty
-from cbcl.study.records import RunRecord
-from cbcl.study.report import aggregate
-from cbcl.study.report.aggregate import (
+from cbcl_study.learners import LOGISTIC, logistic_penalty
+from cbcl_study.records import RunRecord
+from cbcl_study.report import aggregate
+from cbcl_study.report.aggregate import (
     DASH,
     DATA,
     PIXELS,
@@ -27,11 +27,11 @@ from cbcl.study.report.aggregate import (
     name_of,
     note_orders,
 )
-from cbcl.study.report.figures import CostPoint, draw_costs
-from cbcl.study.report.looks import look_of
-from cbcl.study.report.paper import BUDGETS
-from cbcl.study.report.rendering import Drawing, RowGroup, Section, Table
-from cbcl.study.report.significance import format_difference, paired
+from cbcl_study.report.figures import CostPoint, draw_costs
+from cbcl_study.report.looks import look_of
+from cbcl_study.report.paper import BUDGETS
+from cbcl_study.report.rendering import Drawing, RowGroup, Section, Table
+from cbcl_study.report.significance import format_difference, paired
 
 DEFAULT, VOTE = "discriminant", "cbcl"
 # The backbones of the paper's comparison on CIFAR-100, and one that `pip install` brings.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from cbcl.study.records import RunRecord
-from cbcl.study.report import aggregate, scores
-from cbcl.study.report.aggregate import (
+from cbcl_study.records import RunRecord
+from cbcl_study.report import aggregate, scores
+from cbcl_study.report.aggregate import (
     DASH,
     Records,
     RunGroup,
@@ -17,12 +17,12 @@ from cbcl.study.report.aggregate import (
     note_orders,
     runs_of,
 )
-from cbcl.study.report.comparison import compare
-from cbcl.study.report.paper import BUDGETS, Claim, Measure, claims_at, find_claims, only
-from cbcl.study.report.reasons import reasons
-from cbcl.study.report.rendering import RowGroup, Section, Table
-from cbcl.study.report.scores import OFFLINE_ACCURACY, Summary, summary
-from cbcl.study.report.significance import format_difference, format_gap, paired
+from cbcl_study.report.comparison import compare
+from cbcl_study.report.paper import BUDGETS, Claim, Measure, claims_at, find_claims, only
+from cbcl_study.report.reasons import reasons
+from cbcl_study.report.rendering import RowGroup, Section, Table
+from cbcl_study.report.scores import OFFLINE_ACCURACY, Summary, summary
+from cbcl_study.report.significance import format_difference, format_gap, paired
 
 CIFAR, MAIN = "cifar100", "resnet50-keras"
 OFFLINE = "mlp"

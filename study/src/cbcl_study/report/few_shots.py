@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cbcl.study.report.aggregate import (
+from cbcl_study.report.aggregate import (
     Records,
     RunGroup,
     format_claim,
@@ -12,11 +12,11 @@ from cbcl.study.report.aggregate import (
     note_orders,
     runs_of,
 )
-from cbcl.study.report.comparison import backbones_for, claim_group, compare
-from cbcl.study.report.paper import BUDGETS, claims_at
-from cbcl.study.report.reasons import reasons
-from cbcl.study.report.rendering import RowGroup, Section, Table
-from cbcl.study.report.significance import format_difference, format_gap, paired
+from cbcl_study.report.comparison import backbones_for, claim_group, compare
+from cbcl_study.report.paper import BUDGETS, claims_at
+from cbcl_study.report.reasons import reasons
+from cbcl_study.report.rendering import RowGroup, Section, Table
+from cbcl_study.report.significance import format_difference, format_gap, paired
 
 SHOTS = (5, 10)
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from cbcl.errors import DataError
 from cbcl.method.arrays import Int64s
-from cbcl.study.report.label_places import place_beside_points, spread_out
+from cbcl_study.report.label_places import place_beside_points, spread_out
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cbcl.study.records import RunRecord
-from cbcl.study.report import aggregate
-from cbcl.study.report.aggregate import (
+from cbcl_study.records import RunRecord
+from cbcl_study.report import aggregate
+from cbcl_study.report.aggregate import (
     DASH,
     OFFICIAL_CUB,
     Records,
@@ -21,11 +21,11 @@ from cbcl.study.report.aggregate import (
     note_orders,
     summarise,
 )
-from cbcl.study.report.default import LEARNERS
-from cbcl.study.report.paper import published
-from cbcl.study.report.rendering import BoldText, RowGroup, Section, Table
-from cbcl.study.report.scores import accuracies
-from cbcl.study.report.significance import difference, format_difference
+from cbcl_study.report.default import LEARNERS
+from cbcl_study.report.paper import published
+from cbcl_study.report.rendering import BoldText, RowGroup, Section, Table
+from cbcl_study.report.scores import accuracies
+from cbcl_study.report.significance import difference, format_difference
 
 
 class Benchmark(NamedTuple):

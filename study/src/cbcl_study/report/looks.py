@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cbcl.study.learners import LOGISTIC
-from cbcl.study.report.figures import Look
+from cbcl_study.learners import LOGISTIC
+from cbcl_study.report.figures import Look
 
 DOTS, DASHES, LONG = (0, (1, 1.5)), (0, (4, 2)), (0, (8, 2))
 DASH_DOT = (0, (5, 1.5, 1, 1.5))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from cbcl.study.records import RunRecord
-from cbcl.study.report.aggregate import DASH, DATA, Records, RunGroup, name_of, runs_of
-from cbcl.study.report.rendering import RowGroup, Section, Table
+from cbcl_study.records import RunRecord
+from cbcl_study.report.aggregate import DASH, DATA, Records, RunGroup, name_of, runs_of
+from cbcl_study.report.rendering import RowGroup, Section, Table
 
 FINGERPRINT_DIGITS = 8
 

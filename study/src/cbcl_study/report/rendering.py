@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import NamedTuple
 
-from cbcl.study.report.aggregate import RunGroup
+from cbcl_study.report.aggregate import RunGroup
 
 
 class BoldText(str):

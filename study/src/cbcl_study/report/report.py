@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cbcl.study.records import RunRecord
-from cbcl.study.report import (
+from cbcl_study.records import RunRecord
+from cbcl_study.report import (
     ablation,
     aggregate,
     budgets,
@@ -26,10 +26,10 @@ from cbcl.study.report import (
     summary,
     votes,
 )
-from cbcl.study.report.aggregate import Records
-from cbcl.study.report.reasons import GENERAL
-from cbcl.study.report.rendering import Section, markdown_table, to_html, to_markdown
-from cbcl.study.report.significance import LEVEL
+from cbcl_study.report.aggregate import Records
+from cbcl_study.report.reasons import GENERAL
+from cbcl_study.report.rendering import Section, markdown_table, to_html, to_markdown
+from cbcl_study.report.significance import LEVEL
 
 TITLE = "CBCL: the paper's experiments, run again"
 PAGE = "../results/report.html"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from cbcl.study.report import aggregate, figures
-from cbcl.study.report.aggregate import (
+from cbcl_study.report import aggregate, figures
+from cbcl_study.report.aggregate import (
     DASH,
     PIXELS,
     Records,
@@ -21,11 +21,11 @@ from cbcl.study.report.aggregate import (
     name_of,
     runs_of,
 )
-from cbcl.study.report.comparison import backbones_for, compare, comparisons
-from cbcl.study.report.default import DEFAULT, NETWORKS, VOTE
-from cbcl.study.report.figures import Level, Line, Look
-from cbcl.study.report.looks import DOTS, look_of
-from cbcl.study.report.paper import (
+from cbcl_study.report.comparison import backbones_for, compare, comparisons
+from cbcl_study.report.default import DEFAULT, NETWORKS, VOTE
+from cbcl_study.report.figures import Level, Line, Look
+from cbcl_study.report.looks import DOTS, look_of
+from cbcl_study.report.paper import (
     BUDGETS,
     OWN_RESNET34,
     PUBLISHED,
@@ -35,10 +35,10 @@ from cbcl.study.report.paper import (
     only,
     published,
 )
-from cbcl.study.report.reasons import reasons
-from cbcl.study.report.rendering import Drawing, RowGroup, Section, Table
-from cbcl.study.report.scores import Summary, curve
-from cbcl.study.report.significance import Difference, difference, format_difference, paired
+from cbcl_study.report.reasons import reasons
+from cbcl_study.report.rendering import Drawing, RowGroup, Section, Table
+from cbcl_study.report.scores import Summary, curve
+from cbcl_study.report.significance import Difference, difference, format_difference, paired
 
 CIFAR, MAIN = "cifar100", "resnet50-keras"
 SIZES = STATISTICS[CIFAR].increments

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cbcl.method.arrays import Float64s, Int64s
-from cbcl.study.records import RunRecord
+from cbcl_study.records import RunRecord
 
 # The accuracy that the paper divides Omega by: FearNet's offline perceptron on CIFAR-100.
 OFFLINE_ACCURACY = 0.699

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
-from cbcl.study.learners import LOGISTIC
-from cbcl.study.report import aggregate, comparison
-from cbcl.study.report.aggregate import (
+from cbcl_study.learners import LOGISTIC
+from cbcl_study.report import aggregate, comparison
+from cbcl_study.report.aggregate import (
     DASH,
     DATA,
     PIXELS,
@@ -23,8 +23,8 @@ from cbcl.study.report.aggregate import (
     mean_of,
     name_of,
 )
-from cbcl.study.report.comparison import claim_group
-from cbcl.study.report.default import (
+from cbcl_study.report.comparison import claim_group
+from cbcl_study.report.default import (
     DEFAULT,
     LEARNERS,
     NETWORKS,
@@ -33,10 +33,10 @@ from cbcl.study.report.default import (
     VOTE,
     group_for,
 )
-from cbcl.study.report.paper import BUDGETS, Claim, find_claims, only
-from cbcl.study.report.rendering import BoldText, Drawing, RowGroup, Section, Table
-from cbcl.study.report.rivals import draw_panel
-from cbcl.study.report.significance import LEVEL, format_gap, paired
+from cbcl_study.report.paper import BUDGETS, Claim, find_claims, only
+from cbcl_study.report.rendering import BoldText, Drawing, RowGroup, Section, Table
+from cbcl_study.report.rivals import draw_panel
+from cbcl_study.report.significance import LEVEL, format_gap, paired
 
 CIFAR = "cifar100"
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cbcl.study.report import aggregate
-from cbcl.study.report.aggregate import (
+from cbcl_study.report import aggregate
+from cbcl_study.report.aggregate import (
     DASH,
     DATA,
     Records,
@@ -15,10 +15,10 @@ from cbcl.study.report.aggregate import (
     mean_of,
     runs_of,
 )
-from cbcl.study.report.default import PAIRS
-from cbcl.study.report.paper import BUDGETS, only
-from cbcl.study.report.rendering import RowGroup, Section, Table
-from cbcl.study.report.significance import format_difference, format_gap, paired
+from cbcl_study.report.default import PAIRS
+from cbcl_study.report.paper import BUDGETS, only
+from cbcl_study.report.rendering import RowGroup, Section, Table
+from cbcl_study.report.significance import format_difference, format_gap, paired
 
 CIFAR = "cifar100"
 SAME_WITH_ONE_VOTER = ("single-centroid", "cbcl-rank")

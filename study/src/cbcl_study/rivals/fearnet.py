@@ -15,8 +15,14 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from cbcl.rivals.inputs import as_examples, as_vectors, check_width, nothing_learned, number_labels
-from cbcl.rivals.mlp import (
+from cbcl_study.rivals.inputs import (
+    as_examples,
+    as_vectors,
+    check_width,
+    nothing_learned,
+    number_labels,
+)
+from cbcl_study.rivals.mlp import (
     BLOCK,
     CIFAR100_NETWORK,
     DenseLayer,

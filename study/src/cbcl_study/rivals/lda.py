@@ -14,8 +14,14 @@ from scipy.linalg import cho_factor, cho_solve
 
 from cbcl.machine import one_thread
 from cbcl.method.arrays import Float32s, Float64s, Int64s
-from cbcl.rivals.inputs import as_examples, as_vectors, check_width, nothing_learned, number_labels
-from cbcl.rivals.linear import LinearLayer
+from cbcl_study.rivals.inputs import (
+    as_examples,
+    as_vectors,
+    check_width,
+    nothing_learned,
+    number_labels,
+)
+from cbcl_study.rivals.linear import LinearLayer
 
 
 class StreamingLDA:

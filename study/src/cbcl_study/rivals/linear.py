@@ -17,7 +17,7 @@ from scipy.linalg.blas import sgemm
 
 from cbcl.machine import one_thread
 from cbcl.method.arrays import Float32s, Int64s
-from cbcl.rivals.inputs import KeptExamples, as_vectors, check_width
+from cbcl_study.rivals.inputs import KeptExamples, as_vectors, check_width
 
 # L2 penalties to try, the strongest first, for vectors of mean squared length 1 and summed losses.
 PENALTIES = (0.3, 0.1, 0.03, 0.01)

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cbcl.method.arrays import Float32s, Int64s
-from cbcl.method.directions import as_directions
-from cbcl.rivals.inputs import as_vectors
-from cbcl.rivals.linear import (
+from cbcl.method.discriminant.directions import as_directions
+from cbcl_study.rivals.inputs import as_vectors
+from cbcl_study.rivals.linear import (
     Frame,
     LinearLayer,
     RetrainedLayer,

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from cbcl.method.arrays import Float32s
-from cbcl.rivals.inputs import KeptExamples, as_vectors, check_width
+from cbcl_study.rivals.inputs import KeptExamples, as_vectors, check_width
 
 EPOCHS = 20  # of the offline perceptron; from 15 to 60, held-out training vectors differ by a point
 BLOCK = 4_096  # vectors to be answered at a time

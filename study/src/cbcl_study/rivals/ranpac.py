@@ -16,8 +16,14 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 
 from cbcl.machine import one_thread
 from cbcl.method.arrays import Float32s, Float64s, Int64s, as_count
-from cbcl.rivals.inputs import as_examples, as_vectors, check_width, nothing_learned, number_labels
-from cbcl.rivals.linear import HELD_OUT_SHARE, LinearLayer
+from cbcl_study.rivals.inputs import (
+    as_examples,
+    as_vectors,
+    check_width,
+    nothing_learned,
+    number_labels,
+)
+from cbcl_study.rivals.linear import HELD_OUT_SHARE, LinearLayer
 
 RIDGES = 10.0 ** np.arange(-8, 9)
 MAX_VALIDATED = 1_000  # vectors of an increment to choose a ridge with

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from cbcl.rivals.deep.distillation import soft_cross_entropy, teacher_scores
-from cbcl.rivals.deep.exemplars import BUDGET, floor_share, join
-from cbcl.rivals.deep.learner import Increment, PictureLearner, classification, frozen
-from cbcl.rivals.deep.networks import ResNet
-from cbcl.rivals.deep.sampling import Crops
-from cbcl.rivals.deep.training import Loss, Recipe
+from cbcl_study.rivals.deep.distillation import soft_cross_entropy, teacher_scores
+from cbcl_study.rivals.deep.exemplars import BUDGET, floor_share, join
+from cbcl_study.rivals.deep.learner import Increment, PictureLearner, classification, frozen
+from cbcl_study.rivals.deep.networks import ResNet
+from cbcl_study.rivals.deep.sampling import Crops
+from cbcl_study.rivals.deep.training import Loss, Recipe
 
 # Wu et al. (2019), section 5.1 and their code.
 RECIPE = Recipe(epochs=250, rate=0.1, drops=(100, 150, 200), divisor=10.0, decay=2e-4)

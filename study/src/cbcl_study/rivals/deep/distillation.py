@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from cbcl.rivals.deep.networks import ResNet
+from cbcl_study.rivals.deep.networks import ResNet
 
 TEMPERATURE = 2.0  # of EEIL and BiC
 

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from cbcl.rivals.deep.distillation import soft_cross_entropy, teacher_scores
-from cbcl.rivals.deep.exemplars import BUDGET, floor_share, join, with_exemplars
-from cbcl.rivals.deep.learner import Increment, PictureLearner, frozen
-from cbcl.rivals.deep.networks import ResNet
-from cbcl.rivals.deep.sampling import TwelvefoldViews
-from cbcl.rivals.deep.training import Recipe
+from cbcl_study.rivals.deep.distillation import soft_cross_entropy, teacher_scores
+from cbcl_study.rivals.deep.exemplars import BUDGET, floor_share, join, with_exemplars
+from cbcl_study.rivals.deep.learner import Increment, PictureLearner, frozen
+from cbcl_study.rivals.deep.networks import ResNet
+from cbcl_study.rivals.deep.sampling import TwelvefoldViews
+from cbcl_study.rivals.deep.training import Recipe
 
 # Castro et al. (2018), section 5; the first model as their code has it. The noise is added to the
 # sum of a batch's gradients, not to their mean.

@@ -6,9 +6,9 @@ that freeze them are others.
 
 from __future__ import annotations
 
-from cbcl.rivals.deep.learner import Increment, PictureLearner, classification
-from cbcl.rivals.deep.sampling import Crops
-from cbcl.rivals.deep.training import Recipe
+from cbcl_study.rivals.deep.learner import Increment, PictureLearner, classification
+from cbcl_study.rivals.deep.sampling import Crops
+from cbcl_study.rivals.deep.training import Recipe
 
 # The schedule of iCaRL (Rebuffi et al., 2017) at the rate of He et al. (2016) for a softmax.
 RECIPE = Recipe(epochs=70, rate=0.1, drops=(49, 63), divisor=5.0, decay=1e-5)

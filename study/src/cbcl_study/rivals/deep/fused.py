@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from cbcl.rivals.deep.layers import ConvolutionLayer
+from cbcl_study.rivals.deep.layers import ConvolutionLayer
 
 WIDTHS = {16, 32, 64}  # channels that the kernels take
 MIN_WIDTH = 16  # of a product
@@ -96,7 +96,7 @@ class _Walk:
     def __init__(
         self, network: Trunk, x: Tensor, kernels: Tensor, scales: Tensor, shifts: Tensor
     ) -> None:
-        self.programs = import_module("cbcl.rivals.deep.kernels")  # it needs Triton
+        self.programs = import_module("cbcl_study.rivals.deep.kernels")  # it needs Triton
         self.network, self.layers = network, network.layers
         self.kernels, self.scales, self.shifts = kernels.detach().to(x.dtype), scales, shifts
         self.x = [x]  # of each layer

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from cbcl.rivals.deep.exemplars import BUDGET, join, with_exemplars
-from cbcl.rivals.deep.learner import Increment
-from cbcl.rivals.deep.lwf import LwFMC
+from cbcl_study.rivals.deep.exemplars import BUDGET, join, with_exemplars
+from cbcl_study.rivals.deep.learner import Increment
+from cbcl_study.rivals.deep.lwf import LwFMC
 
 
 class ICaRL(LwFMC):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from cbcl.rivals.deep.exemplars import join
-from cbcl.rivals.deep.learner import Increment, PictureLearner, classification
-from cbcl.rivals.deep.networks import BLOCKS_32, BLOCKS_34, WIDTHS_32, WIDTHS_34, ResNet
-from cbcl.rivals.deep.sampling import Crops, mean_picture
-from cbcl.rivals.deep.training import Recipe
+from cbcl_study.rivals.deep.exemplars import join
+from cbcl_study.rivals.deep.learner import Increment, PictureLearner, classification
+from cbcl_study.rivals.deep.networks import BLOCKS_32, BLOCKS_34, WIDTHS_32, WIDTHS_34, ResNet
+from cbcl_study.rivals.deep.sampling import Crops, mean_picture
+from cbcl_study.rivals.deep.training import Recipe
 
 # He et al. (2016), section 4.2: 64,000 steps of 128. Their decay of 1e-4 is of the squared weights.
 RECIPE = Recipe(epochs=160, rate=0.1, drops=(80, 120), divisor=10.0, decay=2e-4)

@@ -1,4 +1,4 @@
-"""The kernels of `cbcl.rivals.deep.fused`, in Triton, which is only there with torch for CUDA.
+"""The kernels of `fused.py`, in Triton, which is only there with torch for CUDA.
 
 A program computes some rows, places in maps, for all channels. x is what goes into a convolution, z
 what comes out of it, dy the gradient after a normalisation and dz before it. `sums` are those of z

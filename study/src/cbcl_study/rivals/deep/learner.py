@@ -18,11 +18,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from cbcl.files import write_atomically
-from cbcl.rivals.deep.exemplars import herd
-from cbcl.rivals.deep.networks import BLOCKS_32, WIDTHS_32, ResNet
-from cbcl.rivals.deep.sampling import PictureViews, centred, mean_picture
-from cbcl.rivals.deep.training import Loss, Recipe, half_precision, train
-from cbcl.rivals.inputs import nothing_learned, number_labels
+from cbcl_study.rivals.deep.exemplars import herd
+from cbcl_study.rivals.deep.networks import BLOCKS_32, WIDTHS_32, ResNet
+from cbcl_study.rivals.deep.sampling import PictureViews, centred, mean_picture
+from cbcl_study.rivals.deep.training import Loss, Recipe, half_precision, train
+from cbcl_study.rivals.inputs import nothing_learned, number_labels
 
 BLOCK = 2_000  # pictures to be evaluated at a time
 

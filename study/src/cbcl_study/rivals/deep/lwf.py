@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from cbcl.rivals.deep.distillation import old_as_teacher, teacher_scores
-from cbcl.rivals.deep.learner import Increment, PictureLearner, frozen
-from cbcl.rivals.deep.networks import ResNet
-from cbcl.rivals.deep.sampling import Crops
-from cbcl.rivals.deep.training import Recipe
+from cbcl_study.rivals.deep.distillation import old_as_teacher, teacher_scores
+from cbcl_study.rivals.deep.learner import Increment, PictureLearner, frozen
+from cbcl_study.rivals.deep.networks import ResNet
+from cbcl_study.rivals.deep.sampling import Crops
+from cbcl_study.rivals.deep.training import Recipe
 
 # Rebuffi et al. (2017), section 4 and their code. The rate belongs to a mean over all outputs.
 RECIPE = Recipe(epochs=70, rate=2.0, drops=(49, 63), divisor=5.0, decay=1e-5)

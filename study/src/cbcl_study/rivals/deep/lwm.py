@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from cbcl.rivals.deep.distillation import old_as_teacher
-from cbcl.rivals.deep.lwf import LwFMC
-from cbcl.rivals.deep.networks import ResNet
+from cbcl_study.rivals.deep.distillation import old_as_teacher
+from cbcl_study.rivals.deep.lwf import LwFMC
+from cbcl_study.rivals.deep.networks import ResNet
 
 # The paper gives neither; with 1 and 0, LwM is LwF-MC.
 BETA, GAMMA = 1.0, 1.0  # weights of distillation and of attention

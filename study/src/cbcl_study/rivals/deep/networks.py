@@ -2,7 +2,7 @@
 
 n pictures, c channels, t outputs. The kernels of all convolutions are one parameter, as are the
 normalisations' scales and shifts: an update is then three operations, however deep the network. On
-a GPU, `cbcl.rivals.deep.fused` computes narrow networks with kernels of its own.
+a GPU, `cbcl_study.rivals.deep.fused` computes narrow networks with kernels of its own.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from cbcl.rivals.deep import fused
-from cbcl.rivals.deep.layers import EPSILON, TAPS, ConvolutionLayer, residual_layers
+from cbcl_study.rivals.deep import fused
+from cbcl_study.rivals.deep.layers import EPSILON, TAPS, ConvolutionLayer, residual_layers
 
 BLOCKS_32, WIDTHS_32 = (5, 5, 5), (16, 32, 64)
 BLOCKS_34, WIDTHS_34 = (3, 4, 6, 3), (64, 128, 256, 512)

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from cbcl.rivals.deep.sampling import PictureViews
+from cbcl_study.rivals.deep.sampling import PictureViews
 
 EAGER_STEPS = 3  # before a step is recorded: libraries choose their algorithms in the first
 # From pictures (b, 3, h, w) and their numbers (b,), the mean loss.

@@ -1,0 +1,1 @@
+"""Heads: how a class is learned, changed, kept and answered."""

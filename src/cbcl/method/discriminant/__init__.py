@@ -1,0 +1,1 @@
+"""The default learner: statistics of each class, and a discriminant solved from them."""
