@@ -28,8 +28,9 @@ def sections(
     )
     yield f"## {name}\n\n```text\n{command.get_help(context)}\n```\n"
     if isinstance(command, click.Group):
-        for each, sub in sorted(command.commands.items()):
-            yield from sections(sub, f"{name} {each}", context)
+        for each in command.list_commands(context):
+            if (sub := command.get_command(context, each)) is not None:
+                yield from sections(sub, f"{name} {each}", context)
 
 
 def reference() -> str:

@@ -15,7 +15,7 @@ from cbcl.web.words import choose_language, languages
 pytest_plugins = ["support.api_fixtures"]
 
 STATIC = Path(cbcl.__file__).parent / "web" / "static"
-APP = Path(cbcl.__file__).parent / "app" / "static"  # which says the same words, and a few more
+APP = Path(cbcl.__file__).parent / "export" / "static"  # which says the same words, and a few more
 SCRIPTS = {path.name: path.read_text() for path in sorted((STATIC / "js").glob("*.js"))}
 MARKUP = (STATIC / "index.html").read_text()
 TABLES = {path.stem: json.loads(path.read_text()) for path in (STATIC / "words").glob("*.json")}

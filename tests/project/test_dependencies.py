@@ -90,9 +90,7 @@ def test_a_lock_has_every_dependency_and_a_hash_of_each(path: Path) -> None:
     locked = {name for name, _ in entries}
     extras = PROJECT["optional-dependencies"]
     lines = [
-        line
-        for name in ("demo", "heic", "mqtt", "study", "web", "docs", "dev")
-        for line in extras[name]
+        line for name in ("demo", "heic", "mqtt", "web", "docs", "dev") for line in extras[name]
     ]
     asked = {re.split(r"[>=\[]", line)[0] for line in [*PROJECT["dependencies"], *lines]}
     assert asked - {"cbcl"} <= locked

@@ -1,1 +1,1 @@
-"""What a memory becomes elsewhere: one ONNX file, and an app without a server."""
+"""Exports of a memory: one ONNX file, and an app without a server."""

@@ -1,6 +1,6 @@
 """All that was learned, as the statistics of every class: the default head.
 
-q vectors, t classes. Like `CentroidModel`, of the vote, it is one value: learning and forgetting return
+Like `CentroidModel`, it is one value: learning and forgetting return
 a new one. What is derived from the classes is computed when it is first needed.
 """
 
