@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from cbcl import Recognizer
-from cbcl.recognition.unknown import UnknownReport
+from cbcl.method.discriminant.forecast import UnknownReport
 
 ROOT = Path(__file__).parent.parent
 KNOWN, STRANGE, LIMIT = "#2c6bb4", "#b4602c", "#444444"

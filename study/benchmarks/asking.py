@@ -29,10 +29,10 @@ from numpy.typing import NDArray
 
 import cbcl
 from cbcl import Recognizer
-from cbcl.memory.measured import Measured
 from cbcl.memory.rows import MemoryInfo
 from cbcl.method.arrays import Float32s, Int64s
 from cbcl.method.discriminant.directions import as_directions
+from cbcl.method.discriminant.measured import Measured
 from cbcl.method.discriminant.model import DiscriminantModel, learn_statistics
 from cbcl.recognition.answer import Answer, judged_answers
 from cbcl.recognition.cosines import measured_of

@@ -18,7 +18,7 @@ from support.memory_contents import some
 
 from cbcl import CBCLError, LabelError, MemoryFileError, Recognizer, load_backbone
 from cbcl.cli.commands import main
-from cbcl.heads.discriminant_blob import MAX_COUNT
+from cbcl.heads.discriminant.blob import MAX_COUNT
 from cbcl.memory.check import check, repair
 from cbcl.memory.packing import checksum, step_checksum
 from cbcl.memory.rows import MAX_JPEG, Settings, StoredExample, StoredStatistics

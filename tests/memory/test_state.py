@@ -15,7 +15,7 @@ import pytest
 from support.memory_contents import some
 
 from cbcl import CBCLError, MemoryFileError, Recognizer, __version__
-from cbcl.heads.discriminant_views import sketch_pictures
+from cbcl.heads.discriminant.views import sketch_pictures
 from cbcl.memory import sketch_search
 from cbcl.memory.store import Memory
 

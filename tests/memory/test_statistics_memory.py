@@ -18,7 +18,7 @@ from safetensors.numpy import load, save
 from support.memory_contents import described
 
 from cbcl import LabelError, MemoryFileError
-from cbcl.heads.discriminant_blob import HEADER
+from cbcl.heads.discriminant.blob import HEADER
 from cbcl.memory.check import check
 from cbcl.memory.exchange import export, import_
 from cbcl.memory.packing import checksum, pack_class, unpack_class

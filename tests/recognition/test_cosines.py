@@ -16,12 +16,12 @@ from support.measuring import HOW, PHOTOS, THINGS, network, things
 from support.photos import views
 
 from cbcl import BackboneError, MemoryFileError, PictureError, Recognizer, WeightsError
-from cbcl.memory.measured import COSINES as COSINE_KEYS
-from cbcl.memory.measured import THRESHOLDS, pack_measured, unpack_measured
 from cbcl.memory.packing import unpack_info
 from cbcl.memory.rows import MemoryInfo
 from cbcl.method.arrays import Float32s
 from cbcl.method.discriminant.directions import as_directions
+from cbcl.method.discriminant.measured import COSINES as COSINE_KEYS
+from cbcl.method.discriminant.measured import THRESHOLDS, pack_measured, unpack_measured
 from cbcl.method.discriminant.open_set import Cosines, units
 from cbcl.method.discriminant.statistics import EXACT
 from cbcl.recognition.cosines import TABLE, Measurement, measure, measured_of, write_row

@@ -18,7 +18,7 @@ from support.memory_contents import known
 from support.photos import NAMES, encoded, views
 
 from cbcl import BackboneError, LabelError, MemoryFileError, PictureError, Recognizer, load_backbone
-from cbcl.heads.centroids_examples import FIRST, PER_CENTROID
+from cbcl.heads.centroids.examples import FIRST, PER_CENTROID
 from cbcl.memory.check import check
 from cbcl.memory.packing import checksum, pack_class
 from cbcl.memory.schema import MIGRATIONS, VERSION

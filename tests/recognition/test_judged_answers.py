@@ -12,7 +12,8 @@ from support.photos import NAMES, views
 from support.statistics import draw_classes
 
 from cbcl import Recognizer
-from cbcl.heads.discriminant_views import as_concepts, spread_of_views
+from cbcl.heads.discriminant.views import as_concepts, spread_of_views
+from cbcl.heads.self_test import examine_views
 from cbcl.method.arrays import Float32s
 from cbcl.method.centroids.confidence import Scale
 from cbcl.method.discriminant.directions import as_directions
@@ -29,7 +30,6 @@ from cbcl.recognition.answer import (
     Answer,
     judged_answers,
 )
-from cbcl.recognition.self_test import examine_views
 from cbcl.recognition.suggestions import find_similar
 
 D = 96

@@ -20,8 +20,8 @@ from PIL import Image
 from cbcl import BackboneError, __version__
 from cbcl.export import onnx as onnx_export
 from cbcl.export.onnx import as_onnx, export_onnx
-from cbcl.heads.centroids_onnx import AnswerGraph
-from cbcl.heads.discriminant_onnx import TOLERANCE, add_discriminant
+from cbcl.heads.centroids.onnx import AnswerGraph
+from cbcl.heads.discriminant.onnx import TOLERANCE, add_discriminant
 from cbcl.method.discriminant.directions import as_directions
 from cbcl.method.discriminant.model import TAUGHT_CONFIDENCE, DiscriminantModel, learn_statistics
 from cbcl.method.discriminant.open_set import PRIOR_ODDS, Cosines

@@ -34,7 +34,7 @@ from cbcl import (
 from cbcl.cli.commands import main
 from cbcl.export import onnx as onnx_export
 from cbcl.export.onnx import as_onnx
-from cbcl.heads.discriminant_onnx import TOLERANCE
+from cbcl.heads.discriminant.onnx import TOLERANCE
 from cbcl.method.centroids.concepts import Concepts, agg_var
 from cbcl.method.centroids.confidence import Scale, spread_of
 from cbcl.method.centroids.model import CentroidModel

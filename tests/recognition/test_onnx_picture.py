@@ -18,7 +18,7 @@ from support.photos import NAMES, encoded, views
 from cbcl import Recognizer
 from cbcl.cli.commands import main
 from cbcl.export.onnx_picture import add_crop
-from cbcl.heads.centroids_onnx import AnswerGraph
+from cbcl.heads.centroids.onnx import AnswerGraph
 from cbcl.vision.decoding import Floats, Pixels
 from cbcl.vision.preprocessing import Filter, Preprocessing
 

@@ -33,7 +33,7 @@ from cbcl import (
     Recognizer,
     load_backbone,
 )
-from cbcl.heads import centroids_examples as examples
+from cbcl.heads.centroids import examples as examples
 from cbcl.memory.check import check
 from cbcl.memory.rows import Settings
 from cbcl.memory.transaction import MAX_UNDO

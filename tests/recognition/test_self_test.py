@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cbcl.memory.rows import Settings
-from cbcl.recognition.self_test import (
+from cbcl.heads.self_test import (
     MAX_TESTED_EXAMPLES,
     SELF_TEST_FOLDS,
     Misclassified,
@@ -16,6 +15,7 @@ from cbcl.recognition.self_test import (
     _draw_folds,
     examine,
 )
+from cbcl.memory.rows import Settings
 
 SOME = pytest.mark.parametrize("settings", [Settings(), Settings(0.0, 3), Settings(1.0, 2, 12)])
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cbcl import agg_var
+from cbcl.heads.self_test import SelfTestResult
 from cbcl.method.arrays import Float32s
 from cbcl.method.centroids.confidence import Scale, spread_of
 from cbcl.method.centroids.model import CentroidModel
 from cbcl.recognition.answer import Answer, answers
-from cbcl.recognition.self_test import SelfTestResult
 from cbcl.recognition.suggestions import (
     MAX_NEIGHBOURS,
     MAX_SIMILAR,

@@ -16,11 +16,11 @@ from support.statistics import draw_classes
 
 from cbcl import MemoryFileError, Recognizer
 from cbcl.memory.check import check
+from cbcl.method.discriminant.forecast import Forecast, report_unknown
 from cbcl.method.discriminant.model import DiscriminantModel
 from cbcl.method.discriminant.open_set import PRIOR_ODDS, Cosines
 from cbcl.method.discriminant.statistics import learn_class, unlearn_view
 from cbcl.recognition.answer import judged_answers
-from cbcl.recognition.unknown import Forecast, report_unknown
 
 D = 128
 COSINES = Cosines(0.5, 0.13, 0.07, 0.1, 0.07)

@@ -18,7 +18,7 @@ from support.photos import NAMES, encoded, views
 from support.statistics import bits
 
 from cbcl import LabelError, MemoryFileError, Recognizer, load_backbone
-from cbcl.heads import discriminant_views as views_module
+from cbcl.heads.discriminant import views as views_module
 from cbcl.memory.check import check
 from cbcl.memory.rows import Settings
 from cbcl.method.discriminant.directions import as_directions

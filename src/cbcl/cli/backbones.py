@@ -99,7 +99,7 @@ def measure(name: str, folders: tuple[Path, Path], output: Path | None, quiet: b
     cbcl backbones measure net.onnx birds/ groceries/
     """
     from cbcl.errors import WeightsError
-    from cbcl.memory.measured import COSINES, THRESHOLDS
+    from cbcl.method.discriminant.measured import COSINES, THRESHOLDS
     from cbcl.recognition.cosines import measure as measured_on
     from cbcl.recognition.cosines import read_rows, write_row
     from cbcl.vision.backbones import load_backbone

@@ -14,8 +14,8 @@ from cbcl.cli.output import Output, count
 from cbcl.errors import MemoryFileError
 
 if TYPE_CHECKING:
+    from cbcl.method.discriminant.forecast import Forecast, UnknownReport
     from cbcl.recognition.recognizer import Recognizer
-    from cbcl.recognition.unknown import Forecast, UnknownReport
 
 STRANGERS = ("often", "sometimes", "rarely")
 DEFAULT_STRANGERS = "sometimes"

@@ -20,8 +20,8 @@ from cbcl.errors import BackboneError, MemoryFileError, first_line, reason
 from cbcl.export.onnx_backbone import BackboneNodes, crops_of, networks_of
 from cbcl.export.onnx_examples import PortableExample, add_examples
 from cbcl.files import write_atomically
-from cbcl.heads.centroids_onnx import AnswerGraph, add_vote
-from cbcl.heads.discriminant_onnx import add_discriminant
+from cbcl.heads.centroids.onnx import AnswerGraph, add_vote
+from cbcl.heads.discriminant.onnx import add_discriminant
 from cbcl.method.arrays import Float32s
 from cbcl.method.centroids.confidence import Scale
 from cbcl.method.centroids.model import CentroidModel

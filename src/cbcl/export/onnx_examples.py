@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from onnx import TensorProto
 
-from cbcl.heads.centroids_onnx import AnswerGraph, Outputs
-from cbcl.heads.discriminant_onnx import add_directions
+from cbcl.heads.centroids.onnx import AnswerGraph, Outputs
+from cbcl.heads.discriminant.onnx import add_directions
 from cbcl.method.arrays import Float32s
 from cbcl.method.discriminant.coding import encode
 from cbcl.method.discriminant.directions import as_directions

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from cbcl.errors import MemoryFileError, first_line, reason
 from cbcl.files import write_atomically
-from cbcl.heads.discriminant_tensors import as_tensors, count_rows, from_tensors
+from cbcl.heads.discriminant.tensors import as_tensors, count_rows, from_tensors
 from cbcl.memory.packing import unpack_info
 from cbcl.memory.rows import (
     DAMAGE,

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from cbcl.heads.discriminant_blob import pack_sketches, pack_statistics, unpack_statistics
-from cbcl.memory.measured import unpack_measured
+from cbcl.heads.discriminant.blob import pack_sketches, pack_statistics, unpack_statistics
 from cbcl.memory.rows import (
     ANY_PLACE,
     DAMAGE,
@@ -42,6 +41,7 @@ from cbcl.memory.rows import (
 from cbcl.method.arrays import read_only
 from cbcl.method.centroids.concepts import Concepts
 from cbcl.method.centroids.confidence import Spread
+from cbcl.method.discriminant.measured import unpack_measured
 from cbcl.method.discriminant.open_set import DEFAULT_STRANGERS
 
 FLOAT32 = np.dtype("<f4")

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeGuard
 import numpy as np
 
 from cbcl.errors import LabelError, MemoryFileError
-from cbcl.heads.discriminant_blob import MAX_COUNT
+from cbcl.heads.discriminant.blob import MAX_COUNT
 from cbcl.method.arrays import Float32s
 from cbcl.method.centroids.concepts import Concepts
 from cbcl.method.centroids.confidence import Spread

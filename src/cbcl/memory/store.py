@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from cbcl.errors import ChangedError, LabelError, MemoryFileError
 from cbcl.files import name_also, part_of
-from cbcl.heads.discriminant_blob import unpack_sketches
+from cbcl.heads.discriminant.blob import unpack_sketches
 from cbcl.memory.connection import (
     LOCK_TIMEOUT_SECONDS,
     NO_FILE,

@@ -18,10 +18,10 @@ from PIL import Image
 
 from cbcl.errors import BackboneError, PictureError, WeightsError, reason
 from cbcl.files import write_atomically
-from cbcl.memory.measured import Measured, pack_measured, unpack_measured
 from cbcl.memory.rows import DAMAGE, MemoryInfo
 from cbcl.method.arrays import Float32s, Float64s
 from cbcl.method.discriminant.directions import MIN_EMBEDDING, as_directions
+from cbcl.method.discriminant.measured import Measured, pack_measured, unpack_measured
 from cbcl.method.discriminant.open_set import WIDE, Cosines, units
 from cbcl.method.discriminant.statistics import EXACT
 from cbcl.vision.backbones.base import Backbone, subject_of

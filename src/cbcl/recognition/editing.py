@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from cbcl.errors import BackboneError, LabelError, MemoryFileError
-from cbcl.heads.centroids_examples import find_changed, most_kept, of_vote, select
-from cbcl.heads.discriminant_views import (
+from cbcl.heads.centroids.examples import find_changed, most_kept, of_vote, select
+from cbcl.heads.discriminant.views import (
     EMPTY,
     ViewClass,
     merge_views,

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbcl.errors import ChangedError, LabelError, MemoryFileError, PictureError
-from cbcl.heads.centroids_examples import FIRST, of_vote, select
-from cbcl.heads.discriminant_views import learn_views
+from cbcl.heads.centroids.examples import FIRST, of_vote, select
+from cbcl.heads.discriminant.views import learn_views
 from cbcl.memory.rows import (
     NEGATIVES,
     MemoryInfo,

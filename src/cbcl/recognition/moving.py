@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from cbcl.errors import LabelError
-from cbcl.heads.centroids_examples import find_changed, of_vote, select
-from cbcl.heads.discriminant_views import add_views, join_taken, read_views, take_views, write_views
+from cbcl.heads.centroids.examples import find_changed, of_vote, select
+from cbcl.heads.discriminant.views import add_views, join_taken, read_views, take_views, write_views
 from cbcl.memory.rows import (
     NEGATIVES,
     Settings,

@@ -15,7 +15,9 @@ import numpy as np
 
 from cbcl.errors import MemoryFileError, PictureError
 from cbcl.files import part_of
-from cbcl.heads.discriminant_views import sketch_pictures
+from cbcl.heads.discriminant.suspects import Suspect, find_suspects
+from cbcl.heads.discriminant.views import sketch_pictures
+from cbcl.heads.self_test import SelfTestResult, examine
 from cbcl.memory.check import Finding, repair
 from cbcl.memory.check import check as find_damage
 from cbcl.memory.exchange import ExportResult, export, import_
@@ -25,6 +27,7 @@ from cbcl.memory.transaction import Step
 from cbcl.method.arrays import Float32s
 from cbcl.method.centroids.concepts import Concepts
 from cbcl.method.discriminant.directions import as_directions
+from cbcl.method.discriminant.forecast import UnknownReport, report_unknown
 from cbcl.method.discriminant.model import DiscriminantModel
 from cbcl.recognition import editing, moving
 from cbcl.recognition.answer import Answer, Example
@@ -43,7 +46,6 @@ from cbcl.recognition.learning import (
 )
 from cbcl.recognition.learning_run import learn_run
 from cbcl.recognition.moving import MoveResult
-from cbcl.recognition.self_test import SelfTestResult, examine
 from cbcl.recognition.snapshot import LabelSummary, Snapshot, latest
 from cbcl.recognition.suggestions import (
     MAX_WANTED,
@@ -53,8 +55,6 @@ from cbcl.recognition.suggestions import (
     find_wanted,
     worth_asking,
 )
-from cbcl.recognition.suspects import Suspect, find_suspects
-from cbcl.recognition.unknown import UnknownReport, report_unknown
 from cbcl.vision.backbones.base import Backbone
 from cbcl.vision.decoding import name_of
 from cbcl.vision.extraction import EmbeddedPicture, Progress

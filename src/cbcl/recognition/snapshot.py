@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from cbcl.errors import ChangedError, MemoryFileError
-from cbcl.heads.centroids_examples import PER_CENTROID, of_vote
-from cbcl.heads.discriminant_views import as_concepts, spread_of_views, statistics_of
+from cbcl.heads.centroids.examples import PER_CENTROID, of_vote
+from cbcl.heads.discriminant.views import as_concepts, spread_of_views, statistics_of
+from cbcl.heads.self_test import SelfTestResult, examine, examine_views
 from cbcl.memory.rows import StoredClass, StoredStatistics
 from cbcl.memory.state import MemoryState
 from cbcl.memory.store import Memory
@@ -22,7 +23,6 @@ from cbcl.method.discriminant.model import DiscriminantModel
 from cbcl.recognition.answer import Answer, Example, Reason, answers, judged_answers
 from cbcl.recognition.cosines import measured_of
 from cbcl.recognition.embedder import initial_limit_of
-from cbcl.recognition.self_test import SelfTestResult, examine, examine_views
 
 MAX_READ_TRIES = 10  # while other processes change the memory
 MAX_SHOWN = 4  # examples in a summary

@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cbcl.heads.self_test import SelfTestResult
 from cbcl.method.arrays import Float32s, Float64s, Int64s
 from cbcl.method.centroids.concepts import Concepts
 from cbcl.method.centroids.confidence import Scale
 from cbcl.method.centroids.distances import norms_squared
 from cbcl.method.centroids.search import Index, nearest
 from cbcl.recognition.answer import Answer
-from cbcl.recognition.self_test import SelfTestResult
 
 MIN_CLOSENESS = 0.6  # of two labels that may be the same
 CHANCE_MARGIN = 0.2  # of the squared distance that chance explains on average

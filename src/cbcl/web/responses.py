@@ -13,12 +13,12 @@ from cbcl.web import schemas
 from cbcl.web.embedding import RequestPicture
 
 if TYPE_CHECKING:
+    from cbcl.heads.self_test import SelfTestResult
     from cbcl.memory.transaction import Step
+    from cbcl.method.discriminant.forecast import UnknownReport
     from cbcl.recognition.learning import LearningResult
-    from cbcl.recognition.self_test import SelfTestResult
     from cbcl.recognition.suggestions import Suggestions
-    from cbcl.recognition.unknown import UnknownReport
-from cbcl.recognition.suspects import Suspect
+from cbcl.heads.discriminant.suspects import Suspect
 
 
 def change_response(revision: int, action: str, subject: str) -> schemas.ChangeResponse:

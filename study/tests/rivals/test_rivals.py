@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression, Ridge
 from support.streams import digits, stream
 
-from cbcl.heads.discriminant_blob import unpack_statistics
+from cbcl.heads.discriminant.blob import unpack_statistics
 from cbcl.machine import one_thread
 from cbcl.method.arrays import Float32s
 from cbcl.method.classifiers import CBCLClassifier

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cbcl.heads.centroids_onnx import AnswerGraph, AnswerValues, Outputs, add_outputs
+from cbcl.heads.centroids.onnx import AnswerGraph, AnswerValues, Outputs, add_outputs
 from cbcl.method.arrays import Float64s, Int64s
 from cbcl.method.discriminant.coding import CodedRows, Codes
 from cbcl.method.discriminant.directions import MIN_EMBEDDING

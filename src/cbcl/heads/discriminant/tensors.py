@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cbcl.heads.discriminant_blob import check_statistics, kinds_of_numbers
+from cbcl.heads.discriminant.blob import check_statistics, kinds_of_numbers
 from cbcl.method.arrays import read_only
 from cbcl.method.discriminant.coding import CodedRows
 from cbcl.method.discriminant.statistics import NO_SKETCHES, ClassStatistics, ViewSummary

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbcl.errors import MemoryFileError, PictureError
-from cbcl.heads.centroids_examples import FIRST
+from cbcl.heads.centroids.examples import FIRST
 from cbcl.memory.rows import NEGATIVES, StoredExample, StoredStatistics
 from cbcl.memory.state import MemoryState
 from cbcl.memory.store import Memory

@@ -1,0 +1,1 @@
+"""The paper's learner as a head of a memory."""

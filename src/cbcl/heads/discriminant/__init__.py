@@ -1,0 +1,1 @@
+"""The discriminant as a head of a memory."""
