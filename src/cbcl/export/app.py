@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cbcl.errors import AppError, reason
 from cbcl.export.runtime import Runtime
+from cbcl.export.words import DEFAULT_LANGUAGE, RIGHT_TO_LEFT, languages, write_words
 from cbcl.files import write_atomically
-from cbcl.web.words import DEFAULT_LANGUAGE, RIGHT_TO_LEFT, languages, write_words
 
 if TYPE_CHECKING:
     from cbcl.export.onnx import PortableModel

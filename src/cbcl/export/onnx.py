@@ -1,7 +1,4 @@
-"""A memory and its backbone as one ONNX graph: pixels in, the answers of `recognition.answer` out.
-
-The knowledge is that of either head. The vote has a scale beside it, the default head none.
-"""
+"""A memory and its backbone as one ONNX graph: pixels in, answers out."""
 
 from __future__ import annotations
 
@@ -20,13 +17,8 @@ from cbcl.errors import BackboneError, MemoryFileError, first_line, reason
 from cbcl.export.onnx_backbone import BackboneNodes, crops_of, networks_of
 from cbcl.export.onnx_examples import PortableExample, add_examples
 from cbcl.files import write_atomically
-from cbcl.heads.centroids.onnx import AnswerGraph, add_vote
-from cbcl.heads.discriminant.onnx import add_discriminant
-from cbcl.method.arrays import Float32s
-from cbcl.method.centroids.confidence import Scale
-from cbcl.method.centroids.model import CentroidModel
-from cbcl.method.discriminant.model import DiscriminantModel
-from cbcl.recognition.answer import answers, judged_answers
+from cbcl.heads.answer_nodes import AnswerGraph
+from cbcl.heads.base import Head, HeadModel
 from cbcl.vision.backbones.base import Backbone, subject_of
 from cbcl.vision.backbones.names import short_name
 from cbcl.vision.onnx_graph import INPUT_NAME
@@ -34,8 +26,7 @@ from cbcl.vision.onnx_graph import INPUT_NAME
 MAX_ONNX_BYTES = 2_000_000_000  # of a file: protobuf ends at 2 GiB
 CROP_FIELDS = ("size", "square", "filter", "squashed", "mirrored")
 CHECKED = ["vector", "guess", "strangeness", "ranking_confidence"]  # outputs
-ODDS_TOLERANCE = 0.01  # relative, of the odds for and against "known"
-VOTE_TOLERANCE = 1e-9  # relative, of the vote's confidence and strangeness
+ZERO_TOLERANCE = 1e-9  # of a strangeness of nearly 0
 VECTOR_TOLERANCE = 0.01  # relative to a vector's length: a GPU rounds in another way
 
 
@@ -50,8 +41,8 @@ class PortableModel(NamedTuple):
 
 def export_onnx(
     path: Path,
-    knowledge: CentroidModel | DiscriminantModel,
-    scale: Scale | None,
+    model: HeadModel,
+    head: Head[Any],
     backbone: Backbone,
     *,
     any_size: bool = False,
@@ -59,16 +50,16 @@ def export_onnx(
     """Write the graph of `checked_onnx` to a new file."""
     if path.exists():
         raise MemoryFileError(path, "is there already", "give another name")
-    model = checked_onnx(knowledge, scale, backbone, any_size=any_size)
+    graph = checked_onnx(model, head, backbone, any_size=any_size)
     try:
-        write_atomically(path, model)
+        write_atomically(path, graph)
     except OSError as error:
         raise MemoryFileError(path, f"cannot be written: {reason(error)}") from error
 
 
 def checked_onnx(
-    knowledge: CentroidModel | DiscriminantModel,
-    scale: Scale | None,
+    model: HeadModel,
+    head: Head[Any],
     backbone: Backbone,
     *,
     any_size: bool = False,
@@ -82,14 +73,13 @@ def checked_onnx(
             "learn through one that is (`cbcl backbones list`), or export the concepts without it, "
             "to FILE.safetensors",
         )
-    model = as_onnx(knowledge, scale, backbone, any_size=any_size, examples=examples)
-    _check_answers(model, knowledge, scale, backbone, any_size=any_size)
-    return model
+    graph = as_onnx(model, backbone, any_size=any_size, examples=examples)
+    _check_answers(graph, model, head, backbone, any_size=any_size)
+    return graph
 
 
 def as_onnx(
-    knowledge: CentroidModel | DiscriminantModel,
-    scale: Scale | None,
+    model: HeadModel,
     backbone: Backbone,
     *,
     any_size: bool = False,
@@ -102,26 +92,23 @@ def as_onnx(
     """
     graph = AnswerGraph()
     seeing = BackboneNodes(graph, backbone, any_size=any_size)
-    if isinstance(knowledge, DiscriminantModel):
-        outputs = add_discriminant(graph, seeing.vector, knowledge)
-    else:
-        assert scale is not None
-        outputs = add_vote(graph, seeing.vector, knowledge, scale)
+    outputs = model.add_answer(graph, seeing.vector)
     if examples:
         directions = np.stack([example.direction for example in examples])
         outputs |= add_examples(graph, seeing.vector, directions)
-    _check_size(graph, backbone, len(knowledge.labels))
-    model = seeing.model
-    model.graph.output.extend(
+    _check_size(graph, backbone, len(model.labels))
+    whole = seeing.model
+    whole.graph.output.extend(
         helper.make_tensor_value_info(name, kind, [seeing.batch, *shape])
         for name, (kind, shape) in outputs.items()
     )
-    model.graph.name = "cbcl"
-    model.graph.node.extend(graph.nodes)
-    model.graph.initializer.extend(graph.tensors.values())
-    model.producer_name, model.producer_version = "cbcl", version("cbcl")
-    helper.set_model_props(model, _metadata(knowledge, backbone, any_size=any_size))
-    return bytes(model.SerializeToString(deterministic=True))
+    whole.graph.name = "cbcl"
+    whole.graph.node.extend(graph.nodes)
+    whole.graph.initializer.extend(graph.tensors.values())
+    whole.producer_name = "cbcl"
+    whole.producer_version = version("cbcl")
+    helper.set_model_props(whole, _metadata(model, backbone, any_size=any_size))
+    return bytes(whole.SerializeToString(deterministic=True))
 
 
 def _check_size(graph: AnswerGraph, backbone: Backbone, t: int) -> None:
@@ -131,9 +118,7 @@ def _check_size(graph: AnswerGraph, backbone: Backbone, t: int) -> None:
         raise MemoryFileError(f"{t} labels", problem, "export to FILE.safetensors")
 
 
-def _metadata(
-    knowledge: CentroidModel | DiscriminantModel, backbone: Backbone, *, any_size: bool
-) -> dict[str, str]:
+def _metadata(model: HeadModel, backbone: Backbone, *, any_size: bool) -> dict[str, str]:
     """Return the metadata; `preprocessing` is what the graph does not do itself."""
     outside: dict[str, Any] = {
         name: {
@@ -149,18 +134,15 @@ def _metadata(
         "backbone": short_name(backbone.name),  # without its folder on this machine
         "fingerprint": backbone.fingerprint,
         "preprocessing": json.dumps(outside if len(outside) > 1 else outside[INPUT_NAME]),
-        "labels": json.dumps(knowledge.labels, ensure_ascii=False),
+        "labels": json.dumps(model.labels, ensure_ascii=False),
     }
-    if isinstance(knowledge, DiscriminantModel):
-        return {**described, "head": "discriminant"}
-    parameters = {"radius": repr(knowledge.radius), "n_voters": str(knowledge.n_voters)}
-    return {**described, "head": "vote", **parameters}
+    return {**described, **model.metadata()}
 
 
 def _check_answers(
-    model: bytes,
-    knowledge: CentroidModel | DiscriminantModel,
-    scale: Scale | None,
+    graph: bytes,
+    model: HeadModel,
+    head: Head[Any],
     backbone: Backbone,
     *,
     any_size: bool = False,
@@ -179,7 +161,7 @@ def _check_answers(
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     try:
-        session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
         crops = {name: how.crop(picture) for name, how in crops_of(backbone).items()}
         given = {INPUT_NAME: noise} if any_size else crops
         pixels = {name: values[np.newaxis] for name, values in given.items()}
@@ -187,33 +169,15 @@ def _check_answers(
     except Exception as error:  # its errors have no common class but this
         problem = f"cannot be part of a larger graph: {first_line(error)}"
         raise BackboneError(subject, problem) from error
-    same_answer = _is_same(guess, strangeness, confidence, vector, knowledge, scale)
+    (verdict,) = model.answer(head.see(vector))
+    best = verdict.ranking[0]
+    tolerance = model.onnx_tolerance  # the picture is strange: the confidence may be tiny
+    same_answer = (
+        guess == best.label
+        and isclose(confidence, best.confidence, rel_tol=tolerance)
+        and isclose(strangeness, verdict.strangeness, rel_tol=tolerance, abs_tol=ZERO_TOLERANCE)
+    )
     difference = np.linalg.norm(vector - expected)
     if not same_answer or not difference <= VECTOR_TOLERANCE * np.linalg.norm(expected):
         problem = "gives other answers as part of a larger graph, so it cannot be exported to ONNX"
         raise BackboneError(subject, problem)
-
-
-def _is_same(
-    guess: str,
-    strangeness: float,
-    confidence: float,
-    vector: Float32s,
-    knowledge: CentroidModel | DiscriminantModel,
-    scale: Scale | None,
-) -> bool:
-    """Tell whether Python guesses the same about a vector, and is as sure.
-
-    The picture is strange, so the confidence may be tiny, and has to be the same still.
-    """
-    if isinstance(knowledge, DiscriminantModel):
-        (answer,), tolerance = judged_answers(vector, knowledge), ODDS_TOLERANCE
-    else:
-        assert scale is not None
-        (answer,), tolerance = answers(vector, knowledge, scale), VOTE_TOLERANCE
-    best = answer.ranking[0]
-    return (
-        guess == best.label
-        and isclose(confidence, best.confidence, rel_tol=tolerance)
-        and isclose(strangeness, answer.strangeness, rel_tol=tolerance, abs_tol=VOTE_TOLERANCE)
-    )

@@ -17,7 +17,7 @@ from PIL import Image
 
 from cbcl.errors import BackboneError
 from cbcl.export.onnx_picture import add_crop
-from cbcl.heads.centroids.onnx import AnswerGraph
+from cbcl.heads.answer_nodes import AnswerGraph
 from cbcl.vision.backbones.base import Backbone, subject_of
 from cbcl.vision.backbones.combined import SHORTEST_LENGTH, Combined, Views, leaves
 from cbcl.vision.backbones.network import Network

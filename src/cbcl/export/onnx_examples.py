@@ -5,18 +5,17 @@ b vectors, d features, e examples.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from onnx import TensorProto
 
-from cbcl.heads.centroids.onnx import AnswerGraph, Outputs
+from cbcl.heads.answer_nodes import AnswerGraph, Outputs
+from cbcl.heads.base import ClassRecord, HeadModel
 from cbcl.heads.discriminant.onnx import add_directions
 from cbcl.method.arrays import Float32s
 from cbcl.method.discriminant.coding import encode
-from cbcl.method.discriminant.directions import as_directions
-from cbcl.method.discriminant.model import DiscriminantModel
-from cbcl.recognition.snapshot import Snapshot
 
 MAX_PER_LABEL = 12  # examples, the latest: a person looks at three
 
@@ -29,31 +28,19 @@ class PortableExample(NamedTuple):
     direction: Float32s  # (d,)
 
 
-def portable_examples(snapshot: Snapshot) -> list[PortableExample]:
+def portable_examples(
+    model: HeadModel, records: Mapping[str, ClassRecord[Any]]
+) -> list[PortableExample]:
     """Return the latest examples of every label whose vectors and thumbnails are kept."""
-    return [
-        example
-        for label in snapshot.view.classes
-        for example in _examples_of(snapshot, label)[-MAX_PER_LABEL:]
-    ]
-
-
-def _examples_of(snapshot: Snapshot, label: str) -> list[PortableExample]:
-    examples = []
-    knowledge, memory = snapshot.knowledge, snapshot.memory
-    for number, place in memory.example_numbers(snapshot.view, label):
-        _, stored = memory.example(number)
-        if isinstance(knowledge, DiscriminantModel):
-            known = knowledge.statistics[label]
-            row = place - (known.n - len(known.views))
-            if not 0 <= row < len(known.views):
-                continue  # its vector is part of the sums alone
-            direction = known.directions[row]
-        else:
-            direction = as_directions(stored.vector[np.newaxis])[0]
-        if stored.jpeg:
-            examples.append(PortableExample(label, stored.jpeg, direction))
-    return examples
+    shown: list[PortableExample] = []
+    for label, record in records.items():
+        of_label = []
+        for example in record.examples:
+            direction = model.vector_of(label, example)
+            if direction is not None and example.jpeg:
+                of_label.append(PortableExample(label, example.jpeg, direction))
+        shown += of_label[-MAX_PER_LABEL:]
+    return shown
 
 
 def add_examples(graph: AnswerGraph, vector: str, directions: Float32s) -> Outputs:

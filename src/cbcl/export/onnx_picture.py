@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from onnx import TensorProto, helper
 
-from cbcl.heads.centroids.onnx import AnswerGraph
+from cbcl.heads.answer_nodes import AnswerGraph
 from cbcl.method.arrays import Int64s
 from cbcl.vision.preprocessing import Filter, Preprocessing
 

@@ -1,78 +1,26 @@
-"""The vote as ONNX nodes: from vectors to the labels and confidences of `answers`.
+"""The vote as ONNX nodes: from vectors to the labels and confidences of `vote_on_all`.
 
 b vectors, d features, m centroids, t classes, n nearest centroids. Each function names the one that
-it translates, and computes in the same order, so that ties and zeros are the same. The outputs are
-those of every head.
+it translates, and computes in the same order, so that ties and zeros are the same.
 """
 
 from __future__ import annotations
 
 from math import inf
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
-from onnx import TensorProto
 
+from cbcl.heads.answer_nodes import AnswerGraph, AnswerValues, Outputs, add_outputs
+from cbcl.method.centroids.answering import RANKED_CENTROIDS
 from cbcl.method.centroids.confidence import CONFIDENCE_SLOPE, FAMILIARITY_SLOPE, Scale, shrinkage
 from cbcl.method.centroids.distances import LANES, norms_squared
 from cbcl.method.centroids.model import CentroidModel
 from cbcl.method.centroids.search import Index
 from cbcl.method.centroids.voting import COINCIDENT
-from cbcl.recognition.answer import MAX_GUESSES, RANKED_CENTROIDS
-from cbcl.vision.onnx_graph import GraphBuilder, Operand
-
-Outputs: TypeAlias = dict[str, tuple[int, list[int]]]  # type and shape (of one picture) by name
+from cbcl.method.model import MAX_GUESSES
 
 SPARE_CENTROIDS = 16  # measured exactly, beyond those that are needed
-SINGLE_OUTPUTS = {
-    "label": TensorProto.STRING,
-    "confidence": TensorProto.DOUBLE,
-    "strangeness": TensorProto.DOUBLE,
-    "guess": TensorProto.STRING,
-}
-
-
-class AnswerGraph(GraphBuilder):
-    """A graph builder with operations on rows: a row is a vector's."""
-
-    def __init__(self) -> None:
-        super().__init__(prefix="cbcl/")
-
-    def smallest(self, values: str, count: int) -> tuple[str, str]:
-        """Return the smallest of each row, equals from left to right, and their columns."""
-        return self._top(values, count, largest=0)
-
-    def largest(self, values: str, count: int) -> tuple[str, str]:
-        return self._top(values, count, largest=1)
-
-    def _top(self, values: str, count: int, *, largest: int) -> tuple[str, str]:
-        top = self("TopK", values, np.array([count]), largest=largest)  # (b, count)
-        self.nodes[-1].output.append(f"{top}.places")
-        return top, f"{top}.places"
-
-    def double(self, values: Operand) -> str:
-        return self("Cast", values, to=TensorProto.DOUBLE)
-
-    def single(self, values: Operand) -> str:
-        return self("Cast", values, to=TensorProto.FLOAT)
-
-    def total(self, values: str) -> str:
-        """Return the sum of each row: (b, 1)."""
-        return self("ReduceSum", values, np.array([1]), keepdims=1)
-
-    def column(self, values: str, number: int = 0) -> str:
-        """Return one column: (b, 1)."""
-        return self("Gather", values, np.array([number]), axis=1)
-
-
-class AnswerValues(NamedTuple):
-    """The names of the parts of an answer."""
-
-    is_unknown: str  # (b, 1)
-    confidence: str  # (b, 1)
-    strangeness: str  # (b, 1)
-    ranking: str  # (b, up to 5), numbers of classes; t + 1 where there are no more
-    confidences: str  # (b, up to 5), theirs
 
 
 class _Neighbours(NamedTuple):
@@ -84,14 +32,14 @@ class _Neighbours(NamedTuple):
     n: int
 
 
-def add_vote(graph: AnswerGraph, vector: str, knowledge: CentroidModel, scale: Scale) -> Outputs:
-    """Translate `answers`, and return the outputs."""
-    t, d = len(knowledge.concepts), knowledge.index.centroids.shape[1]
+def add_vote(graph: AnswerGraph, vector: str, model: CentroidModel, scale: Scale) -> Outputs:
+    """Translate `vote_on_all`, and return the outputs."""
+    t, d = len(model.concepts), model.index.centroids.shape[1]
     wide = graph.double(vector)
     length = graph("Sqrt", graph.total(graph("Mul", wide, wide)))  # (b, 1)
-    near = _nearest(graph, wide, knowledge)
-    votes = _votes(graph, vector, near, knowledge)
-    strangeness = _strangeness(graph, near, length, knowledge.index, scale)
+    near = _nearest(graph, wide, model)
+    votes = _votes(graph, vector, near, model)
+    strangeness = _strangeness(graph, near, length, model.index, scale)
     strange = graph("Greater", strangeness, 1.0)
     familiarity = _familiarity(graph, strangeness)
     firsts = _first_of_class(graph, near)
@@ -99,36 +47,16 @@ def add_vote(graph: AnswerGraph, vector: str, knowledge: CentroidModel, scale: S
     numbers, confidences = _ranking(graph, near, firsts, shares, votes, t)
     confidence = graph("Where", strange, graph("Sub", 1.0, familiarity), graph.column(confidences))
     answer = AnswerValues(strange, confidence, strangeness, numbers, confidences)
-    return add_outputs(graph, answer, knowledge.labels, d)
+    return add_outputs(graph, answer, model.labels, d)
 
 
-def add_outputs(graph: AnswerGraph, answer: AnswerValues, labels: list[str], d: int) -> Outputs:
-    """Add the outputs of an answer, and return them."""
-    t = len(labels)
-    best = graph.column(answer.ranking)
-    names = graph.constant(np.array([*labels, "unknown", ""], dtype=object))
-    label = graph("Gather", names, graph("Where", answer.is_unknown, np.array(t), best))
-    singles = label, answer.confidence, answer.strangeness, graph("Gather", names, best)
-    for name, value in zip(SINGLE_OUTPUTS, singles, strict=True):
-        graph("Squeeze", value, np.array([1]), name=name)
-    graph("Gather", names, answer.ranking, name="ranking")
-    graph("Identity", answer.confidences, name="ranking_confidence")
-    guesses = [min(MAX_GUESSES, t)]
-    return {
-        **{name: (kind, []) for name, kind in SINGLE_OUTPUTS.items()},
-        "ranking": (TensorProto.STRING, guesses),
-        "ranking_confidence": (TensorProto.DOUBLE, guesses),
-        "vector": (TensorProto.FLOAT, [d]),
-    }
-
-
-def _nearest(graph: AnswerGraph, wide: str, knowledge: CentroidModel) -> _Neighbours:
+def _nearest(graph: AnswerGraph, wide: str, model: CentroidModel) -> _Neighbours:
     """Translate `nearest`: exact distances; of many centroids, to the nearest by product.
 
     Where all of them coincide with the vector, they are those of the smallest classes.
     """
-    index = knowledge.index
-    m, n = len(index.owners), min(max(RANKED_CENTROIDS, knowledge.n_voters), len(index.owners))
+    index = model.index
+    m, n = len(index.owners), min(max(RANKED_CENTROIDS, model.n_voters), len(index.owners))
     centroids = graph.constant(index.centroids)
     candidates = n + SPARE_CENTROIDS
     if m <= candidates:
@@ -165,13 +93,13 @@ def _distances(graph: AnswerGraph, wide: str, centroids: str, k: int, d: int) ->
     return graph("Sqrt", lanes)
 
 
-def _votes(graph: AnswerGraph, vector: str, near: _Neighbours, knowledge: CentroidModel) -> str:
+def _votes(graph: AnswerGraph, vector: str, near: _Neighbours, model: CentroidModel) -> str:
     """Translate `tally` of the n nearest: (b, t)."""
-    t, n = len(knowledge.concepts), min(knowledge.n_voters, near.n)
+    t, n = len(model.concepts), min(model.n_voters, near.n)
     distances = _first_columns(graph, near.distances, n)
     nearest = _first_columns(graph, near.indices, n)
-    voters = _prefer_small_classes(graph, nearest, distances, knowledge.index, n)
-    owners = graph("Gather", knowledge.index.owners, voters)
+    voters = _prefer_small_classes(graph, nearest, distances, model.index, n)
+    owners = graph("Gather", model.index.owners, voters)
     apart = graph("Greater", distances, 0.0)
     weights = graph("Where", apart, graph("Div", 1.0, distances), COINCIDENT)
     shape = graph("Concat", graph("Shape", vector, end=1), np.array([t]), axis=0)
@@ -180,7 +108,7 @@ def _votes(graph: AnswerGraph, vector: str, near: _Neighbours, knowledge: Centro
     zeros = graph("Where", apart, 0.0, 1.0)
     coincident = graph("ScatterElements", nothing, owners, zeros, axis=1, reduction="add")
     once = graph("Where", graph("Greater", coincident, 0.0), COINCIDENT, votes)
-    return graph("Mul", once, 1.0 / knowledge.index.sizes)
+    return graph("Mul", once, 1.0 / model.index.sizes)
 
 
 def _prefer_small_classes(

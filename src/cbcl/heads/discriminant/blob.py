@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cbcl.heads.base import MAX_COUNT
 from cbcl.method.arrays import read_only
 from cbcl.method.discriminant.coding import CodedRows, pack_four_bits, unpack_four_bits
 from cbcl.method.discriminant.directions import MIN_EMBEDDING
@@ -26,10 +27,8 @@ from cbcl.method.discriminant.statistics import (
     ViewSummary,
 )
 
-MAX_COUNT = 1 << 31  # of pictures, voters or centroids
 BLOB_VERSION = 1
 HEADER = struct.Struct("<BqqHHH")  # version, n, n folded (0: no summary), views, fine, coarse
-UINT64 = np.dtype("<u8")
 MAX_SCALE = float(np.finfo(np.float32).max) / (1 << 15)  # above it, 16 bits of it are infinite
 
 
@@ -53,8 +52,8 @@ def pack_statistics(statistics: ClassStatistics) -> bytes:
     return HEADER.pack(BLOB_VERSION, statistics.n, *counts) + record.tobytes()
 
 
-def unpack_statistics(blob: bytes, sketches: bytes, d: int) -> ClassStatistics:
-    """Read what `pack_statistics` and `pack_sketches` returned; ValueError: it is not that."""
+def unpack_statistics(blob: bytes, sketches: Sketches, d: int) -> ClassStatistics:
+    """Read what `pack_statistics` returned; ValueError: it is not that."""
     try:
         version, n, *counts = HEADER.unpack_from(blob)
     except struct.error:
@@ -77,18 +76,9 @@ def unpack_statistics(blob: bytes, sketches: bytes, d: int) -> ClassStatistics:
             _native(record["rest"]),
         )
     views = CodedRows(_native(record["views"]), _native(record["view_scales"]))
-    statistics = ClassStatistics(n, views, unpack_sketches(sketches), summary)
+    statistics = ClassStatistics(n, views, sketches, summary)
     check_statistics(statistics, d)
     return statistics
-
-
-def pack_sketches(sketches: Sketches) -> bytes:
-    return sketches.astype(UINT64, copy=False).tobytes()
-
-
-def unpack_sketches(blob: bytes) -> Sketches:
-    """Read what `pack_sketches` returned; ValueError: it is not that."""
-    return _native(np.frombuffer(blob, UINT64))
 
 
 def check_statistics(statistics: ClassStatistics, d: int) -> None:

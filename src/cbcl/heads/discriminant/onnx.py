@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cbcl.heads.centroids.onnx import AnswerGraph, AnswerValues, Outputs, add_outputs
+from cbcl.heads.answer_nodes import AnswerGraph, AnswerValues, Outputs, add_outputs
 from cbcl.method.arrays import Float64s, Int64s
 from cbcl.method.discriminant.coding import CodedRows, Codes
 from cbcl.method.discriminant.directions import MIN_EMBEDDING
@@ -30,7 +30,7 @@ from cbcl.method.discriminant.open_set import Cosines, Signs
 from cbcl.method.discriminant.scoring import Discriminant
 from cbcl.method.discriminant.solving import Whitening
 from cbcl.method.discriminant.statistics import SKETCH_BITS, ClassStatistics, Sketches, sketch
-from cbcl.recognition.answer import MAX_GUESSES
+from cbcl.method.model import MAX_GUESSES
 
 TOLERANCE = 1e-4  # the largest difference of a probability from Python's
 MAX_CODE = 127  # of eight bits

@@ -1,85 +1,72 @@
-"""Examples that may be why an answer was wrong, and the answer without each of them."""
+"""Views that may be why an answer was wrong, and the answer without each of them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
-from cbcl.errors import LabelError
-from cbcl.memory.rows import NEGATIVES
+from cbcl.heads.base import NEGATIVES, SuspectView
+from cbcl.heads.discriminant.views import DirectionSight
 from cbcl.method.arrays import Float32s
-from cbcl.method.discriminant.directions import as_directions
+from cbcl.method.discriminant.answering import judge_all
 from cbcl.method.discriminant.model import DiscriminantModel
 from cbcl.method.discriminant.statistics import ClassStatistics, unlearn_view
-from cbcl.recognition.answer import Answer, Example, judged_answers
-from cbcl.recognition.snapshot import Snapshot
+from cbcl.method.model import Verdict
 
 MAX_SUSPECTS = 3  # each of which takes as long as learning a picture
 
 
-class Suspect(NamedTuple):
-    """An example that speaks for an answer, and the answer had it not been learned."""
-
-    example: Example
-    answer: Answer | None  # None: nothing else is known
-
-
-def find_suspects(snapshot: Snapshot, vector: Float32s) -> list[Suspect]:
-    """Return the examples that speak most for the answer about a vector, the most decisive first.
+def find_suspects(
+    model: DiscriminantModel, sight: DirectionSight, places: Callable[[str], Container[int]]
+) -> list[SuspectView]:
+    """Return the views that speak most for the answer about a vector, the most decisive first.
 
     They are the nearest of those kept of the label that was answered; where that was "unknown", of
-    those taught as none of the known things. A memory that keeps no pictures has none.
+    those taught as none of the known things. `places` has those of a label that have an example.
     """
-    knowledge = snapshot.knowledge
-    if not isinstance(knowledge, DiscriminantModel):
-        problem = "learns by the vote, which cannot tell what it would say without an example"
-        raise LabelError("this memory", problem, "upgrade it with `cbcl upgrade`")
-    matrix = vector[np.newaxis]
-    (answer,) = judged_answers(matrix, knowledge)
-    label = NEGATIVES if answer.label is None else answer.label
-    known = knowledge.negatives if answer.label is None else knowledge.statistics[answer.label]
+    verdict = _judge(model, sight)
+    label = NEGATIVES if verdict.label is None else verdict.label
+    known = model.negatives if verdict.label is None else model.statistics[verdict.label]
     if known is None:
         return []
     suspects = []
-    for example in _nearest(snapshot, label, known, as_directions(matrix)[0]):
-        rest = _without(knowledge, label, unlearn_view(known, example.concept))
-        without = None if rest is None else judged_answers(matrix, rest)[0]
-        suspects.append(Suspect(example, without))
-    return sorted(suspects, key=lambda suspect: _support(suspect.answer, answer.label))
+    for place in _nearest(known, sight.points[0], places(label)):
+        rest = _without(model, label, unlearn_view(known, place))
+        without = None if rest is None else _judge(rest, sight)
+        suspects.append(SuspectView(label, place, without))
+    return sorted(suspects, key=lambda suspect: _support(suspect.verdict, verdict.label))
 
 
-def _nearest(
-    snapshot: Snapshot, label: str, known: ClassStatistics, direction: Float32s
-) -> list[Example]:
-    """Return the examples whose views are kept, the nearest first."""
+def _judge(model: DiscriminantModel, sight: DirectionSight) -> Verdict:
+    judgement = model.judge_directions(sight.points, sketches=sight.sketches)
+    (verdict,) = judge_all(model, sight.points, judgement)
+    return verdict
+
+
+def _nearest(known: ClassStatistics, direction: Float32s, places: Container[int]) -> list[int]:
+    """Return the places of views that are kept and have an example, the nearest first."""
     first = known.n - len(known.views)
-    numbers = {
-        place: number
-        for number, place in snapshot.memory.example_numbers(snapshot.view, label)
-        if place >= first
-    }
     distances = np.linalg.norm(known.directions.astype(np.float64) - direction, axis=1)
-    places = [first + row for row in np.argsort(distances, kind="stable").tolist()]
-    shown = [place for place in places if place in numbers][:MAX_SUSPECTS]
-    return [Example(numbers[place], place, snapshot.memory) for place in shown]
+    nearest = [first + row for row in np.argsort(distances, kind="stable").tolist()]
+    return [place for place in nearest if place in places][:MAX_SUSPECTS]
 
 
 def _without(
-    knowledge: DiscriminantModel, label: str, rest: ClassStatistics | None
+    model: DiscriminantModel, label: str, rest: ClassStatistics | None
 ) -> DiscriminantModel | None:
     if label == NEGATIVES:
-        return replace(knowledge, negatives=rest)
+        return replace(model, negatives=rest)
     if rest is None:
-        return knowledge.without(label)
-    return replace(knowledge, statistics={**knowledge.statistics, label: rest})
+        return model.without(label)
+    return replace(model, statistics={**model.statistics, label: rest})
 
 
-def _support(answer: Answer | None, label: str | None) -> float:
-    """Return the confidence that an answer leaves to a label, or to "unknown"."""
-    if answer is None:
+def _support(verdict: Verdict | None, label: str | None) -> float:
+    """Return the confidence that a verdict leaves to a label, or to "unknown"."""
+    if verdict is None:
         return 0.0
     if label is None:
-        return 1.0 - sum(guess.confidence for guess in answer.ranking)
-    return sum(guess.confidence for guess in answer.ranking if guess.label == label)
+        return 1.0 - sum(guess.confidence for guess in verdict.ranking)
+    return sum(guess.confidence for guess in verdict.ranking if guess.label == label)

@@ -37,7 +37,13 @@ from cbcl.method.discriminant.open_set import (
     units,
 )
 from cbcl.method.discriminant.scoring import Discriminant, Scores
-from cbcl.method.discriminant.statistics import EXACT, ClassStatistics, learn_class, sketch
+from cbcl.method.discriminant.statistics import (
+    EXACT,
+    ClassStatistics,
+    Sketches,
+    learn_class,
+    sketch,
+)
 
 MAX_EXPLAINED = 5  # labels
 TAUGHT_CONFIDENCE = 0.99  # at least, in the label of a picture that was taught
@@ -156,11 +162,18 @@ class DiscriminantModel:
         """
         return self.judge_directions(as_directions(matrix), strangers or self.strangers)
 
-    def judge_directions(self, directions: Float32s, strangers: str | None = None) -> Judgement:
-        """Judge vectors as `as_directions` returns them."""
+    def judge_directions(
+        self,
+        directions: Float32s,
+        strangers: str | None = None,
+        sketches: Sketches | None = None,
+    ) -> Judgement:
+        """Judge vectors as `as_directions` returns them; `sketches` are theirs, if known."""
         scores = self._score(directions)
         shares = self.calibration.confidences(scores)
-        taught = self._taught(directions)
+        if sketches is None:
+            sketches = sketch(encode(directions))
+        taught = self._taught(sketches)
         rows = np.flatnonzero(taught >= 0)
         _raise_to(shares, rows, taught[rows])
         odds = self._log_odds(directions, scores, strangers or self.strangers)
@@ -217,9 +230,9 @@ class DiscriminantModel:
             return parts[0]
         return Scores(*map(np.concatenate, zip(*parts, strict=True)))
 
-    def _taught(self, directions: Float32s) -> Int64s:
+    def _taught(self, sketches: Sketches) -> Int64s:
         """Return the class that the very same vector was taught as, NEGATIVE, or -1: none: (q,)."""
-        found = [self._owners.get(own, -1) for own in sketch(encode(directions)).tolist()]
+        found = [self._owners.get(own, -1) for own in sketches.tolist()]
         return np.array(found, dtype=np.int64)
 
     def _log_odds(self, directions: Float32s, scores: Scores, strangers: str) -> Float64s:

@@ -1,0 +1,175 @@
+"""Changes of classes that answer by the vote: learned, moved, merged, added."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from cbcl.heads.base import (
+    Changes,
+    ClassRecord,
+    Context,
+    Lesson,
+    Records,
+    Settings,
+    StoredExample,
+    has_thumbnail,
+)
+from cbcl.heads.centroids.examples import CentroidClass, Picture, find_changed, select
+from cbcl.method.centroids.concepts import Concepts, cluster, join
+from cbcl.method.centroids.confidence import NO_SPREAD, spread_of
+from cbcl.method.centroids.model import CentroidModel, Options, learn
+
+
+def learn_pictures(
+    lesson: Lesson, records: Records[CentroidClass], context: Context, options: Options
+) -> Changes[CentroidClass]:
+    """Cluster each label's pictures with its centroids; merge some where a budget is reached."""
+    settings = context.settings
+    matrix = lesson.sight.matrix
+    before = {label: record.known for label, record in records.items()}
+    concepts = {label: known.concepts for label, known in before.items()}
+    known = None
+    if not context.is_empty:
+        known = CentroidModel(concepts, settings.radius, settings.n_voters)
+    after = learn(known, matrix, lesson.targets, options)
+    changed: dict[str, ClassRecord[CentroidClass] | None] = {}
+    for label, learned in after.concepts.items():
+        if label in before and learned is concepts[label]:
+            continue
+        rows = np.flatnonzero(lesson.targets == label)
+        old_spread = before[label].spread if label in before else NO_SPREAD
+        spread = spread_of(matrix[rows], after.radius, concepts.get(label), old_spread)
+        candidates: list[Picture] = []
+        if label in before:
+            candidates += records[label].examples
+        if not context.private:
+            given = [lesson.pictures[row] for row in rows.tolist()]
+            candidates += [picture for picture in given if has_thumbnail(picture)]
+        changed[label] = _record(CentroidClass(learned, spread), candidates)
+    chosen = settings._replace(
+        radius=after.radius, n_voters=after.n_voters, max_centroids=options.max_centroids
+    )
+    return Changes(changed, chosen)
+
+
+def move_examples(
+    examples: Mapping[str, Sequence[StoredExample]],
+    target: str | None,
+    records: Records[CentroidClass],
+    settings: Settings,
+) -> Changes[CentroidClass]:
+    """Take examples out of their labels, and learn them with the target, unless it is None."""
+    before = {label: record.known for label, record in records.items()}
+    touched = [*examples] if target is None else [*examples, target]
+    kept = {label: records[label].examples for label in touched if label in records}
+    after = dict(before)
+    for label, own in examples.items():
+        for example in own:
+            _unlearn(example, label, after, kept, settings)
+    if target is not None:
+        every = [example for own in examples.values() for example in own]
+        every.sort(key=lambda example: example.number)
+        after[target] = _learn_examples(every, after.get(target), settings)
+        kept[target] = [*kept.get(target, []), *every]
+    changed: dict[str, ClassRecord[CentroidClass] | None] = dict.fromkeys(
+        label for label in before if label not in after
+    )
+    new = [] if target is None else [target]
+    for label, known in find_changed(before, after, new, settings).items():
+        changed[label] = _record(known, kept.get(label) or records[label].examples)
+    return Changes(changed, settings)
+
+
+def merge_classes(
+    these: ClassRecord[CentroidClass], those: ClassRecord[CentroidClass], settings: Settings
+) -> ClassRecord[CentroidClass]:
+    known = _join(these.known, those.known, settings.radius)
+    return _record(known, [*these.examples, *those.examples])
+
+
+def adopt_classes(
+    ours: Records[CentroidClass], theirs: Records[CentroidClass], settings: Settings
+) -> dict[str, ClassRecord[CentroidClass]]:
+    """Return the classes that change when others are added, as they are then."""
+    known = {label: record.known for label, record in ours.items()}
+    combined = dict(known)
+    for label, record in theirs.items():
+        if label in known:
+            combined[label] = _join(known[label], record.known, settings.radius)
+        else:
+            combined[label] = record.known
+    changed = {}
+    for label, stored in find_changed(known, combined, [*theirs], settings).items():
+        examples = ours[label].examples if label in ours else []
+        new = theirs[label].examples if label in theirs else []
+        changed[label] = _record(stored, [*examples, *new])
+    return changed
+
+
+def _record(known: CentroidClass, candidates: Sequence[Picture]) -> ClassRecord[CentroidClass]:
+    examples = select(candidates, known.concepts)
+    return ClassRecord(known, lambda: examples)
+
+
+def _join(these: CentroidClass, those: CentroidClass, radius: float) -> CentroidClass:
+    concepts = join(these.concepts, those.concepts, radius)
+    return CentroidClass(concepts, these.spread + those.spread)
+
+
+def _learn_examples(
+    examples: Sequence[StoredExample], before: CentroidClass | None, settings: Settings
+) -> CentroidClass:
+    """Learn the vectors of examples with a class, or as a new one."""
+    vectors = np.stack([example.vector for example in examples])
+    concepts = None if before is None else before.concepts
+    old_spread = NO_SPREAD if before is None else before.spread
+    spread = spread_of(vectors, settings.radius, concepts, old_spread)
+    return CentroidClass(cluster(vectors, None, settings.radius, concepts), spread)
+
+
+def _unlearn(
+    example: StoredExample,
+    label: str,
+    classes: dict[str, CentroidClass],
+    kept: dict[str, list[StoredExample]],
+    settings: Settings,
+) -> None:
+    """Take an example out of its class; with its only one, the class goes.
+
+    Where all its examples are kept, it is learned again from the others, in order: as if this one
+    had never been shown. Else, or if that takes more centroids where their number is limited, it is
+    taken out of the mean nearest to it, where it went unless centroids have moved since.
+    """
+    stored = classes[label]
+    examples = kept[label]
+    if stored.concepts.size == 1:
+        del classes[label]
+        del kept[label]
+        return
+    own = next(one for one in examples if one.number == example.number)
+    rest = [other for other in examples if other is not own]
+    concepts = _take_out(stored.concepts, own)
+    spread = stored.spread
+    if len(examples) == stored.concepts.size:
+        vectors = np.stack([other.vector for other in rest])
+        again = cluster(vectors, None, settings.radius)
+        if settings.max_centroids is None or len(again.counts) <= len(stored.concepts.counts):
+            concepts = again
+            spread = spread_of(vectors, settings.radius)
+    classes[label] = CentroidClass(concepts, spread)
+    kept[label] = select(rest, concepts)
+
+
+def _take_out(concepts: Concepts, example: StoredExample) -> Concepts:
+    """Take an example out of the mean of its centroid."""
+    row = example.place
+    centroids = concepts.centroids.copy()
+    counts = concepts.counts.copy()
+    counts[row] -= 1
+    if not counts[row]:
+        return Concepts(np.delete(centroids, row, axis=0), np.delete(counts, row))
+    mean = centroids[row].astype(np.float64)
+    centroids[row] = mean + (mean - example.vector) / int(counts[row])
+    return Concepts(centroids, counts)

@@ -1,0 +1,273 @@
+"""The vote as a head: the paper's centroids of each class, of which the nearest vote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from functools import cached_property
+from math import inf
+from struct import pack, unpack
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbcl.heads.base import (
+    MAX_COUNT,
+    Blobs,
+    Changes,
+    ClassRecord,
+    ClassSummary,
+    Context,
+    ExamplePlaces,
+    Head,
+    HeadModel,
+    Lesson,
+    Records,
+    Settings,
+    Sight,
+    StoredExample,
+    most_kept,
+)
+from cbcl.heads.centroids.changes import (
+    adopt_classes,
+    learn_pictures,
+    merge_classes,
+    move_examples,
+)
+from cbcl.heads.centroids.examples import PER_CENTROID, CentroidClass
+from cbcl.heads.centroids.self_test import examine
+from cbcl.heads.self_test import SelfTestResult
+from cbcl.method.arrays import Float32s, read_only
+from cbcl.method.centroids.answering import vote_on_all
+from cbcl.method.centroids.concepts import Concepts, check_concepts
+from cbcl.method.centroids.confidence import Scale, Spread
+from cbcl.method.centroids.model import CentroidModel, Options
+from cbcl.method.centroids.tuning import MIN_VECTORS_FOR_RADIUS, tune
+from cbcl.method.discriminant.directions import as_directions
+from cbcl.method.model import Verdict
+
+if TYPE_CHECKING:
+    from cbcl.heads.answer_nodes import AnswerGraph, Outputs
+    from cbcl.method.classifiers import CBCLClassifier
+
+FLOAT32 = np.dtype("<f4")
+INT64 = np.dtype("<i8")
+SPREAD = "<qdd"  # n, total, squares
+
+
+class CentroidHead(Head[CentroidClass]):
+    """Centroids of each class, learned by Agg-Var clustering; the nearest ones vote."""
+
+    name = "vote"
+    kind = CentroidClass
+    abilities = frozenset({"tune", "limit", "centroids", "upgrade"})
+    parameters = frozenset({"radius", "n_voters", "max_centroids"})
+    exchange_format = 1
+    learns_together = True  # the radius is chosen from all
+
+    def summarize(self, known: CentroidClass) -> ClassSummary:
+        n_centroids = len(known.concepts.counts)
+        return ClassSummary(
+            int(known.concepts.centroids.shape[1]),
+            known.concepts.size,
+            ExamplePlaces(n_centroids, need_vectors=True),
+            most_kept(n_centroids, PER_CENTROID),
+        )
+
+    def pack(self, known: CentroidClass) -> Blobs:
+        _check(known)
+        return Blobs(
+            known.concepts.centroids.astype(FLOAT32, copy=False).tobytes(),
+            known.concepts.counts.astype(INT64, copy=False).tobytes(),
+            pack(SPREAD, known.spread.n, known.spread.total, known.spread.squares),
+        )
+
+    def unpack(self, blobs: Blobs, dimension: int) -> CentroidClass:
+        m = len(blobs.counts) // INT64.itemsize
+        sizes = (m * dimension * FLOAT32.itemsize, m * INT64.itemsize, 24)
+        lengths = tuple(map(len, blobs[:3]))
+        if m < 1 or lengths != sizes or blobs[3:] != (None, None):
+            raise ValueError("its parts do not belong together")
+        matrix = np.frombuffer(blobs.centroids, FLOAT32).astype(np.float32, copy=False)
+        concepts = Concepts(
+            read_only(matrix.reshape(m, dimension)),
+            read_only(np.frombuffer(blobs.counts, INT64).astype(np.int64, copy=False)),
+        )
+        known = CentroidClass(concepts, Spread(*unpack(SPREAD, blobs.spread)))
+        _check(known)
+        return known
+
+    def to_tensors(
+        self,
+        classes: Sequence[CentroidClass],
+        dimension: int,  # noqa: ARG002  # there is at least one class
+    ) -> tuple[dict[str, object], dict[str, NDArray[Any]]]:
+        concepts = [known.concepts for known in classes]
+        sizes = [len(one.counts) for one in concepts]
+        tensors: dict[str, NDArray[Any]] = {
+            "centroids": np.concatenate([one.centroids for one in concepts]),
+            "counts": np.concatenate([one.counts for one in concepts]),
+            "classes": np.repeat(np.arange(len(concepts)), sizes),
+        }
+        return {"spreads": [asdict(known.spread) for known in classes]}, tensors
+
+    def from_tensors(
+        self, described: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], dimension: int
+    ) -> list[CentroidClass]:
+        centroids = tensors["centroids"]
+        if centroids.ndim != 2 or centroids.shape[1] != dimension:
+            raise ValueError(f"centroids of shape {centroids.shape} have not {dimension} features")
+        spreads = described["spreads"]
+        owners = tensors["classes"]
+        if {*owners.tolist()} != {*range(len(spreads))}:
+            raise ValueError("the labels and the centroids do not belong together")
+        classes = []
+        for number, given in enumerate(spreads):
+            rows = owners == number
+            concepts = check_concepts(Concepts(centroids[rows], tensors["counts"][rows]))
+            spread = Spread(given["n"], float(given["total"]), float(given["squares"]))
+            _check_spread(spread)
+            classes.append(CentroidClass(concepts, spread))
+        return classes
+
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        _options(options)
+
+    def tune(self, classes: Sequence[Float32s], settings: Settings) -> Settings:
+        tuning = tune(classes)
+        return settings._replace(radius=tuning.radius, n_voters=tuning.n_voters, head=self.name)
+
+    def needs_all(self, context: Context, n_pictures: int = 0, n_labels: int = 1) -> bool:
+        """Tell whether other classes matter: the room they leave, or whether a radius is chosen."""
+        many = n_pictures >= MIN_VECTORS_FOR_RADIUS * n_labels
+        settings = context.settings
+        return settings.max_centroids is not None or (settings.radius == inf and many)
+
+    def learn(
+        self,
+        lesson: Lesson,
+        records: Records[CentroidClass],
+        context: Context,
+        options: Mapping[str, Any],
+    ) -> Changes[CentroidClass]:
+        limit = {"max_centroids": context.settings.max_centroids}
+        changes = learn_pictures(lesson, records, context, _options({**options, **limit}))
+        return changes._replace(settings=changes.settings._replace(head=self.name))
+
+    def move(
+        self,
+        examples: Mapping[str, Sequence[StoredExample]],
+        target: str | None,
+        records: Records[CentroidClass],
+        context: Context,
+        see: Callable[[list[bytes]], Float32s],  # noqa: ARG002  # all vectors are kept
+    ) -> Changes[CentroidClass]:
+        return move_examples(examples, target, records, context.settings)
+
+    def merge(
+        self,
+        these: ClassRecord[CentroidClass],
+        those: ClassRecord[CentroidClass],
+        context: Context,
+    ) -> ClassRecord[CentroidClass]:
+        return merge_classes(these, those, context.settings)
+
+    def adopt(
+        self, ours: Records[CentroidClass], theirs: Records[CentroidClass], context: Context
+    ) -> dict[str, ClassRecord[CentroidClass]]:
+        return adopt_classes(ours, theirs, context.settings)
+
+    def model(
+        self,
+        classes: Mapping[str, CentroidClass],
+        negatives: CentroidClass | None,  # noqa: ARG002  # it knows none
+        context: Context,
+    ) -> CentroidHeadModel:
+        return CentroidHeadModel(classes, context.settings, context.initial_limit)
+
+
+class CentroidHeadModel(HeadModel):
+    """The centroids of all classes of a memory, and the scale of distances to them."""
+
+    def __init__(
+        self, classes: Mapping[str, CentroidClass], settings: Settings, initial_limit: float
+    ) -> None:
+        concepts = {label: known.concepts for label, known in classes.items()}
+        self.settings = settings
+        self.initial_limit = initial_limit
+        self.voters = CentroidModel(concepts, settings.radius, settings.n_voters)
+        self.labels = self.voters.labels
+        self._spreads = [known.spread for known in classes.values()]
+
+    @cached_property
+    def scale(self) -> Scale:
+        return Scale.of(self._spreads, self.voters.index, self.initial_limit)
+
+    @property
+    def usual_distance(self) -> float:  # type: ignore[override] # computed when it is asked for
+        return self.scale.usual
+
+    @property
+    def concepts(self) -> dict[str, Concepts]:
+        return self.voters.concepts
+
+    def answer(self, sight: Sight) -> list[Verdict]:
+        return vote_on_all(sight.matrix, self.voters, self.scale)
+
+    def self_test(self, examples: Mapping[str, ClassRecord[Any]]) -> SelfTestResult:
+        numbered = {
+            label: [(example.number, example.vector) for example in record.examples]
+            for label, record in examples.items()
+        }
+        return examine(numbered, self.settings, initial_limit=self.initial_limit)
+
+    def estimator(self) -> CBCLClassifier:
+        from cbcl.method.classifiers import CBCLClassifier  # which loads scikit-learn
+
+        return CBCLClassifier.from_concepts(
+            self.voters.concepts,
+            radius=self.voters.radius,
+            n_voters=self.voters.n_voters,
+            max_centroids=self.settings.max_centroids,
+        )
+
+    def vector_of(self, label: str, example: StoredExample) -> Float32s | None:  # noqa: ARG002
+        direction: Float32s = as_directions(example.vector[np.newaxis])[0]
+        return direction
+
+    def add_answer(self, graph: AnswerGraph, vector: str) -> Outputs:
+        from cbcl.heads.centroids.onnx import add_vote  # which loads onnx
+
+        return add_vote(graph, vector, self.voters, self.scale)
+
+    def metadata(self) -> dict[str, str]:
+        parameters = {"radius": repr(self.voters.radius), "n_voters": str(self.voters.n_voters)}
+        return {"head": VOTE.name, **parameters}
+
+
+def _options(given: Mapping[str, Any]) -> Options:
+    return Options.of(
+        given.get("radius", "auto"), given.get("n_voters", "auto"), given.get("max_centroids")
+    )
+
+
+def _check(known: CentroidClass) -> None:
+    """Raise ValueError for a class that no learning gives."""
+    counts = known.concepts.counts
+    total = float(counts.sum(dtype=np.float64))
+    if not len(counts) or counts.min() < 1 or total >= MAX_COUNT:
+        raise ValueError(f"{len(counts)} centroids cannot be of {total:.0f} pictures")
+    if not np.isfinite(known.concepts.centroids).all():
+        raise ValueError("a centroid is not finite")
+    _check_spread(known.spread)
+
+
+def _check_spread(spread: Spread) -> None:
+    n, total, squares = spread.n, spread.total, spread.squares
+    possible = all(isinstance(value, float) and 0.0 <= value < inf for value in (total, squares))
+    if type(n) is not int or not 0 <= n < MAX_COUNT or not possible:
+        raise ValueError(f"the distances of {n} pictures cannot add up to {total} and {squares}")
+
+
+VOTE = CentroidHead()

@@ -1,0 +1,119 @@
+"""Self-test of the vote: five-fold cross-validation on the examples of a memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from cbcl.heads.base import Settings
+from cbcl.heads.self_test import AskedExample, SelfTestResult, find_problem, tabulate, untested
+from cbcl.method.arrays import Float32s, Int64s
+from cbcl.method.centroids.answering import vote_on_all
+from cbcl.method.centroids.budget import reduce
+from cbcl.method.centroids.concepts import cluster
+from cbcl.method.centroids.confidence import Scale, Spread, spread_of
+from cbcl.method.centroids.model import CentroidModel
+
+# Numbers and vectors of the examples of one label, in the order learned.
+NumberedVectors: TypeAlias = Sequence[tuple[int, Float32s]]
+
+SELF_TEST_FOLDS = 5
+MAX_TESTED_EXAMPLES = 5000  # of all labels together; the others are for training only
+MAX_SPREAD_EXAMPLES = 5000  # about, to estimate the limit from
+BATCH_ROWS = 1024  # examples that are answered in one call
+
+
+def examine(
+    examples: Mapping[str, NumberedVectors],
+    settings: Settings,
+    *,
+    initial_limit: float = math.inf,
+    seed: int = 0,
+) -> SelfTestResult:
+    """Test each example against what is learned from others, by five-fold cross-validation.
+
+    Each fold is answered by what is learned from the other four alone, as the memory learns: with
+    its radius, voters and budget, and the limit that follows (`initial_limit` is for `Scale.of`). A
+    label with fewer than five examples always keeps all but one; one with a single example is
+    learned, but not tested. Of more than 5,000 examples a sample is tested, evenly over the labels.
+
+    >>> cups, keys = ([np.float32([x, y]) for x in (1.0, 1.1)] for y in (1.0, 9.0))
+    >>> result = examine({"cup": [*enumerate(cups)], "key": [*enumerate(keys, 2)]}, Settings())
+    >>> result.matrix.tolist()
+    [[2, 0, 0], [0, 2, 0]]
+    """
+    labels = sorted(label for label, vectors in examples.items() if len(vectors))
+    classes = [examples[label] for label in labels]
+    counts = [len(vectors) for vectors in classes]
+    if (problem := find_problem(counts)) is not None:
+        return untested(labels, problem)
+    folds = _draw_folds(counts, seed)
+    tested: list[AskedExample] = []
+    for fold in range(SELF_TEST_FOLDS):
+        model, spreads = _train(labels, classes, folds, fold, settings)
+        scale = Scale.of(spreads, model.index, initial_limit)
+        tested += _test(classes, folds, fold, model, scale)
+    return tabulate(labels, tested)
+
+
+def _draw_folds(counts: Sequence[int], seed: int) -> list[Int64s]:
+    """Draw the fold of each example, label by label; -1 for those that are for training only."""
+    rng = np.random.default_rng(seed)
+    max_per_label = max(1, MAX_TESTED_EXAMPLES // len(counts))
+    folds = [np.full(count, -1, dtype=np.int64) for count in counts]
+    assigned = 0
+    for label_folds in folds:
+        if len(label_folds) > 1:
+            tested = rng.permutation(len(label_folds))[:max_per_label]
+            # In turn, so that all folds get as many.
+            label_folds[tested] = (assigned + np.arange(len(tested))) % SELF_TEST_FOLDS
+            assigned += len(tested)
+    return folds
+
+
+def _train(
+    labels: Sequence[str],
+    classes: Sequence[NumberedVectors],
+    folds: Sequence[Int64s],
+    fold: int,
+    settings: Settings,
+) -> tuple[CentroidModel, list[Spread]]:
+    """Learn all examples but those of a fold; of many labels, measure the spreads of some."""
+    step = -(-sum(map(len, classes)) // MAX_SPREAD_EXAMPLES)
+    concepts, spreads = [], []
+    for row, (numbered, label_folds) in enumerate(zip(classes, folds, strict=True)):
+        pairs = zip(numbered, label_folds, strict=True)
+        vectors = np.stack([vector for (_, vector), own_fold in pairs if own_fold != fold])
+        concepts.append(cluster(vectors, None, settings.radius))
+        if row % step == 0:
+            spreads.append(spread_of(vectors, settings.radius))
+    if settings.max_centroids is not None:
+        concepts = reduce(concepts, settings.max_centroids)
+    by_label = dict(zip(labels, concepts, strict=True))
+    return CentroidModel(by_label, settings.radius, settings.n_voters), spreads
+
+
+def _test(
+    classes: Sequence[NumberedVectors],
+    folds: Sequence[Int64s],
+    fold: int,
+    model: CentroidModel,
+    scale: Scale,
+) -> Iterator[AskedExample]:
+    """Yield each example of a fold with its answer."""
+    columns = {label: column for column, label in enumerate(model.labels)}
+    held_out = [
+        (row, number, vector)
+        for row, (numbered, label_folds) in enumerate(zip(classes, folds, strict=True))
+        for (number, vector), own_fold in zip(numbered, label_folds, strict=True)
+        if own_fold == fold
+    ]
+    for start in range(0, len(held_out), BATCH_ROWS):
+        batch = held_out[start : start + BATCH_ROWS]
+        verdicts = vote_on_all(np.stack([vector for _, _, vector in batch]), model, scale)
+        for (row, number, _), verdict in zip(batch, verdicts, strict=True):
+            answer = len(columns) if verdict.label is None else columns[verdict.label]
+            yield AskedExample(number, row, answer)

@@ -1,0 +1,63 @@
+"""Models: all classes that were learned, as one value; and verdicts, where "unknown" is decided.
+
+q vectors, t classes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+MAX_GUESSES = 5
+
+
+class Guess(NamedTuple):
+    """One label that a picture might have."""
+
+    label: str
+    confidence: float
+    distance: float  # to the label's mean, by the covariance of all; by the vote, to a centroid
+
+
+class Ground(NamedTuple):
+    """One of the views nearest to a picture, or, by the vote, one of the centroids that voted."""
+
+    label: str
+    distance: float
+    weight: float  # its part in its label's confidence, or its vote
+    pictures: int  # that were learned into it
+    place: int  # its number among those of its label
+
+
+class Verdict(NamedTuple):
+    """The answer about one vector; the label is None for "unknown"."""
+
+    label: str | None
+    confidence: float  # in the answer, be it a label or "unknown"
+    ranking: tuple[Guess, ...]  # the likeliest first
+    grounds: tuple[Ground, ...]  # the nearest first
+    strangeness: float  # above 1: unknown
+    taught: str | None = None  # label that this very vector was taught as; "": as none of them
+
+
+def conclude(
+    ranking: tuple[Guess, ...], grounds: tuple[Ground, ...], known: float, strangeness: float
+) -> Verdict:
+    """Return "unknown" where the strangeness is above 1, else the likeliest label.
+
+    `known` is the probability that the vector is of any known class. This is the one place where an
+    answer becomes "unknown"; what the strangeness is, each model says.
+    """
+    if strangeness > 1.0:
+        return Verdict(None, 1.0 - known, ranking, grounds, strangeness)
+    return Verdict(ranking[0].label, ranking[0].confidence, ranking, grounds, strangeness)
+
+
+def classes_of(labels: list[Any]) -> NDArray[Any]:
+    """Return labels as an array; one of objects where numpy would change them."""
+    classes = np.array(labels)
+    if classes.tolist() != labels:  # such as integers that only a float could hold
+        classes = np.array(labels, dtype=object)
+    return classes
