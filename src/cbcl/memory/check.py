@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cbcl.errors import MemoryFileError
+from cbcl.heads.base import ExamplePlaces
 from cbcl.memory.connection import (
     CHECK,
     change_identity,
@@ -19,15 +20,8 @@ from cbcl.memory.connection import (
     read_identity,
     wal_size,
 )
-from cbcl.memory.packing import unpack_class, unpack_example, unpack_step
-from cbcl.memory.rows import (
-    ANY_PLACE,
-    ExamplePlaces,
-    check_head,
-    damaged,
-    places_of,
-    show_label,
-)
+from cbcl.memory.packing import unpack_class, unpack_earlier, unpack_example, unpack_step
+from cbcl.memory.rows import ANY_PLACE, damaged, show_label
 from cbcl.memory.select import select
 from cbcl.memory.state import STEP_COLUMNS, MemoryState, read_state, read_value
 from cbcl.memory.transaction import CLASS_COLUMNS
@@ -146,10 +140,11 @@ def _classes(
         try:
             if until is not None and not since < until <= state.step:
                 raise damaged(path, "a row ends before it begins")
-            stored = unpack_class(row, label, state.about, path)
             if until is None:
-                check_head(stored, state.settings, label, path)
-            places[number] = places_of(stored)
+                known = unpack_class(row, label, state.head, state.about, path)
+                places[number] = state.head.summarize(known).places
+            else:
+                places[number] = unpack_earlier(row, label, state.about, path).places
         except MemoryFileError:
             if until is None:
                 advice = f"`cbcl forget` {name!r} and learn it again; all others are unharmed."

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,27 +17,13 @@ from numpy.typing import NDArray
 
 from cbcl.errors import MemoryFileError, first_line, reason
 from cbcl.files import write_atomically
-from cbcl.heads.discriminant.tensors import as_tensors, count_rows, from_tensors
+from cbcl.heads.base import NEGATIVES, Head, Settings, find_head
 from cbcl.memory.packing import unpack_info
-from cbcl.memory.rows import (
-    DAMAGE,
-    NEGATIVES,
-    ClassRow,
-    MemoryInfo,
-    Settings,
-    StoredClass,
-    StoredStatistics,
-    as_label,
-    as_settings,
-    as_spread,
-    show_label,
-)
+from cbcl.memory.rows import DAMAGE, MemoryInfo, as_label, as_settings, show_label
 from cbcl.memory.state import MemoryState
 from cbcl.memory.store import Memory
-from cbcl.method.centroids.concepts import Concepts, check_concepts
 from cbcl.method.discriminant.open_set import DEFAULT_STRANGERS
 
-FORMATS = {"vote": 1, "discriminant": 2}  # by the head
 SUFFIX = ".safetensors"
 MAX_BYTES = 1 << 32
 
@@ -54,7 +40,7 @@ class ExportedMemory(NamedTuple):
 
     about: MemoryInfo
     settings: Settings
-    classes: dict[str, ClassRow]  # and the negatives, whose label is empty
+    classes: dict[str, Any]  # and the negatives, whose label is empty
     state: bytes  # of the backbone
 
 
@@ -67,9 +53,9 @@ def export(memory: Memory, path: Path) -> ExportResult:
     if not classes:
         raise MemoryFileError(memory.path, "knows nothing", "there is nothing to export")
     radius = view.settings.radius
-    words, tensors = _describe(classes, view.about.dimension)
+    words, tensors = view.head.to_tensors([*classes.values()], view.about.dimension)
     description = {
-        "format": FORMATS[view.settings.head],
+        "format": view.head.exchange_format,
         "labels": list(classes),
         **words,
         "about": view.about.as_dict(),
@@ -91,9 +77,9 @@ def export(memory: Memory, path: Path) -> ExportResult:
     return ExportResult([*files], left_out)
 
 
-def _load_undamaged(memory: Memory, view: MemoryState) -> tuple[dict[str, ClassRow], list[str]]:
+def _load_undamaged(memory: Memory, view: MemoryState) -> tuple[dict[str, Any], list[str]]:
     """Return classes and negatives, and the labels of those that are damaged."""
-    classes: dict[str, ClassRow] = {}
+    classes: dict[str, Any] = {}
     left_out = []
     for label in view.rows:
         try:
@@ -145,26 +131,6 @@ def _with_suffix(path: Path) -> Path:
     return path if path.suffix == SUFFIX else path.with_name(path.name + SUFFIX)
 
 
-def _describe(
-    classes: dict[str, ClassRow], d: int
-) -> tuple[dict[str, object], dict[str, NDArray[Any]]]:
-    """Return what classes of one head, of d features, are in JSON and in arrays."""
-    statistics = [
-        stored.statistics for stored in classes.values() if isinstance(stored, StoredStatistics)
-    ]
-    if statistics:
-        return {"statistics": [*map(count_rows, statistics)]}, as_tensors(statistics, d)
-    votes = [stored for stored in classes.values() if isinstance(stored, StoredClass)]
-    concepts = [stored.concepts for stored in votes]
-    sizes = [len(one.counts) for one in concepts]
-    tensors: dict[str, NDArray[Any]] = {
-        "centroids": np.concatenate([one.centroids for one in concepts]),
-        "counts": np.concatenate([one.counts for one in concepts]),
-        "classes": np.repeat(np.arange(len(concepts)), sizes),
-    }
-    return {"spreads": [asdict(stored.spread) for stored in votes]}, tensors
-
-
 def _as_safetensors(tensors: dict[str, NDArray[Any]], state: bytes) -> bytes:
     from safetensors.numpy import save
 
@@ -176,8 +142,6 @@ def _read(path: Path, beside: Path) -> ExportedMemory:
     from safetensors.numpy import load
 
     description: dict[str, Any] = json.loads(_read_bytes(beside))
-    if description["format"] not in FORMATS.values():
-        raise ValueError(f"format {description['format']} is none of {[*FORMATS.values()]}")
     try:
         tensors = load(_read_bytes(path))
     except SafetensorError as error:
@@ -192,41 +156,20 @@ def _read(path: Path, beside: Path) -> ExportedMemory:
         given.get("strangers", DEFAULT_STRANGERS),
         beside,
     )
-    if FORMATS[settings.head] != description["format"]:
+    head = find_head(settings.head)
+    if head.exchange_format != description["format"]:
         raise ValueError(f"format {description['format']} is not that of the {settings.head}")
     state = tensors.pop("backbone").tobytes()
-    read_classes = _read_votes if settings.head == "vote" else _read_statistics
-    return ExportedMemory(about, settings, read_classes(description, tensors, about, beside), state)
-
-
-def _read_votes(
-    description: dict[str, Any], tensors: dict[str, NDArray[Any]], about: MemoryInfo, beside: Path
-) -> dict[str, ClassRow]:
-    if tensors["centroids"].ndim != 2 or tensors["centroids"].shape[1] != about.dimension:
-        shape = tensors["centroids"].shape
-        raise ValueError(f"centroids of shape {shape} do not have {about.dimension} features")
-    labels = [as_label(label) for label in description["labels"]]
-    owners = tensors["classes"]
-    if len({*labels}) != len(labels) or {*owners.tolist()} != {*range(len(labels))}:
-        raise ValueError("the labels and the centroids do not belong together")
-    classes: dict[str, ClassRow] = {}
-    for number, (label, spread) in enumerate(zip(labels, description["spreads"], strict=True)):
-        rows = owners == number
-        concepts = check_concepts(Concepts(tensors["centroids"][rows], tensors["counts"][rows]))
-        total, squares = float(spread["total"]), float(spread["squares"])
-        classes[label] = StoredClass(concepts, as_spread(spread["n"], total, squares, beside))
-    return classes
-
-
-def _read_statistics(
-    description: dict[str, Any], tensors: dict[str, NDArray[Any]], about: MemoryInfo, beside: Path
-) -> dict[str, ClassRow]:
-    given = description["labels"]
-    labels = [label if label == NEGATIVES else as_label(label) for label in given]
-    statistics = from_tensors(description["statistics"], tensors, about.dimension)
+    labels = [_as_label(label, head) for label in description["labels"]]
     if not labels or len({*labels}) != len(labels):
         raise ValueError(f"the labels in {beside.name} are none, or the same")
-    return dict(zip(labels, map(StoredStatistics, statistics), strict=True))
+    known = head.from_tensors(description, tensors, about.dimension)
+    return ExportedMemory(about, settings, dict(zip(labels, known, strict=True)), state)
+
+
+def _as_label(given: object, head: Head[Any]) -> str:
+    is_negatives = given == NEGATIVES and "negatives" in head.abilities
+    return NEGATIVES if is_negatives else as_label(given)
 
 
 def _read_bytes(path: Path) -> bytes:

@@ -1,37 +1,40 @@
 """Rows of a memory file, as bytes: packed and unpacked, checked both ways.
 
-m centroids, d features. All numbers are little-endian.
+All numbers are little-endian. What the bytes of a class mean, its head knows.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from struct import pack, unpack
+from struct import pack
 from typing import Any
 
 import numpy as np
 
-from cbcl.heads.discriminant.blob import pack_sketches, pack_statistics, unpack_statistics
+from cbcl.heads.base import (
+    Blobs,
+    ClassSummary,
+    ExamplePlaces,
+    Head,
+    Settings,
+    StoredExample,
+    find_head,
+    head_names,
+)
 from cbcl.memory.rows import (
     ANY_PLACE,
     DAMAGE,
     MAX_DIMENSION,
-    ClassRow,
-    ExamplePlaces,
     MemoryInfo,
-    Settings,
-    StoredClass,
-    StoredExample,
-    StoredStatistics,
     are_all,
     as_settings,
     check_picture,
     check_place,
     check_settings,
-    check_vote,
     damaged,
     damaged_class,
     invalid,
@@ -39,14 +42,10 @@ from cbcl.memory.rows import (
     tells_a_step,
 )
 from cbcl.method.arrays import read_only
-from cbcl.method.centroids.concepts import Concepts
-from cbcl.method.centroids.confidence import Spread
 from cbcl.method.discriminant.measured import unpack_measured
 from cbcl.method.discriminant.open_set import DEFAULT_STRANGERS
 
 FLOAT32 = np.dtype("<f4")
-INT64 = np.dtype("<i8")
-SPREAD = "<qdd"  # n, total, squares
 
 
 def checksum(*parts: bytes | str) -> bytes:
@@ -74,58 +73,44 @@ def unpack_info(value: bytes, path: Path) -> MemoryInfo:
     return about
 
 
-def pack_class(label: str, stored: ClassRow) -> tuple[bytes | None, ...]:
-    """Return centroids, counts, spread, sketches, statistics, checksum.
-
-    ValueError: they could not be read again.
-    """
-    if isinstance(stored, StoredStatistics):
-        kept = stored.statistics
-        blobs = (b"", b"", b"", pack_sketches(kept.sketches), pack_statistics(kept))
-        return *blobs, checksum(label, *blobs)
-    check_vote(stored)
-    vote = (
-        stored.concepts.centroids.astype(FLOAT32, copy=False).tobytes(),
-        stored.concepts.counts.astype(INT64, copy=False).tobytes(),
-        pack(SPREAD, stored.spread.n, stored.spread.total, stored.spread.squares),
-    )
-    return *vote, None, None, checksum(label, *vote)
+def pack_class(label: str, known: Any, head: Head[Any]) -> tuple[bytes | None, ...]:
+    """Return the columns of a class and their checksum; ValueError: it could not be read again."""
+    blobs = head.pack(known)
+    return *blobs, checksum(label, *_present(blobs))
 
 
-def unpack_class(row: Sequence[Any], label: str, about: MemoryInfo, path: Path) -> ClassRow:
-    """Read centroids, counts, spread, sketches, statistics, checksum."""
-    *blobs, expected = row
-    kept = [blob for blob in blobs if blob is not None]
-    if not are_all(bytes, *kept) or checksum(label, *kept) != expected or None in blobs[:3]:
-        raise damaged_class(path, "what is known of", label)
-    *vote, sketches, statistics = blobs
-    if sketches is None and statistics is None:
-        return _unpack_vote(vote, label, about, path)
+def unpack_class(
+    row: Sequence[Any], label: str, head: Head[Any], about: MemoryInfo, path: Path
+) -> Any:
+    """Read the columns of a class, and their checksum."""
+    blobs = _check_blobs(row, label, path)
     try:
-        if any(vote) or sketches is None or statistics is None:
-            raise ValueError("it is of the vote, too")
-        return StoredStatistics(unpack_statistics(statistics, sketches, about.dimension))
+        return head.unpack(blobs, about.dimension)
     except ValueError:
         raise invalid(path, f"data of {show_label(label)!r}") from None
 
 
-def _unpack_vote(blobs: Sequence[bytes], label: str, about: MemoryInfo, path: Path) -> StoredClass:
-    centroids, counts, spread = blobs
-    m = len(counts) // INT64.itemsize
-    sizes = (m * about.dimension * FLOAT32.itemsize, m * INT64.itemsize, 24)
-    if m < 1 or (len(centroids), len(counts), len(spread)) != sizes:
-        raise invalid(path, f"data of {label!r}")
-    matrix = np.frombuffer(centroids, FLOAT32).astype(np.float32, copy=False)
-    concepts = Concepts(
-        read_only(matrix.reshape(m, about.dimension)),
-        read_only(np.frombuffer(counts, INT64).astype(np.int64, copy=False)),
-    )
-    stored = StoredClass(concepts, Spread(*unpack(SPREAD, spread)))
-    try:
-        check_vote(stored)
-    except ValueError:
-        raise invalid(path, f"numbers for {label!r}") from None
-    return stored
+def unpack_earlier(row: Sequence[Any], label: str, about: MemoryInfo, path: Path) -> ClassSummary:
+    """Read a class of a state before, when the memory may have had another head."""
+    blobs = _check_blobs(row, label, path)
+    for name in head_names():
+        head = find_head(name)
+        with suppress(ValueError):
+            return head.summarize(head.unpack(blobs, about.dimension))
+    raise invalid(path, f"data of {show_label(label)!r}")
+
+
+def _check_blobs(row: Sequence[Any], label: str, path: Path) -> Blobs:
+    *columns, expected = row
+    blobs = Blobs(*columns)
+    kept = _present(blobs)
+    if not are_all(bytes, *kept) or checksum(label, *kept) != expected or None in blobs[:3]:
+        raise damaged_class(path, "what is known of", label)
+    return blobs
+
+
+def _present(blobs: Blobs) -> list[bytes]:
+    return [blob for blob in blobs if blob is not None]
 
 
 def pack_step(
@@ -177,8 +162,8 @@ def unpack_example(
     path: Path,
     places: ExamplePlaces = ANY_PLACE,
 ) -> StoredExample:
-    """Read picture, centroid, rank, JPEG, vector, checksum."""
-    number, centroid, rank, jpeg, blob, expected = row
+    """Read number, place, rank, JPEG, vector, checksum."""
+    number, place, rank, jpeg, blob, expected = row
     if (
         not are_all(bytes, jpeg, blob)
         or checksum(jpeg, blob) != expected
@@ -186,7 +171,7 @@ def unpack_example(
     ):
         raise damaged_class(path, "a thumbnail of", label)
     vector = read_only(np.frombuffer(blob, FLOAT32).astype(np.float32, copy=False))
-    example = StoredExample(centroid, jpeg, vector, rank, number)
+    example = StoredExample(place, jpeg, vector, rank, number)
     try:
         check_picture(jpeg, vector, about)
         check_place(example, places)

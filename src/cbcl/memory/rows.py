@@ -6,22 +6,23 @@ import json
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from math import inf
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from cbcl.errors import LabelError, MemoryFileError
-from cbcl.heads.discriminant.blob import MAX_COUNT
+from cbcl.heads.base import (
+    MAX_COUNT,
+    NEGATIVES,
+    ExamplePlaces,
+    Settings,
+    StoredExample,
+    find_head,
+)
 from cbcl.method.arrays import Float32s
-from cbcl.method.centroids.concepts import Concepts
-from cbcl.method.centroids.confidence import Spread
-from cbcl.method.discriminant.open_set import DEFAULT_STRANGERS, PRIOR_ODDS
-from cbcl.method.discriminant.statistics import ClassStatistics
+from cbcl.method.discriminant.open_set import PRIOR_ODDS
 
-HEADS = ("vote", "discriminant")
-NEGATIVES = ""  # label of the pictures that were taught as none of the labels
 MAX_LETTERS = 200  # of a label
 MAX_DIMENSION = 1 << 24
 MAX_JPEG = 1 << 16  # bytes of a thumbnail: of 128 pixels a side, none has a quarter of that
@@ -53,52 +54,6 @@ class MemoryInfo:
         return json.dumps(self.as_dict(), sort_keys=True).encode()
 
 
-class Settings(NamedTuple):
-    """Settings of a memory, for the next pictures to be learned and for the vote."""
-
-    radius: float = inf
-    n_voters: int = 1
-    max_centroids: int | None = None
-    head: str = "vote"  # or "discriminant"
-    strangers: str = DEFAULT_STRANGERS  # how often something unknown is to be expected
-
-
-class StoredClass(NamedTuple):
-    """A class as the vote stores it."""
-
-    concepts: Concepts
-    spread: Spread
-
-
-class StoredStatistics(NamedTuple):
-    """A class, or the negatives, as the discriminant stores it."""
-
-    statistics: ClassStatistics
-
-
-ClassRow: TypeAlias = StoredClass | StoredStatistics
-
-
-class StoredExample(NamedTuple):
-    """An example of a class: a thumbnail, for people, and the vector of the whole picture.
-
-    The discriminant keeps vectors in the statistics, and none here.
-    """
-
-    centroid: int  # the nearest; for the discriminant, how many views of its class are older
-    jpeg: bytes
-    vector: Float32s  # (d,) or (0,)
-    rank: int = 0  # among those of its centroid: 0 is the nearest
-    number: int = 0  # permanent, even when its class is rewritten; 0: not written yet
-
-
-class ExamplePlaces(NamedTuple):
-    """Places in a class that its examples can have."""
-
-    size: int = MAX_COUNT  # centroids, or views
-    need_vectors: bool = False  # as those of the vote do
-
-
 ANY_PLACE = ExamplePlaces()  # of a class of which nothing is known
 
 
@@ -120,8 +75,9 @@ def as_settings(
 def check_settings(
     radius: object, n_voters: object, max_centroids: object, head: object, strangers: object
 ) -> Settings:
-    if not isinstance(head, str) or head not in HEADS:
+    if not isinstance(head, str):
         raise ValueError(f"there is no head {head!r}")
+    find_head(head)
     if max_centroids is not None and not _is_count(max_centroids):
         raise ValueError(f"max_centroids={max_centroids!r} is not a number below {MAX_COUNT}")
     if not _is_count(n_voters):
@@ -131,21 +87,6 @@ def check_settings(
     if not isinstance(strangers, str) or strangers not in PRIOR_ODDS:
         raise ValueError(f"strangers={strangers!r} is none of {', '.join(PRIOR_ODDS)}")
     return Settings(radius, n_voters, max_centroids, head, strangers)
-
-
-def as_spread(n: object, total: object, squares: object, path: Path) -> Spread:
-    """Check a spread that somebody else may have written."""
-    try:
-        return _check_spread(n, total, squares)
-    except ValueError:
-        raise invalid(path, "distances") from None
-
-
-def _check_spread(n: object, total: object, squares: object) -> Spread:
-    sums = [value for value in (total, squares) if isinstance(value, float) and 0.0 <= value < inf]
-    if type(n) is not int or not 0 <= n < MAX_COUNT or len(sums) < 2:
-        raise ValueError(f"the distances of {n} pictures cannot add up to {total} and {squares}")
-    return Spread(n, *sums)
 
 
 def are_all(kind: type, *values: object) -> bool:
@@ -199,24 +140,6 @@ def as_label(label: object) -> str:
     return text
 
 
-def check_vote(stored: StoredClass) -> None:
-    """Raise ValueError for a class that no learning gives."""
-    counts, spread = stored.concepts.counts, stored.spread
-    total = float(counts.sum(dtype=np.float64))
-    if not len(counts) or counts.min() < 1 or total >= MAX_COUNT:
-        raise ValueError(f"{len(counts)} centroids cannot be of {total:.0f} pictures")
-    if not np.isfinite(stored.concepts.centroids).all():
-        raise ValueError("a centroid is not finite")
-    _check_spread(spread.n, spread.total, spread.squares)
-
-
-def check_head(stored: ClassRow, settings: Settings, label: str, path: Path) -> ClassRow:
-    """Return a class that is of the head of its memory."""
-    if isinstance(stored, StoredStatistics) != (settings.head == "discriminant"):
-        raise invalid(path, f"data of {show_label(label)!r}")
-    return stored
-
-
 def tells_a_step(about: object) -> bool:
     """Tell whether a line of history has texts, lists of texts, and counts of pictures only."""
     if not isinstance(about, Mapping):
@@ -239,15 +162,8 @@ def check_picture(jpeg: bytes, vector: Float32s, about: MemoryInfo) -> None:
 
 
 def check_place(example: StoredExample, places: ExamplePlaces) -> None:
-    """Raise ValueError for an example of none of the centroids, or views, of its class."""
-    if not 0 <= example.centroid < places.size or not 0 <= example.rank < MAX_COUNT:
-        raise ValueError(f"a thumbnail is at place {example.centroid} of {places.size}")
+    """Raise ValueError for an example whose place its class has not."""
+    if not 0 <= example.place < places.size or not 0 <= example.rank < MAX_COUNT:
+        raise ValueError(f"a thumbnail is at place {example.place} of {places.size}")
     if places.need_vectors and not len(example.vector):
         raise ValueError("a thumbnail has no vector")
-
-
-def places_of(stored: ClassRow) -> ExamplePlaces:
-    """Return the places that examples of a class can have."""
-    if isinstance(stored, StoredStatistics):
-        return ExamplePlaces(stored.statistics.n)
-    return ExamplePlaces(len(stored.concepts.counts), need_vectors=True)

@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from weakref import ReferenceType, ref
 
 from cbcl.errors import MemoryFileError
+from cbcl.heads.base import NEGATIVES, Head, Settings, find_head
 from cbcl.memory.connection import find_structural_damage
 from cbcl.memory.packing import checksum, unpack_info, unpack_step
-from cbcl.memory.rows import NEGATIVES, MemoryInfo, Settings, damaged
+from cbcl.memory.rows import MemoryInfo, damaged
 from cbcl.memory.select import select
 
 STEP_COLUMNS = "time, action, about, radius, n_voters, max_centroids, head, strangers, checksum"
@@ -38,6 +39,10 @@ class MemoryState:
     changes: RowChanges = field(default_factory=dict, compare=False)  # by that step
     before: ReferenceType[MemoryState] | None = field(default=None, compare=False)  # it
 
+    @property
+    def head(self) -> Head[Any]:
+        return find_head(self.settings.head)
+
     @cached_property
     def classes(self) -> dict[str, int]:
         """The number of the row of each label, in the order of the labels."""
@@ -49,7 +54,7 @@ class MemoryState:
     @property
     def negatives(self) -> int | None:
         """The number of the row of the negatives; None: there are none."""
-        return self.rows.get(NEGATIVES) if self.settings.head == "discriminant" else None
+        return self.rows.get(NEGATIVES) if "negatives" in self.head.abilities else None
 
     def after(self, step: int, settings: Settings, changes: RowChanges) -> MemoryState:
         """Return the state after a step that gave labels other rows, or none."""

@@ -11,12 +11,13 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from cbcl.errors import ChangedError, LabelError, MemoryFileError
 from cbcl.files import name_also, part_of
-from cbcl.heads.discriminant.blob import unpack_sketches
+from cbcl.heads.base import NEGATIVES, ClassRecord, Head, Sketches, StoredExample, unpack_sketches
 from cbcl.memory.connection import (
     LOCK_TIMEOUT_SECONDS,
     NO_FILE,
@@ -33,16 +34,7 @@ from cbcl.memory.connection import (
 )
 from cbcl.memory.open_file import OpenFile
 from cbcl.memory.packing import checksum, unpack_class, unpack_example
-from cbcl.memory.rows import (
-    NEGATIVES,
-    ClassRow,
-    MemoryInfo,
-    StoredExample,
-    StoredStatistics,
-    check_head,
-    damaged_class,
-    places_of,
-)
+from cbcl.memory.rows import MemoryInfo, damaged_class
 from cbcl.memory.schema import ENTRIES
 from cbcl.memory.select import select
 from cbcl.memory.sketch_search import SketchIndex
@@ -56,9 +48,9 @@ from cbcl.memory.state import (
     see_state,
 )
 from cbcl.memory.transaction import CLASS_COLUMNS, Step, Transaction, as_step, transaction
-from cbcl.method.discriminant.statistics import Sketches
 
 CHECKPOINT_TIMEOUT_SECONDS = 5.0  # for readers, when something is forgotten for good
+MAX_PLACES = 1000  # of examples that one query asks for
 EXAMPLE_COLUMNS = "picture, centroid, rank, jpeg, vector, pictures.checksum"
 
 
@@ -79,7 +71,7 @@ class Memory(OpenFile):
 
     def _clear_cache(self) -> None:
         self._read: StateSeen | None = None
-        self._rows: dict[tuple[int, str], ClassRow] = {}  # a row is that of its label alone
+        self._rows: dict[tuple[int, str], Any] = {}  # a row is that of its label alone
         self._sketches, self._spellings = SketchIndex(), SpellingIndex()
 
     def __reduce__(self) -> tuple[type[Memory], tuple[Path]]:
@@ -98,7 +90,7 @@ class Memory(OpenFile):
                 self._read = see_state(connection, self.path, self._read)
             return self._read.state
 
-    def load(self, view: MemoryState, labels: Iterable[str] | None = None) -> dict[str, ClassRow]:
+    def load(self, view: MemoryState, labels: Iterable[str] | None = None) -> dict[str, Any]:
         """Return classes by label; None: all of them. The negatives are none."""
         with self._access(self._reading):
             if labels is None:
@@ -111,16 +103,30 @@ class Memory(OpenFile):
                 self._rows = {key: kept for key, kept in self._rows.items() if key in present}
             return classes
 
-    def load_negatives(self, view: MemoryState) -> StoredStatistics | None:
+    def load_negatives(self, view: MemoryState) -> Any:
         """Return the pictures taught as none of the labels; None: there are none."""
         if view.negatives is None:
             return None
         with self._access(self._reading):
-            stored = self._class(view, view.negatives, NEGATIVES)
-        assert isinstance(stored, StoredStatistics)  # as check_head sees to
-        return stored
+            return self._class(view, view.negatives, NEGATIVES)
 
-    def _class(self, view: MemoryState, row: int, label: str) -> ClassRow:
+    def records(
+        self, view: MemoryState, labels: Iterable[str] | None = None
+    ) -> dict[str, ClassRecord[Any]]:
+        """Return classes with their examples, which are read when they are asked for.
+
+        None: all labels. The negatives are among the others if they are named.
+        """
+        named = view.classes if labels is None else dict.fromkeys(labels)
+        known = self.load(view, [label for label in named if label in view.rows])
+        return {
+            label: ClassRecord(
+                one, partial(self.thumbnails, view, label), partial(self.places, view, label)
+            )
+            for label, one in known.items()
+        }
+
+    def _class(self, view: MemoryState, row: int, label: str) -> Any:
         if (row, label) not in self._rows:
             self._rows[row, label] = self._read_class(row, label, view)
         return self._rows[row, label]
@@ -131,7 +137,7 @@ class Memory(OpenFile):
         A sketch that no class has is left out; of two labels that have it, the first is returned.
         """
         with self._access(self._reading):
-            self._sketches.follow(view, self._read_sketches)
+            self._sketches.follow(view, partial(self._read_sketches, view.head))
             found = self._sketches.find(sketches)
         return {own: min(those - {NEGATIVES}, default=NEGATIVES) for own, those in found.items()}
 
@@ -141,10 +147,11 @@ class Memory(OpenFile):
             self._spellings.follow(view)
             return self._spellings.find(labels)
 
-    def _read_sketches(self, row: int, label: str) -> Sketches:
-        stored = self._rows.get((row, label))
-        if isinstance(stored, StoredStatistics):
-            return stored.statistics.sketches
+    def _read_sketches(self, head: Head[Any], row: int, label: str) -> Sketches:
+        known = self._rows.get((row, label))
+        summary = None if known is None else head.summarize(known)
+        if summary is not None and summary.sketches is not None:
+            return summary.sketches
         try:
             return unpack_sketches(self._read_row("sketches", row)[0] or b"")
         except (TypeError, ValueError):
@@ -252,27 +259,38 @@ class Memory(OpenFile):
                 " WHERE class = ? ORDER BY examples.rowid",
                 number,
             )
-            places = places_of(self._class(view, number, label))
+            places = view.head.summarize(self._class(view, number, label)).places
             return [unpack_example(row, label, view.about, self.path, places) for row in rows]
 
-    def example_numbers(self, view: MemoryState, label: str) -> list[tuple[int, int]]:
-        """Return number and centroid of the examples kept of a label, in the order learned."""
+    def places(self, view: MemoryState, label: str) -> list[tuple[int, int]]:
+        """Return number and place of the examples kept of a label, in the order learned."""
         with self._access(self._reading):
             rows = self._select(
                 "SELECT picture, centroid FROM examples WHERE class = ? ORDER BY rowid",
                 view.rows[label],
             )
-            return [(number, centroid) for number, centroid in rows]
+            return [(number, place) for number, place in rows]
 
-    def nearest(self, view: MemoryState, label: str, centroid: int, most: int) -> list[int]:
-        """Return the numbers of the examples nearest to a centroid, the nearest first."""
+    def nearest(
+        self, view: MemoryState, places: Iterable[tuple[str, int]], most: int
+    ) -> dict[tuple[str, int], list[int]]:
+        """Return the numbers of the examples nearest to places of labels, the nearest first."""
+        wanted = {(view.rows[label], place): label for label, place in places}
+        pairs = [*wanted]
+        found: dict[tuple[str, int], list[int]] = {}
         with self._access(self._reading):
-            rows = self._select(
-                "SELECT picture FROM examples WHERE class = ? AND centroid = ? AND rank < ?"
-                " ORDER BY rank",
-                *(view.rows[label], centroid, most),
-            )
-            return [number for (number,) in rows]
+            for start in range(0, len(pairs), MAX_PLACES):
+                some = pairs[start : start + MAX_PLACES]
+                rows = self._select(
+                    f"WITH wanted AS (VALUES {', '.join(['(?, ?)'] * len(some))})"
+                    " SELECT class, centroid, picture FROM wanted CROSS JOIN examples"
+                    " ON class = column1 AND centroid = column2 WHERE rank < ? ORDER BY rank",
+                    *(number for pair in some for number in pair),
+                    most,
+                )
+                for row, place, number in rows:
+                    found.setdefault((wanted[row, place], place), []).append(number)
+        return found
 
     def example(self, number: int) -> tuple[str, StoredExample]:
         """Return the label of an example, and the example; LabelError: it is not there."""
@@ -363,9 +381,9 @@ class Memory(OpenFile):
     def _select(self, query: str, *values: object) -> Iterator[tuple[Any, ...]]:
         return select(self._connection(), self.path, query, values)
 
-    def _read_class(self, row: int, label: str, view: MemoryState) -> ClassRow:
-        stored = unpack_class(self._read_row(CLASS_COLUMNS, row), label, view.about, self.path)
-        return check_head(stored, view.settings, label, self.path)
+    def _read_class(self, row: int, label: str, view: MemoryState) -> Any:
+        columns = self._read_row(CLASS_COLUMNS, row)
+        return unpack_class(columns, label, view.head, view.about, self.path)
 
     def _read_row(self, columns: str, row: int) -> tuple[Any, ...]:
         rows = self._select(f"SELECT {columns} FROM classes WHERE class = ?", row)

@@ -10,17 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cbcl.errors import MemoryFileError, first_line
-from cbcl.memory.packing import pack_class, pack_picture, pack_step, unpack_class, unpack_step
-from cbcl.memory.rows import (
-    ClassRow,
-    ExamplePlaces,
-    Settings,
-    StoredExample,
-    StoredStatistics,
-    check_place,
-    places_of,
-    show_label,
-)
+from cbcl.heads.base import ExamplePlaces, Settings, StoredExample, find_head
+from cbcl.memory.packing import pack_class, pack_picture, pack_step, unpack_earlier, unpack_step
+from cbcl.memory.rows import check_place, show_label
 from cbcl.memory.select import select, select_one
 from cbcl.memory.state import STEP_COLUMNS, MemoryState
 
@@ -106,18 +98,17 @@ class Transaction:
         )
         self._changes[label] = None
 
-    def replace_class(
-        self, label: str, stored: ClassRow, examples: Iterable[StoredExample]
-    ) -> None:
+    def replace_class(self, label: str, known: object, examples: Iterable[StoredExample]) -> None:
         """Write a class in place of its old row, and its examples in the order learned.
 
         The empty label is that of the negatives.
         """
-        is_statistics = isinstance(stored, StoredStatistics)
-        if is_statistics != (self._settings.head == "discriminant"):
-            raise ValueError(f"{label!r} is not what a memory of the {self._settings.head} keeps.")
+        head = find_head(self._settings.head)
+        if not isinstance(known, head.kind):
+            raise ValueError(f"{label!r} is not what a memory of the {head.name} keeps.")
+        summary = head.summarize(known)
         dimension = self.view.about.dimension
-        if _dimension_of(stored) != dimension:
+        if summary.dimension != dimension:
             raise ValueError(f"{label!r} has vectors of another length than {dimension}.")
         if label in self.view.rows:
             self.retire_class(label)
@@ -125,13 +116,13 @@ class Transaction:
             added = self._connection.execute(
                 f"INSERT INTO classes (label, since, {CLASS_COLUMNS})"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (label, self.step, *pack_class(label, stored)),
+                (label, self.step, *pack_class(label, known, head)),
             )
             rows = [
                 (
                     added.lastrowid,
-                    self._add(example, places_of(stored)),
-                    example.centroid,
+                    self._add(example, summary.places),
+                    example.place,
                     example.rank,
                 )
                 for example in examples
@@ -191,7 +182,7 @@ class Transaction:
         )
         for label, *row in rows:
             try:
-                unpack_class(row, label, self.view.about, self._path)
+                unpack_earlier(row, label, self.view.about, self._path)
             except MemoryFileError as error:
                 name = show_label(label)
                 problem = f"cannot undo {step.action}, since what was known of {name!r} is damaged"
@@ -268,12 +259,6 @@ class Transaction:
                 [(picture, picture) for (picture,) in pictures],
             )
         self._connection.executemany("DELETE FROM classes WHERE class = ?", rows)
-
-
-def _dimension_of(stored: ClassRow) -> int:
-    if isinstance(stored, StoredStatistics):
-        return stored.statistics.dimension
-    return int(stored.concepts.centroids.shape[1])
 
 
 @contextmanager
