@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 import os
 from collections.abc import Callable, Collection, Container, Generator, Iterable, Sequence
 from pathlib import Path
@@ -22,7 +21,6 @@ from cbcl.method.arrays import check_unmasked
 from cbcl.recognition.cosines import numbers_of
 from cbcl.vision.backbones import DEFAULT, load_backbone, restore
 from cbcl.vision.backbones.base import Backbone, Fittable
-from cbcl.vision.backbones.catalogue import is_catalogued
 from cbcl.vision.backbones.names import short_name
 from cbcl.vision.decoding import load, name_of
 from cbcl.vision.extraction import EmbeddedPicture, Progress, embed_pictures
@@ -37,7 +35,6 @@ BackboneSpec: TypeAlias = (
 OnBroken: TypeAlias = Literal["raise", "report"]  # what to do about a picture that cannot be read
 
 MAX_FITTED = 500  # pictures that a backbone is fitted to
-INITIAL_LIMIT = 0.8  # relative distance: see `initial_limit_of`
 
 
 class Embedder:
@@ -46,7 +43,9 @@ class Embedder:
     def __init__(
         self, memory: Memory, given: BackboneSpec | None, *, private: bool, cache: bool
     ) -> None:
-        self._memory, self._private, self._cached = memory, private, cache
+        self._memory = memory
+        self._private = private
+        self._cached = cache
         self._given = None if given is None else load_backbone(given)
         self._backbone: Backbone | None = None
         self._loading = Lock()
@@ -94,24 +93,40 @@ class Embedder:
                 self._backbone = self._load(sources)
             return self._backbone
 
+    def about(self) -> MemoryInfo | None:
+        """Return the constants of the memory; None: there is none yet."""
+        return self._memory.view().about if self._memory.exists() else None
+
+    def check_usable(self) -> None:
+        """Raise an error if what is at the path is no memory, or not private, as this one is."""
+        about = self.about()
+        if about is not None:
+            self.check_private(about)
+
     def describe(self, dimension: int) -> MemoryInfo:
         """Return the constants of a memory that begins with vectors of this length."""
         backbone = self.backbone()
-        name, fingerprint = backbone.name, backbone.fingerprint
-        measured = numbers_of(backbone, dimension)
-        return MemoryInfo(name, fingerprint, dimension, self._private, __version__, measured)
+        return MemoryInfo(
+            backbone.name,
+            backbone.fingerprint,
+            dimension,
+            self._private,
+            __version__,
+            numbers_of(backbone, dimension),
+        )
 
     def embed(
         self,
         sources: Sequence[Any],
+        about: MemoryInfo | None,
         *,
         thumbnails: Container[int] | None = None,
         cache: bool = True,
         broken: OnBroken = "raise",
         progress: Progress | None = None,
     ) -> list[EmbeddedPicture | PictureError]:
-        """Embed sources: see `embed_pictures`; no thumbnails and no cache for a private memory."""
-        backbone, about, private = self._prepare(sources)
+        """Embed sources for a memory: see `embed_pictures`; nothing is kept of private ones."""
+        backbone, private = self._prepare(sources, about)
         embedded = embed_pictures(
             backbone,
             sources,
@@ -128,6 +143,7 @@ class Embedder:
     def embed_in_order(
         self,
         sources: Sequence[Any],
+        about: MemoryInfo | None,
         *,
         thumbnails: Container[int] | None,
         broken: OnBroken,
@@ -135,7 +151,7 @@ class Embedder:
         n_jobs: int | None,
     ) -> Generator[EmbeddedPicture | PictureError, None, None]:
         """Yield what `embed` returns, embedded by joblib's workers: see `shards.embed_in_order`."""
-        backbone, about, private = self._prepare(sources)
+        backbone, private = self._prepare(sources, about)
         embedded = embed_in_order(
             backbone,
             sources,
@@ -150,27 +166,27 @@ class Embedder:
                 self.check(about, len(picture.vector))
             yield picture
 
-    def _prepare(self, sources: Sequence[Any]) -> tuple[Backbone, MemoryInfo | None, bool]:
-        """Return the backbone, the memory's constants if it exists, and whether it is private."""
+    def _prepare(self, sources: Sequence[Any], about: MemoryInfo | None) -> tuple[Backbone, bool]:
+        """Return the backbone, and whether the memory is private, or will be."""
         backbone = self.backbone(sources)
         for number, source in enumerate(sources):
             if isinstance(source, EmbeddedPicture) and source.fingerprint != backbone.fingerprint:
                 problem = f"was embedded by another backbone than {backbone.name}"
                 raise PictureError(f"picture {number + 1}", problem, "give the picture itself")
-        about = self._memory.view().about if self._memory.exists() else None
         if about is not None:
             self.check(about)
-        return backbone, about, self._private if about is None else about.private
+        return backbone, self._private if about is None else about.private
 
     def look(
         self,
         sources: Sequence[Any],
+        about: MemoryInfo | None,
         *,
         broken: OnBroken = "raise",
         progress: Progress | None = None,
     ) -> list[EmbeddedPicture | PictureError]:
         """Embed sources with thumbnails, and leave no trace in the cache."""
-        if isinstance(self._given, Fittable) and not self._memory.exists():
+        if isinstance(self._given, Fittable) and about is None:
             name = self._given.name
             raise BackboneError(
                 name,
@@ -178,7 +194,9 @@ class Embedder:
                 f"learn some before, with `cbcl learn MEMORY PHOTOS --backbone {name}`",
             )
         every = range(len(sources))
-        return self.embed(sources, thumbnails=every, cache=False, broken=broken, progress=progress)
+        return self.embed(
+            sources, about, thumbnails=every, cache=False, broken=broken, progress=progress
+        )
 
     def adapt(self, about: MemoryInfo) -> None:
         """Take the backbone of another memory for a new one, unless a different one was given."""
@@ -246,16 +264,6 @@ class Embedder:
             raise BackboneError(
                 self._memory.path, problem, error.public.removesuffix(".")
             ) from error
-
-
-def initial_limit_of(backbone: str) -> float:
-    """Return the distance that is too far while too little was learned to tell.
-
-    It fits the networks known by name: on the photos of three data sets it keeps 80 to 97 of 100
-    photos of the one class that is known from one to three photos; docs/method.md has what it
-    refuses. For any other backbone nothing is known, and there is no limit.
-    """
-    return INITIAL_LIMIT if is_catalogued(backbone) else math.inf
 
 
 def _load_sample(sources: Sequence[Any], at_least: int | None) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Learning: embed labelled pictures, work out the classes they change, and write these in one step.
+"""Learning: embed labelled pictures, read what they depend on, work out the change, write it.
 
 All that can be worked out is, before the file is locked and others must wait.
 """
@@ -9,62 +9,59 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cbcl.errors import ChangedError, LabelError, MemoryFileError, PictureError
-from cbcl.heads.centroids.examples import FIRST, of_vote, select
-from cbcl.heads.discriminant.views import learn_views
-from cbcl.memory.rows import (
+from cbcl.errors import ChangedError, MemoryFileError, PictureError
+from cbcl.heads.base import (
+    DEFAULT_HEAD,
+    FIRST,
     NEGATIVES,
-    MemoryInfo,
+    Changes,
+    ClassRecord,
+    Context,
+    Head,
+    Lesson,
+    Records,
     Settings,
-    StoredClass,
-    StoredExample,
-    StoredStatistics,
-    as_label,
+    check_able,
+    find_head,
+    head_names,
+    head_taking,
+    head_with,
 )
+from cbcl.memory.rows import MemoryInfo, as_label
 from cbcl.memory.state import MemoryState
 from cbcl.memory.store import Memory
 from cbcl.memory.transaction import Transaction
 from cbcl.method.arrays import Float32s
-from cbcl.method.centroids.confidence import NO_SPREAD, spread_of
-from cbcl.method.centroids.model import CentroidModel, Options, learn
-from cbcl.method.centroids.tuning import MIN_VECTORS_FOR_RADIUS, tune
-from cbcl.recognition.cosines import measured_of
+from cbcl.recognition.context import context_of
 from cbcl.recognition.embedder import Embedder, OnBroken, nothing_given
 from cbcl.recognition.labels import find_same_spelling
 from cbcl.vision.extraction import EmbeddedPicture, Progress
 
-DEFAULT_HEAD = "discriminant"
-
-# Classes that change, and the examples to keep of each; None: nothing is left of it.
-ChangedClasses: TypeAlias = dict[
-    str, tuple[StoredClass | StoredStatistics | None, list[StoredExample]]
-]
-
 
 class LearningOptions(NamedTuple):
-    """The head, None for that of the memory, and the options of the vote."""
+    """The head, None for that of the memory, and options of learning that it has."""
 
     head: str | None = None
-    vote: Options = Options()
+    given: Mapping[str, Any] = MappingProxyType({})
 
     @classmethod
-    def of(
-        cls, head: str | None, radius: object, n_voters: object, max_centroids: object
-    ) -> LearningOptions:
-        """Check options as users give them; an option of the vote asks for the vote."""
-        if head not in (None, "discriminant", "vote"):
-            raise ValueError(f"head={head!r} is neither 'discriminant' nor 'vote'.")
-        vote = Options.of(radius, n_voters, max_centroids)
-        if vote == Options():
-            return cls(head, vote)
-        if head == "discriminant":
-            raise ValueError("radius, n_voters and max_centroids are options of head='vote'.")
-        return cls("vote", vote)
+    def of(cls, head: str | None, **options: object) -> LearningOptions:
+        """Check options as users give them; an option that one head has asks for that head."""
+        given = {name: value for name, value in options.items() if value not in (None, "auto")}
+        if head is not None and head not in head_names():
+            raise ValueError(f"head={head!r} is none of {', '.join(map(repr, head_names()))}.")
+        able = head_taking(given)
+        able.check_options(given)
+        if not given:
+            return cls(head)
+        if head is not None and not {*given} <= find_head(head).parameters:
+            raise ValueError(f"{', '.join(options)} are options of head={able.name!r}.")
+        return cls(head or able.name, given)
 
 
 class LearningResult(NamedTuple):
@@ -102,14 +99,22 @@ class LabelledBatch(NamedTuple):
     state: bytes  # of the backbone, to be kept in such a memory
 
 
-class PendingWrite(NamedTuple):
-    """Classes to be written, worked out on a basis that must still hold then."""
+class LearningInputs(NamedTuple):
+    """All that learning a batch depends on, read from one state of the memory."""
 
-    basis: tuple[object, ...]
-    settings: Settings
-    classes: ChangedClasses
-    copies: dict[str, int]
-    moved: dict[str, int]
+    step: int  # of the state
+    head: Head[Any]
+    lesson: Lesson
+    records: Records[Any]
+    context: Context
+
+
+class PendingWrite(NamedTuple):
+    """Classes to be written, worked out on a state that must still hold then."""
+
+    step: int
+    head: Head[Any]
+    changes: Changes[Any]
 
 
 def embed_labelled(
@@ -123,7 +128,9 @@ def embed_labelled(
     """Embed pictures by label, None for none of them; raise an error if none can be read."""
     labels, sources = expand(embedder, things)
     certain = first_of_each(labels) if thumbnails else None
-    results = embedder.embed(sources, thumbnails=certain, broken=broken, progress=progress)
+    results = embedder.embed(
+        sources, embedder.about(), thumbnails=certain, broken=broken, progress=progress
+    )
     return as_batch(embedder, labels, results)
 
 
@@ -145,7 +152,9 @@ def as_batch(
     embedder: Embedder, labels: Sequence[str], results: Sequence[EmbeddedPicture | PictureError]
 ) -> LabelledBatch:
     """Put pictures of these labels together; raise an error if none could be read."""
-    pictures, targets, problems = [], [], []
+    pictures: list[EmbeddedPicture] = []
+    targets: list[str] = []
+    problems: list[PictureError] = []
     for label, result in zip(labels, results, strict=True):
         if isinstance(result, PictureError):
             problems.append(result)
@@ -155,10 +164,14 @@ def as_batch(
     if not pictures:
         raise problems[0]
     matrix = np.stack([picture.vector for picture in pictures])
-    info, state = embedder.describe(matrix.shape[1]), embedder.backbone().state
-    counts, errors = dict(Counter(targets)), tuple(problems)
     return LabelledBatch(
-        pictures, matrix, np.array(targets, dtype=object), counts, errors, info, state
+        pictures,
+        matrix,
+        np.array(targets, dtype=object),
+        dict(Counter(targets)),
+        tuple(problems),
+        embedder.describe(matrix.shape[1]),
+        embedder.backbone().state,
     )
 
 
@@ -187,15 +200,67 @@ def learn_batch(
     pending = None
     with suppress(ChangedError):
         state = memory.view() if memory.exists() else MemoryState(batch.info, Settings(), {})
-        pending = _work_out(batch, state, memory, options)
+        pending = _work_out(_read(batch, state, memory, options), options)
     with _begin(memory, embedder, batch) as writing:
-        if pending is None or pending.basis != _basis(batch, writing.view, options):
-            pending = _work_out(batch, writing.view, memory, options)  # another was faster
-        if pending.copies != batch.counts or pending.moved:
-            _write(writing, batch, pending, note)
-    totals = {label: _size(pending.classes[label][0]) for label in batch.counts}
-    gone = {label for label, (stored, _) in pending.classes.items() if stored is None}
-    before, taught = writing.view, {*batch.counts} - gone - {NEGATIVES}
+        if pending is None or pending.step != writing.view.step:  # another was faster
+            pending = _work_out(_read(batch, writing.view, memory, options), options)
+        changes = pending.changes
+        if changes.copies != batch.counts or changes.moved:
+            about = {"pictures": batch.counts, **note}
+            writing.add_step("learn", about, changes.settings)
+            write_records(writing, changes.records)
+    return _summarize(memory, writing.view, batch, pending)
+
+
+def _read(
+    batch: LabelledBatch, state: MemoryState, memory: Memory, options: LearningOptions
+) -> LearningInputs:
+    """Read what learning a batch depends on."""
+    head = head_of(state, options)
+    if NEGATIVES in batch.counts:
+        check_able("negatives", head, '"none of these"', "cannot be taught to a memory")
+    context = context_of(state)
+    if (limit := options.given.get("max_centroids")) is not None:
+        limited = context.settings._replace(max_centroids=limit)
+        context = context._replace(settings=limited)
+    sight = head.see(batch.matrix)
+    taught: dict[int, str] = {}
+    if sight.sketches is not None and state.rows:
+        taught = memory.find_taught(state, sight.sketches.tolist())
+    lesson = Lesson(sight, batch.targets, batch.pictures, taught)
+    labels = None
+    if not head.needs_all(context, len(batch.targets), len(batch.counts)):
+        labels = [label for label in (*batch.counts, *taught.values()) if label in state.rows]
+    # Mostly no other class matters, and none is read: a memory of many is as fast as one of few.
+    records = memory.records(state, labels) if state.rows else {}
+    return LearningInputs(state.step, head, lesson, records, context)
+
+
+def _work_out(inputs: LearningInputs, options: LearningOptions) -> PendingWrite:
+    """Work out the classes that learning a batch changes; nothing is read or written."""
+    step, head, lesson, records, context = inputs
+    return PendingWrite(step, head, head.learn(lesson, records, context, options.given))
+
+
+def write_records(writing: Transaction, records: Mapping[str, ClassRecord[Any] | None]) -> None:
+    """Write classes, and end those of which nothing is left."""
+    for label, record in records.items():
+        if record is not None:
+            writing.replace_class(label, record.known, record.examples)
+        elif label in writing.view.rows:
+            writing.retire_class(label)
+
+
+def _summarize(
+    memory: Memory, before: MemoryState, batch: LabelledBatch, pending: PendingWrite
+) -> LearningResult:
+    records = pending.changes.records
+    sizes = {
+        label: 0 if record is None else pending.head.summarize(record.known).pictures
+        for label, record in records.items()
+    }
+    gone = {label for label, size in sizes.items() if not size}
+    taught = {*batch.counts} - gone - {NEGATIVES}
     new = sorted(label for label in taught if label not in before.rows)
     n_before = len(before.rows) - (before.negatives is not None)
     n_gone = sum(label in before.rows for label in gone - {NEGATIVES})
@@ -203,48 +268,30 @@ def learn_batch(
     return LearningResult(
         batch.counts,
         batch.problems,
-        totals,
+        {label: sizes[label] for label in batch.counts},
         n_before - n_gone + len(new),
-        pending.copies,
-        pending.moved,
+        pending.changes.copies,
+        pending.changes.moved,
         tuple(sorted(gone - {NEGATIVES})),
         find_same_spelling(new, alike | {*new}),
     )
 
 
-def _write(
-    writing: Transaction,
-    batch: LabelledBatch,
-    pending: PendingWrite,
-    note: Mapping[str, object],
-) -> None:
-    writing.add_step("learn", {"pictures": batch.counts, **note}, pending.settings)
-    for label, (stored, examples) in pending.classes.items():
-        if stored is not None:
-            writing.replace_class(label, stored, examples)
-        elif label in writing.view.rows:
-            writing.retire_class(label)
-
-
-def _size(stored: StoredClass | StoredStatistics | None) -> int:
-    if isinstance(stored, StoredStatistics):
-        return stored.statistics.n
-    return 0 if stored is None else stored.concepts.size
-
-
 def tune_by(memory: Memory, embedder: Embedder, batch: LabelledBatch) -> TuningResult:
     """Choose radius and voters by cross-validation on a batch, in one step."""
-    tuning = tune([batch.matrix[batch.targets == label] for label in batch.counts])
+    classes = [batch.matrix[batch.targets == label] for label in batch.counts]
+    chosen = head_with("tune").tune(classes, Settings())
     with _begin(memory, embedder, batch) as writing:
-        if writing.view.settings.head != "vote" and writing.view.step:
-            problem = "learns by the discriminant, which has nothing to tune"
-            advice = "it weighs its photos anew whenever it learns; go on with `cbcl learn`"
+        view = writing.view
+        if view.step and "tune" not in view.head.abilities:
+            problem = f"learns by the {view.head.name}, which has nothing to tune"
+            advice = "it weighs its photos again whenever it learns; go on with `cbcl learn`"
             raise MemoryFileError(memory.path, problem, advice)
-        settings = writing.view.settings._replace(
-            radius=tuning.radius, n_voters=tuning.n_voters, head="vote"
+        settings = view.settings._replace(
+            radius=chosen.radius, n_voters=chosen.n_voters, head=chosen.head
         )
         writing.add_step("tune", {"pictures": batch.counts}, settings)
-    return TuningResult(tuning.radius, tuning.n_voters, batch.counts, batch.problems)
+    return TuningResult(chosen.radius, chosen.n_voters, batch.counts, batch.problems)
 
 
 @contextmanager
@@ -255,92 +302,11 @@ def _begin(memory: Memory, embedder: Embedder, batch: LabelledBatch) -> Iterator
         yield writing
 
 
-def head_of(state: MemoryState, options: LearningOptions) -> str:
+def head_of(state: MemoryState | None, options: LearningOptions) -> Head[Any]:
     """Return the head of the memory; an error if another one is asked for."""
-    if not state.step:
-        return options.head or DEFAULT_HEAD
-    head = state.settings.head
-    if options.head not in (None, head):
-        problem = f"learns by the {head}, and cannot go on by the {options.head}"
+    if state is None or not state.step:
+        return find_head(options.head or DEFAULT_HEAD)
+    if options.head not in (None, state.head.name):
+        problem = f"learns by the {state.head.name}, and cannot go on by the {options.head}"
         raise MemoryFileError("this memory", problem, "begin a new one, or leave that option out")
-    return head
-
-
-def _limit(state: MemoryState, options: Options) -> int | None:
-    """Return the most centroids to keep: as given, or as the memory has it."""
-    return options.max_centroids or state.settings.max_centroids
-
-
-def _depends_on_all(batch: LabelledBatch, state: MemoryState, options: Options) -> bool:
-    """Tell whether other classes matter: the room they leave, or whether a radius is chosen."""
-    many = len(batch.targets) >= MIN_VECTORS_FOR_RADIUS * len(batch.counts)
-    return _limit(state, options) is not None or (state.settings.radius == np.inf and many)
-
-
-def _basis(
-    batch: LabelledBatch, state: MemoryState, options: LearningOptions
-) -> tuple[object, ...]:
-    """Return all of a memory that a pending write depends on."""
-    if head_of(state, options) != "vote":
-        return (state.step,)  # another label may have the same picture
-    if _depends_on_all(batch, state, options.vote):
-        rows: dict[str, int | None] = dict(state.rows)
-    else:
-        rows = {label: state.rows.get(label) for label in batch.counts}
-    return state.settings, bool(state.rows), state.about.private, rows
-
-
-def _work_out(
-    batch: LabelledBatch, state: MemoryState, memory: Memory, options: LearningOptions
-) -> PendingWrite:
-    """Work out the classes that learning a batch changes."""
-    head = head_of(state, options)
-    if head == "vote":
-        settings, classes = _learn_vote(batch, state, memory, options.vote)
-        return PendingWrite(_basis(batch, state, options), settings, classes, {}, {})
-    learned = learn_views(
-        memory,
-        state,
-        batch.matrix,
-        batch.targets,
-        batch.pictures,
-        measured_of(state.about).copy,
-    )
-    changed: ChangedClasses = {
-        label: (known.stored, known.examples) for label, known in learned.classes.items()
-    }
-    settings = state.settings._replace(head=head)
-    basis = _basis(batch, state, options)
-    return PendingWrite(basis, settings, changed, learned.copies, learned.moved)
-
-
-def _learn_vote(
-    batch: LabelledBatch, state: MemoryState, memory: Memory, options: Options
-) -> tuple[Settings, ChangedClasses]:
-    if NEGATIVES in batch.counts:
-        problem = "cannot be taught to a memory that learns by the vote"
-        raise LabelError('"none of these"', problem, "`cbcl upgrade MEMORY` may help")
-    options = options._replace(max_centroids=_limit(state, options))
-    touched = [label for label in batch.counts if label in state.rows]
-    # Mostly no other class matters, and none is read: a memory of many is as fast as one of few.
-    loaded = memory.load(state, None if _depends_on_all(batch, state, options) else touched)
-    before = of_vote(loaded)
-    concepts = {label: stored.concepts for label, stored in before.items()}
-    settings = state.settings
-    known = CentroidModel(concepts, settings.radius, settings.n_voters) if state.rows else None
-    after = learn(known, batch.matrix, batch.targets, options)
-    changed: ChangedClasses = {}
-    for label, learned in after.concepts.items():
-        if label in before and learned is concepts[label]:
-            continue
-        rows = np.flatnonzero(batch.targets == label)
-        old_spread = before[label].spread if label in before else NO_SPREAD
-        spread = spread_of(batch.matrix[rows], after.radius, concepts.get(label), old_spread)
-        candidates: list[StoredExample | EmbeddedPicture] = []
-        if label in before:
-            candidates += memory.thumbnails(state, label)
-        if not state.about.private:
-            new = [batch.pictures[row] for row in rows]
-            candidates += [picture for picture in new if picture.has_thumbnail]
-        changed[label] = StoredClass(learned, spread), select(candidates, learned)
-    return Settings(after.radius, after.n_voters, options.max_centroids, "vote"), changed
+    return state.head

@@ -17,7 +17,6 @@ from cbcl.errors import PictureError
 from cbcl.memory.store import Memory
 from cbcl.recognition.embedder import Embedder, OnBroken
 from cbcl.recognition.learning import (
-    DEFAULT_HEAD,
     LearningOptions,
     LearningResult,
     as_batch,
@@ -41,12 +40,12 @@ def learn_run(
     progress: Progress | None,
     n_jobs: int | None,
 ) -> LearningResult:
-    """Learn labels in order, a step each; by the vote, whose radius depends on all, in one step."""
+    """Learn labels in order, a step each; in one step where its head learns all together."""
     labels, sources = expand(embedder, things)
     certain = first_of_each(labels)
     groups = [len([*group]) for _, group in groupby(labels)]
-    head = head_of(memory.view(), options) if memory.exists() else options.head or DEFAULT_HEAD
-    if head == "vote":
+    state = memory.view() if memory.exists() else None
+    if head_of(state, options).learns_together:
         groups = [len(labels)]
     run = _identify(labels, sources)
     n_done = _find_done(memory, run, len(groups))
@@ -54,12 +53,14 @@ def learn_run(
     embedder.backbone(sources)  # fitted to all of them, if it is to be fitted
     embedded = embedder.embed_in_order(
         sources[n_before:],
+        embedder.about(),
         thumbnails={number - n_before for number in certain},
         broken=broken,
         progress=progress and (lambda done, _: progress(n_before + done, len(sources))),
         n_jobs=n_jobs,
     )
-    results, problems = [], []
+    results: list[LearningResult] = []
+    problems: list[PictureError] = []
     with closing(embedded):
         for number, size in enumerate(groups[n_done:], start=n_done + 1):
             pictures = [*islice(embedded, size)]
@@ -114,7 +115,9 @@ def _find_done(memory: Memory, run: str, n_groups: int) -> int:
 def _summarize(
     memory: Memory, results: Sequence[LearningResult], problems: Sequence[PictureError], n_done: int
 ) -> LearningResult:
-    pictures, copies, moved = Counter[str](), Counter[str](), Counter[str]()
+    pictures: Counter[str] = Counter()
+    copies: Counter[str] = Counter()
+    moved: Counter[str] = Counter()
     totals: dict[str, int] = {}
     alike: dict[str, str] = {}
     for result in results:

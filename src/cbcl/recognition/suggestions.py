@@ -15,7 +15,6 @@ import numpy as np
 from cbcl.heads.self_test import SelfTestResult
 from cbcl.method.arrays import Float32s, Float64s, Int64s
 from cbcl.method.centroids.concepts import Concepts
-from cbcl.method.centroids.confidence import Scale
 from cbcl.method.centroids.distances import norms_squared
 from cbcl.method.centroids.search import Index, nearest
 from cbcl.recognition.answer import Answer
@@ -56,7 +55,7 @@ class Suggestions(NamedTuple):
     more: tuple[ExamplesWanted, ...]
 
 
-def find_similar(concepts: Mapping[str, Concepts], scale: Scale) -> tuple[SimilarLabels, ...]:
+def find_similar(concepts: Mapping[str, Concepts], usual: float) -> tuple[SimilarLabels, ...]:
     """Return pairs of labels so close that they may be the same, the closest first: five at most.
 
     The distance of the means of two labels is due to how different their pictures are, and to
@@ -68,17 +67,17 @@ def find_similar(concepts: Mapping[str, Concepts], scale: Scale) -> tuple[Simila
     >>> from cbcl import agg_var
     >>> vectors = {"cup": [[1.0, 9.0], [2.0, 9.0]], "key": [[9.0, 1.0]], "mug": [[1.5, 9.0]]}
     >>> concepts = {label: agg_var(rows, radius=np.inf) for label, rows in vectors.items()}
-    >>> [pair] = find_similar(concepts, Scale(0.1, 0.5))
+    >>> [pair] = find_similar(concepts, usual=0.1)
     >>> pair.label, pair.other
     ('cup', 'mug')
     """
     known, t = [*concepts], len(concepts)
     if t < 2:
         return ()
-    neighbours, differences, chance = _compare_labels([*concepts.values()], scale)
+    neighbours, differences, chance = _compare_labels([*concepts.values()], usual)
     nearest_label, difference = neighbours[:, 0], differences[:, 0]
-    usual = float(np.median(differences[:, 1])) if t > 2 else DEFAULT_DIFFERENCE
-    closeness = 1.0 - (difference + CHANCE_MARGIN * chance) / max(usual, MIN_DIFFERENCE)
+    typical = float(np.median(differences[:, 1])) if t > 2 else DEFAULT_DIFFERENCE
+    closeness = 1.0 - (difference + CHANCE_MARGIN * chance) / max(typical, MIN_DIFFERENCE)
     pairs = []
     for row in np.argsort(-closeness, kind="stable"):
         other = nearest_label[row]
@@ -89,7 +88,7 @@ def find_similar(concepts: Mapping[str, Concepts], scale: Scale) -> tuple[Simila
     return tuple(pairs[:MAX_SIMILAR])
 
 
-def find_nearest(label: str, concepts: Mapping[str, Concepts], scale: Scale) -> list[str]:
+def find_nearest(label: str, concepts: Mapping[str, Concepts], usual: float) -> list[str]:
     """Return the other labels, those that look most like one first: sixteen at most.
 
     They are compared as `find_similar` does it.
@@ -97,12 +96,12 @@ def find_nearest(label: str, concepts: Mapping[str, Concepts], scale: Scale) -> 
     >>> from cbcl import agg_var
     >>> vectors = {"cup": [[1.0, 9.0], [2.0, 9.0]], "key": [[9.0, 1.0]], "mug": [[1.5, 9.0]]}
     >>> concepts = {label: agg_var(rows, radius=np.inf) for label, rows in vectors.items()}
-    >>> find_nearest("cup", concepts, Scale(0.1, 0.5))
+    >>> find_nearest("cup", concepts, usual=0.1)
     ['mug', 'key']
     """
     known = [*concepts]
     row = np.array([known.index(label)])
-    neighbours, differences, _ = _compare_labels([*concepts.values()], scale, row)
+    neighbours, differences, _ = _compare_labels([*concepts.values()], usual, row)
     others = neighbours[0, differences[0] < math.inf]
     return [known[other] for other in others]
 
@@ -158,7 +157,7 @@ def worth_asking(matrix: Float32s, answers: Sequence[Answer]) -> list[int]:
 
 
 def _compare_labels(
-    classes: Sequence[Concepts], scale: Scale, rows: Int64s | None = None
+    classes: Sequence[Concepts], usual: float, rows: Int64s | None = None
 ) -> tuple[Int64s, Float64s, Float64s]:
     """Return the neighbours of each label, their differences, and chance's part in the first.
 
@@ -167,7 +166,7 @@ def _compare_labels(
     """
     t, sizes = len(classes), np.array([concepts.size for concepts in classes])
     n_measured = sizes.sum() - t  # each example but the first of a label, while it was learned
-    spread = scale.usual if n_measured >= MIN_MEASURED_DISTANCES else DEFAULT_SPREAD
+    spread = usual if n_measured >= MIN_MEASURED_DISTANCES else DEFAULT_SPREAD
     variance = min(spread, MAX_SPREAD) ** 2
     lengths = _vector_lengths(classes, sizes, variance)
 
