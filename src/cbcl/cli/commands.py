@@ -183,7 +183,7 @@ def learn(
         start_workers(jobs, engine, address) as n_jobs,
     ):
         by_label = label is None and not none
-        things = recognizer.find_labelled(photos) if by_label else {label: [*photos]}
+        things = recognizer.embedder.find_labelled(photos) if by_label else {label: [*photos]}
         if n_jobs is None:
             result = recognizer.learn_many(things, broken=on_broken, progress=progress)
         else:
@@ -268,7 +268,7 @@ def recognize(
         as_csv_lines() if as_csv else as_lines(why=why) as write,
         screen.progress("recognizing", beside_output=as_json or as_csv) as progress,
     ):
-        files = recognizer.pictures(photos)
+        files = recognizer.embedder.sources(photos)
         problems = []
         for start in range(0, len(files), BATCH_SIZE):
             batch = files[start : start + BATCH_SIZE]
@@ -418,7 +418,7 @@ def tune(
         Recognizer(memory, backbone, cache=not no_cache) as recognizer,
         screen.progress("tuning") as progress,
     ):
-        things = recognizer.find_labelled(folders)
+        things = recognizer.embedder.find_labelled(folders)
         tuning = recognizer.tune(things, broken=_on_broken(strict), progress=progress)
     photos = count(sum(tuning.pictures.values()), "photo")
     screen.say(f"tried on {photos} of {count(len(tuning.pictures), 'thing')}:")

@@ -15,8 +15,9 @@ from cbcl.cli.unknown import DEFAULT_STRANGERS, show_unknown, strangers
 from cbcl.errors import MemoryFileError
 
 if TYPE_CHECKING:
-    from cbcl.memory.rows import MemoryInfo, Settings
+    from cbcl.heads.base import Settings
     from cbcl.recognition.recognizer import Recognizer
+    from cbcl.recognition.snapshot import Snapshot
 
 
 class LabelCommand(click.Command):
@@ -50,15 +51,14 @@ def show(memory: Path, history: bool, unknown: bool) -> None:
     if history and unknown:
         raise click.UsageError("give either --history or --unknown.")
     with _open(memory) as recognizer:
-        about = recognizer.about()
-        if about is None:
-            raise MemoryFileError(recognizer.path, "does not exist", "learn something first")
+        snapshot = recognizer.snapshot()
+        settings = snapshot.settings  # an error where there is no memory
         if history:
             _show_history(recognizer)
         elif unknown:
             show_unknown(recognizer)
         else:
-            _show_labels(recognizer, about)
+            _show_labels(snapshot, settings)
 
 
 def _show_history(recognizer: Recognizer) -> None:
@@ -69,23 +69,25 @@ def _show_history(recognizer: Recognizer) -> None:
     Output().table(["time (UTC)", "step", "of", ""], rows)
 
 
-def _show_labels(recognizer: Recognizer, about: MemoryInfo) -> None:
-    screen, concepts, settings = Output(), recognizer.concepts(), recognizer.settings()
-    by_vote = settings.head == "vote"
-    rows = [(label, known.size, len(known.counts)) for label, known in concepts.items()]
-    if by_vote:
+def _show_labels(snapshot: Snapshot, settings: Settings) -> None:
+    screen = Output()
+    about = snapshot.about
+    assert about is not None
+    by_centroids = "centroids" in snapshot.abilities
+    rows = [(label, known.size, len(known.counts)) for label, known in snapshot.concepts().items()]
+    if by_centroids:
         screen.table(["label", "photos", "centroids"], rows)
     else:
         screen.table(["label", "photos"], [row[:2] for row in rows])
     parts = [
-        _count_all(rows, recognizer.n_negatives()),
+        _count_all(rows, snapshot.n_negatives()),
         f"backbone {about.backbone} ({about.dimension} features)",
-        _describe_vote(settings, sum(row[2] for row in rows)) if by_vote else "head discriminant",
+        f"head {settings.head}{_describe_centroids(settings, rows) if by_centroids else ''}",
         *_describe_strangers(settings),
         *(["private"] if about.private else []),
     ]
     screen.say(f"{'; '.join(parts)}.")
-    if by_vote and rows:
+    if rows and "upgrade" in snapshot.abilities:
         screen.say("`cbcl upgrade` makes it right more often, if it keeps all its photos' vectors.")
 
 
@@ -102,11 +104,11 @@ def _count_all(rows: Sequence[tuple[str, int, int]], n_negatives: int) -> str:
     return ", ".join(counts)
 
 
-def _describe_vote(settings: Settings, n_centroids: int) -> str:
+def _describe_centroids(settings: Settings, rows: Sequence[tuple[str, int, int]]) -> str:
     limit = f" (at most {settings.max_centroids})" if settings.max_centroids else ""
     voters = count(settings.n_voters, "voter")
-    centroids = count(n_centroids, "centroid")
-    return f"head vote: {centroids}{limit}, radius {settings.radius:g}, {voters}"
+    centroids = count(sum(row[2] for row in rows), "centroid")
+    return f": {centroids}{limit}, radius {settings.radius:g}, {voters}"
 
 
 @click.command(cls=LabelCommand)
@@ -136,7 +138,7 @@ def forget(memory: Path, label: str | None, none: bool, for_good: bool, quiet: b
         raise click.UsageError("give either a label or --none; --for-good goes with a label.")
     with _open(memory) as recognizer:
         if label is None:
-            recognizer.forget_negatives()
+            recognizer.forget(None)
         else:
             recognizer.forget(label, for_good=for_good)
     Output(quiet=quiet).say(
@@ -309,7 +311,7 @@ def export(
         if app is not None:
             _export_app(recognizer, app, runtime, thumbnails, screen)
         if onnx is not None:
-            recognizer.export_onnx(onnx, any_size=any_size)
+            recognizer.snapshot().export_onnx(onnx, any_size=any_size)
             screen.say(f"wrote {onnx}.")
         if file is not None:
             files, left_out = recognizer.export(_safetensors(file))
@@ -324,7 +326,7 @@ def _export_app(
     from cbcl.export.runtime import load_runtime
 
     loaded = load_runtime(runtime)
-    model = recognizer.portable(thumbnails=thumbnails)
+    model = recognizer.snapshot().portable(thumbnails=thumbnails)
     app = export_app(folder, recognizer.path.stem, model, loaded)
     screen.say(f"wrote {folder}: {app.n_bytes / 1e6:.1f} MB, {count(len(app.labels), 'thing')}.")
     screen.say(f"try it: python -m http.server --directory {folder}, then http://localhost:8000/")

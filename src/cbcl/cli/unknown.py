@@ -51,7 +51,7 @@ def strangers(memory: Path, how_often: Any, quiet: bool) -> None:
         before = _read_setting(recognizer)
         if how_often is not None:
             recognizer.expect_strangers(how_often)
-        report = recognizer.unknown()
+        report = recognizer.snapshot().unknown()
     if how_often is None:
         screen.say(f"{memory} expects strangers {before}.")
         _show_forecasts(screen, report)
@@ -67,7 +67,7 @@ def strangers(memory: Path, how_often: Any, quiet: bool) -> None:
 def show_unknown(recognizer: Recognizer) -> None:
     """Print both distributions as a picture, and what they come to."""
     screen, setting = Output(), _read_setting(recognizer)
-    report = recognizer.unknown()
+    report = recognizer.snapshot().unknown()
     if report is None:
         raise MemoryFileError(
             recognizer.path,
@@ -140,12 +140,12 @@ def _line(name: str, picture: str, limit: int) -> str:
 
 
 def _read_setting(recognizer: Recognizer) -> str:
-    if recognizer.about() is None:
-        raise MemoryFileError(recognizer.path, "does not exist", "learn something first")
-    settings = recognizer.settings()
-    if settings.head == "vote":
-        problem = "learns by the vote, whose limit of what is unknown has no such setting"
-        raise MemoryFileError(recognizer.path, problem, "`cbcl upgrade` gives it one")
+    from cbcl.recognition.editing import no_strangers
+
+    snapshot = recognizer.snapshot()
+    settings = snapshot.settings
+    if "strangers" not in snapshot.abilities:
+        raise no_strangers(recognizer.path, settings.head)
     return settings.strangers
 
 

@@ -153,7 +153,7 @@ def watch(
     problems = ProblemLog(_say_on_stderr)
     with ExitStack() as stack:
         recognizer = stack.enter_context(Recognizer(memory, backbone))
-        about = recognizer.about()
+        about = recognizer.snapshot().about
         if about is None:
             raise MemoryFileError(recognizer.path, "does not exist", "learn something first")
         if is_camera:

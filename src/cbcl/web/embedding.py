@@ -11,6 +11,7 @@ import numpy as np
 from cbcl.errors import BackboneError, CBCLError, WeightsError
 from cbcl.machine import cores
 from cbcl.recognition.recognizer import Recognizer
+from cbcl.recognition.snapshot import Snapshot
 from cbcl.web import schemas
 from cbcl.web.errors import ApiError
 from cbcl.web.metrics import Metrics
@@ -32,7 +33,7 @@ class RequestPicture(NamedTuple):
 
 
 class EmbeddingService:
-    """Embeds pictures through `Recognizer.look`, in a thread for each core, the same ones once."""
+    """Embeds pictures through `Snapshot.look`, in a thread for each core, the same ones once."""
 
     def __init__(self, recognizer: Recognizer, metrics: Metrics) -> None:
         self._recognizer, self._metrics = recognizer, metrics
@@ -45,7 +46,7 @@ class EmbeddingService:
     async def warm_up(self) -> None:
         """Embed a picture, so that the first request need not wait for the backbone to load."""
         with suppress(CBCLError):  # `problem` has it
-            await self.queue.run(self._look, [np.zeros((64, 64, 3), dtype=np.uint8)])
+            await self.queue.run(self._look, [np.zeros((64, 64, 3), dtype=np.uint8)], None)
 
     async def embed(
         self, files: Sequence[UploadedFile], digests: Sequence[str]
@@ -65,19 +66,23 @@ class EmbeddingService:
         return new + cached
 
     def embed_now(
-        self, files: Sequence[UploadedFile], digests: Sequence[str]
+        self,
+        files: Sequence[UploadedFile],
+        digests: Sequence[str],
+        snapshot: Snapshot | None = None,
     ) -> list[RequestPicture]:
-        """Embed pictures in this thread."""
+        """Embed pictures in this thread, for a snapshot or the latest one."""
         cached = zip(digests, self.cache.get(digests), strict=True)
-        new = zip(files, self.cache.look([file.data for file in files]), strict=True)
+        new = zip(files, self.cache.look([file.data for file in files], snapshot), strict=True)
         return [
             *(RequestPicture(file.name, digest, result) for file, (digest, result) in new),
             *(RequestPicture("", digest, result) for digest, result in cached),
         ]
 
-    def _look(self, pictures: list[Any], broken: Any = "raise") -> list[Any]:
+    def _look(self, pictures: list[Any], snapshot: Snapshot | None) -> list[Any]:
         try:
-            results = self._recognizer.look(pictures, broken=broken)
+            asked = self._recognizer.snapshot() if snapshot is None else snapshot
+            results = asked.look(pictures, broken="report")
         except (WeightsError, BackboneError) as error:
             self.ready, self.problem = False, error.public
             raise

@@ -10,6 +10,7 @@ from threading import Lock
 from typing import Any, TypeAlias
 
 from cbcl.errors import PictureError
+from cbcl.recognition.snapshot import Snapshot
 from cbcl.vision.extraction import EmbeddedPicture
 from cbcl.web.errors import ApiError
 
@@ -21,8 +22,8 @@ PictureOrError: TypeAlias = EmbeddedPicture | PictureError
 class PictureCache:
     """The latest embedded pictures by the SHA-256 of their bytes, in RAM only.
 
-    `look` is that of a `Recognizer`. Who asks for a picture that another thread is looking at
-    waits for that thread.
+    `look` embeds pictures for a snapshot, or for the latest one. Who asks for a picture that
+    another thread is looking at waits for that thread.
     """
 
     def __init__(
@@ -58,7 +59,9 @@ class PictureCache:
                     results[digest] = future.result()
         return results
 
-    def look(self, pictures: Sequence[bytes]) -> list[tuple[str, PictureOrError]]:
+    def look(
+        self, pictures: Sequence[bytes], snapshot: Snapshot | None = None
+    ) -> list[tuple[str, PictureOrError]]:
         """Return the digest of each picture, and the embedded picture or its error."""
         digests = [sha256(picture).hexdigest() for picture in pictures]
         futures: dict[str, Future[PictureOrError]] = {}
@@ -72,7 +75,7 @@ class PictureCache:
                 cache.move_to_end(digest)
                 futures[digest] = cache[digest]
         if new:  # before waiting for others, who may wait for these
-            self._look_at(new, futures, cache)
+            self._look_at(new, futures, cache, snapshot)
         return [(digest, futures[digest].result()) for digest in digests]
 
     def _look_at(
@@ -80,9 +83,10 @@ class PictureCache:
         new: dict[str, bytes],
         futures: dict[str, Future[PictureOrError]],
         cache: OrderedDict[str, Future[PictureOrError]],
+        snapshot: Snapshot | None,
     ) -> None:
         try:
-            results = self._look([*new.values()], broken="report")
+            results = self._look([*new.values()], snapshot)
         except BaseException as error:
             with self._lock:
                 for digest in new:

@@ -9,16 +9,14 @@ import numpy as np
 
 from cbcl.errors import PictureError
 from cbcl.recognition.answer import Answer, Example
+from cbcl.recognition.snapshot import MAX_SHOWN
 from cbcl.web import schemas
 from cbcl.web.embedding import RequestPicture
 
 if TYPE_CHECKING:
-    from cbcl.heads.self_test import SelfTestResult
     from cbcl.memory.transaction import Step
-    from cbcl.method.discriminant.forecast import UnknownReport
     from cbcl.recognition.learning import LearningResult
-    from cbcl.recognition.suggestions import Suggestions
-from cbcl.heads.discriminant.suspects import Suspect
+    from cbcl.recognition.snapshot import Snapshot, Suspect
 
 
 def change_response(revision: int, action: str, subject: str) -> schemas.ChangeResponse:
@@ -60,8 +58,16 @@ def history_response(steps: Sequence[Step], revision: int) -> schemas.HistoryRes
 def examples_response(
     label: str, number: int, kept: Sequence[Example], revision: int
 ) -> schemas.ExamplesResponse:
-    entries = [schemas.ExampleEntry(example=one.number, concept=one.concept) for one in kept]
+    entries = [schemas.ExampleEntry(example=one.number, concept=one.place) for one in kept]
     return schemas.ExamplesResponse(label=label, examples=number, kept=entries, revision=revision)
+
+
+def negatives_entry(snapshot: Snapshot) -> schemas.NegativesEntry | None:
+    number = snapshot.n_negatives()
+    if not number:
+        return None
+    kept = [example.number for example in snapshot.negatives()]
+    return schemas.NegativesEntry(examples=number, kept=len(kept), shown=kept[:MAX_SHOWN])
 
 
 def learn_response(
@@ -79,7 +85,7 @@ def learn_response(
 
 
 def recognize_response(
-    picture: RequestPicture, answer: Answer | None, revision: int, taught: str | None = None
+    picture: RequestPicture, answer: Answer | None, revision: int
 ) -> schemas.RecognizeResponse:
     """Return the response for a picture; without an answer, the memory is empty."""
     return schemas.RecognizeResponse(
@@ -93,7 +99,7 @@ def recognize_response(
         else [],
         evidence=_evidence(answer) if answer else [],
         revision=revision,
-        taught=taught,
+        taught=answer.taught if answer else None,
     )
 
 
@@ -134,15 +140,17 @@ def skipped_picture(picture: RequestPicture, error: PictureError) -> schemas.Ski
     return schemas.SkippedPicture(picture=picture.name, message=error.about(picture.name))
 
 
-def advice_response(suggestions: Suggestions, revision: int) -> schemas.AdviceResponse:
+def advice_response(snapshot: Snapshot) -> schemas.AdviceResponse:
+    suggestions = snapshot.advise()
     return schemas.AdviceResponse(
-        revision=revision,
+        revision=snapshot.revision,
         alike=[schemas.SimilarityEntry(**pair._asdict()) for pair in suggestions.alike],
         more=[schemas.WantedEntry(**label._asdict()) for label in suggestions.more],
     )
 
 
-def self_test_response(result: SelfTestResult, revision: int) -> schemas.SelfTestResponse:
+def self_test_response(snapshot: Snapshot) -> schemas.SelfTestResponse:
+    result = snapshot.examine()
     wrong: dict[str, list[schemas.WrongAnswerEntry]] = {}
     for miss in result.wrong:
         entry = schemas.WrongAnswerEntry(**miss._asdict())
@@ -155,12 +163,13 @@ def self_test_response(result: SelfTestResult, revision: int) -> schemas.SelfTes
         )
         for label, number, right in zip(result.labels, tested, recognized, strict=True)
     ]
-    return schemas.SelfTestResponse(revision=revision, labels=entries)
+    return schemas.SelfTestResponse(revision=snapshot.revision, labels=entries)
 
 
-def unknown_response(report: UnknownReport | None, revision: int) -> schemas.UnknownResponse:
+def unknown_response(snapshot: Snapshot) -> schemas.UnknownResponse:
+    report = snapshot.unknown()
     if report is None:
-        return schemas.UnknownResponse(revision=revision, report=None)
+        return schemas.UnknownResponse(revision=snapshot.revision, report=None)
     distributions = {
         name: {"mean": mean, "deviation": deviation}
         for name, (mean, deviation) in (("known", report.known), ("strange", report.strange))
@@ -168,13 +177,14 @@ def unknown_response(report: UnknownReport | None, revision: int) -> schemas.Unk
     forecasts = {name: one._asdict() for name, one in report.forecasts.items()}
     fields = {**report._asdict(), **distributions, "forecasts": forecasts}
     return schemas.UnknownResponse(
-        revision=revision, report=schemas.UnknownEntry.model_validate(fields)
+        revision=snapshot.revision, report=schemas.UnknownEntry.model_validate(fields)
     )
 
 
-def scores_response(result: SelfTestResult, revision: int) -> schemas.ScoresResponse:
+def scores_response(snapshot: Snapshot) -> schemas.ScoresResponse:
+    result = snapshot.examine()
     return schemas.ScoresResponse(
-        revision=revision,
+        revision=snapshot.revision,
         labels=[*result.labels],
         matrix=np.asarray(result.matrix).tolist(),
         asked=result.asked,

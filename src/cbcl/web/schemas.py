@@ -177,6 +177,13 @@ class LabelsResponse(BaseModel):
             examples=["discriminant"],
         ),
     ] = None
+    abilities: Annotated[
+        list[str],
+        Field(
+            description="What the memory can do beside learning and answering",
+            examples=[["copies", "negatives", "strangers", "suspects"]],
+        ),
+    ] = []
     negatives: Annotated[
         NegativesEntry | None, Field(description="Taught as none of these; null: nothing was")
     ] = None

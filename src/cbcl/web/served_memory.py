@@ -104,9 +104,7 @@ class ServedMemory:
         )
 
     def _open(self, path: Path) -> Recognizer:
-        recognizer = self._recognizer.beside(path)
-        recognizer.check_usable()
-        return recognizer
+        return self._recognizer.beside(path)
 
     async def _follow(
         self,

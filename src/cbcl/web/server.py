@@ -307,7 +307,7 @@ def _has_browser() -> bool:
 
 
 def _check_memory(recognizer: Recognizer) -> None:
-    recognizer.check_usable()
+    recognizer.embedder.check_usable()
     if not recognizer.path.parent.is_dir():
         raise MemoryFileError(recognizer.path.parent, "does not exist", "make that folder first")
 

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from cbcl.errors import CBCLError, LabelError, MemoryFileError, PictureError, encodable
-from cbcl.memory.connection import file_identity
 from cbcl.memory.rows import as_label
 from cbcl.recognition.answer import Answer
 from cbcl.recognition.recognizer import Recognizer
-from cbcl.recognition.snapshot import MAX_SHOWN
+from cbcl.recognition.snapshot import Snapshot
 from cbcl.vision.extraction import EmbeddedPicture
 from cbcl.web import responses, schemas
 from cbcl.web.embedding import EmbeddingService, RequestPicture
@@ -51,23 +50,12 @@ class TeachingService:
         self.exports = WorkQueue("exports", 1, MAX_EXPORTS)
         self._queues = self.embedding.queue, self.changes, self.reports, self.exports
         self.notifier = ChangeNotifier(self._current_revision, self.name)
-        self.labels = ResponseCache(self._current_revision, self._list_labels)
-        self._advice = ResponseCache(
-            self._current_revision,
-            lambda revision: responses.advice_response(recognizer.advise(), revision),
-        )
-        self._scores = ResponseCache(
-            self._current_revision,
-            lambda revision: responses.scores_response(recognizer.examine(), revision),
-        )
-        self._self_test = ResponseCache(
-            self._current_revision,
-            lambda revision: responses.self_test_response(recognizer.examine(), revision),
-        )
-        self._unknown = ResponseCache(
-            self._current_revision,
-            lambda revision: responses.unknown_response(recognizer.unknown(), revision),
-        )
+        current = recognizer.snapshot
+        self.labels = ResponseCache(current, self._list_labels)
+        self._advice = ResponseCache(current, responses.advice_response)
+        self._scores = ResponseCache(current, responses.scores_response)
+        self._self_test = ResponseCache(current, responses.self_test_response)
+        self._unknown = ResponseCache(current, responses.unknown_response)
         metrics.watch(self._queues, self._count_labels, lambda: self.notifier.subscribers)
 
     @property
@@ -88,10 +76,11 @@ class TeachingService:
     # Reading: without a queue.
 
     def revision(self) -> int:
-        return self._recognizer.revision()
+        return self._recognizer.snapshot().revision
 
     def health(self) -> schemas.HealthResponse:
-        info = self._recognizer.about()
+        snapshot = self._recognizer.snapshot()
+        info = snapshot.about
         name = encodable(Path(info.backbone if info else self._backbone).name)
         backbone = schemas.BackboneStatus(
             name=name,
@@ -101,36 +90,38 @@ class TeachingService:
         )
         return schemas.HealthResponse(
             memory=self.name,
-            revision=self._recognizer.revision(),
-            private=self._is_private(),
+            revision=snapshot.revision,
+            private=self._is_private(snapshot),
             backbone=backbone,
             learning=self.changes.pending,
         )
 
     def examples(self, label: str) -> schemas.ExamplesResponse:
-        revision = self._recognizer.revision()
-        if not revision:
+        snapshot = self._recognizer.snapshot()
+        if not snapshot.revision:
             raise LabelError(repr(label), "is not known")
-        examples = self._recognizer.examples(label)
+        examples = snapshot.examples(label)
         label = as_label(label)
-        number = self._recognizer.labels().get(label, len(examples))
-        return responses.examples_response(label, number, examples, revision)
+        number = snapshot.labels().get(label, len(examples))
+        return responses.examples_response(label, number, examples, snapshot.revision)
 
     def similar(self, label: str) -> schemas.SimilarResponse:
-        revision = self._recognizer.revision()
-        if not revision:
+        snapshot = self._recognizer.snapshot()
+        if not snapshot.revision:
             raise LabelError(repr(label), "is not known")
-        similar = self._recognizer.similar(label)
-        return schemas.SimilarResponse(label=as_label(label), similar=similar, revision=revision)
+        return schemas.SimilarResponse(
+            label=as_label(label), similar=snapshot.similar(label), revision=snapshot.revision
+        )
 
     def negatives(self) -> schemas.ExamplesResponse:
-        revision = self._recognizer.revision()
-        examples, number = self._recognizer.negatives(), self._recognizer.n_negatives()
-        return responses.examples_response("", number, examples, revision)
+        snapshot = self._recognizer.snapshot()
+        examples = snapshot.negatives()
+        number = snapshot.n_negatives()
+        return responses.examples_response("", number, examples, snapshot.revision)
 
     def thumbnail(self, number: int) -> bytes:
         with self._missing_without(number):
-            return self._recognizer.example(number).jpeg
+            return self._recognizer.snapshot().thumbnail(number)
 
     def seen_thumbnail(self, digest: str) -> bytes:
         """Return the thumbnail of a picture sent before; a private memory makes none."""
@@ -141,8 +132,8 @@ class TeachingService:
         return jpeg
 
     def history(self) -> schemas.HistoryResponse:
-        revision = self._recognizer.revision()
-        return responses.history_response(self._recognizer.history(), revision)
+        snapshot = self._recognizer.snapshot()
+        return responses.history_response(self._recognizer.history(), snapshot.revision)
 
     # Recognizing: in the threads of the embedding.
 
@@ -210,12 +201,13 @@ class TeachingService:
 
     async def unlearn(self, number: int) -> schemas.UnlearnResponse:
         with self._missing_without(number):
-            label, revision = await self._change(lambda: self._recognizer.unlearn(number))
+            removed, revision = await self._change(lambda: self._recognizer.unlearn(number))
+        (label,) = removed
         return schemas.UnlearnResponse(label=label, revision=revision)
 
     async def unlearn_many(self, numbers: Sequence[int]) -> schemas.UnlearnManyResponse:
         with self._missing_without(*numbers):
-            removed, revision = await self._change(lambda: self._recognizer.unlearn_many(numbers))
+            removed, revision = await self._change(lambda: self._recognizer.unlearn(numbers))
         return schemas.UnlearnManyResponse(removed=removed, revision=revision)
 
     async def move(self, numbers: Sequence[int], into: str | None) -> schemas.MoveResponse:
@@ -242,7 +234,7 @@ class TeachingService:
         return responses.change_response(revision, "forget", subject)
 
     async def forget_negatives(self) -> schemas.ChangeResponse:
-        _, revision = await self._change(self._recognizer.forget_negatives)
+        _, revision = await self._change(lambda: self._recognizer.forget(None))
         return responses.change_response(revision, "forget", "none of these")
 
     async def rename(self, label: str, new: str) -> schemas.ChangeResponse:
@@ -330,36 +322,28 @@ class TeachingService:
             cache.clear()
 
     def _current_revision(self) -> MemoryRevision:
-        return MemoryRevision(file_identity(self._recognizer.path), self._recognizer.revision())
+        return MemoryRevision.of(self._recognizer.snapshot())
 
-    def _is_private(self) -> bool:
-        info = self._recognizer.about()
-        return info.private if info else self._private
+    def _is_private(self, snapshot: Snapshot) -> bool:
+        return snapshot.about.private if snapshot.about else self._private
 
-    def _list_labels(self, revision: int) -> schemas.LabelsResponse:
+    def _list_labels(self, snapshot: Snapshot) -> schemas.LabelsResponse:
         step = responses.step_to_undo(self._recognizer.history())
         undo = step and schemas.ChangeSummary(
             action=step.action, text=responses.describe_step(step)
         )
-        labels = [schemas.LabelEntry(**label._asdict()) for label in self._recognizer.things()]
-        settings = self._recognizer.settings() if revision else None
-        is_vote = settings is not None and settings.head == "vote"
+        settings = snapshot.settings if snapshot.revision else None
+        expects = settings is not None and "strangers" in snapshot.abilities
         return schemas.LabelsResponse(
-            revision=revision,
-            private=self._is_private(),
-            labels=labels,
+            revision=snapshot.revision,
+            private=self._is_private(snapshot),
+            labels=[schemas.LabelEntry(**label._asdict()) for label in snapshot.things()],
             undo=undo,
             head=settings.head if settings else None,
-            negatives=self._summarize_negatives(),
-            strangers=settings.strangers if settings and not is_vote else None,
+            abilities=sorted(snapshot.abilities),
+            negatives=responses.negatives_entry(snapshot),
+            strangers=settings.strangers if settings and expects else None,
         )
-
-    def _summarize_negatives(self) -> schemas.NegativesEntry | None:
-        number = self._recognizer.n_negatives()
-        if not number:
-            return None
-        kept = [example.number for example in self._recognizer.negatives()]
-        return schemas.NegativesEntry(examples=number, kept=len(kept), shown=kept[:MAX_SHOWN])
 
     def _count_labels(self) -> float:
         try:
@@ -379,80 +363,66 @@ class TeachingService:
         except LabelError:
             raise missing from None
         except MemoryFileError:
-            if self._recognizer.revision():
+            if self._recognizer.snapshot().revision:
                 raise
             raise missing from None
 
     def _embed_one(
-        self, files: Sequence[UploadedFile], digests: Sequence[str]
+        self,
+        files: Sequence[UploadedFile],
+        digests: Sequence[str],
+        snapshot: Snapshot | None = None,
     ) -> tuple[RequestPicture, EmbeddedPicture]:
         if len(files) + len(digests) != 1:
             raise ApiError("argument", "give one file as 'picture', or one digest as 'seen'.")
-        (picture,) = self.embedding.embed_now(files, digests)
+        (picture,) = self.embedding.embed_now(files, digests, snapshot)
         if isinstance(picture.result, PictureError):
             raise ApiError("picture", picture.result.about(picture.name))
         return picture, picture.result
 
     def _find_suspects(self, embedded: EmbeddedPicture) -> schemas.SuspectsResponse:
-        revision = self._recognizer.revision()
-        known = self._recognizer.labels()
-        suspects = self._recognizer.suspects(embedded) if known else []
-        return responses.suspects_response(suspects, revision)
+        snapshot = self._recognizer.snapshot()
+        suspects = snapshot.suspects(embedded) if snapshot.labels() else []
+        return responses.suspects_response(suspects, snapshot.revision)
 
     def _recognize_one(
         self, files: Sequence[UploadedFile], digests: Sequence[str]
     ) -> schemas.RecognizeResponse:
-        picture, embedded = self._embed_one(files, digests)
-        revision = self._recognizer.revision()  # before answering: never newer than the answer
-        answers = self._recognize([embedded])
-        if not answers:
-            return responses.recognize_response(picture, None, revision)
-        (taught,) = self._recognizer.find_taught([embedded], answers)
-        return responses.recognize_response(picture, answers[0], revision, taught)
+        snapshot = self._recognizer.snapshot()
+        picture, embedded = self._embed_one(files, digests, snapshot)
+        answer = snapshot.recognize(embedded) if snapshot.labels() else None
+        return responses.recognize_response(picture, answer, snapshot.revision)
 
     def _recognize_all(self, pictures: Sequence[RequestPicture]) -> schemas.RecognizeManyResponse:
-        revision = self._recognizer.revision()
-        results: list[schemas.RecognizeResponse | schemas.UnreadablePicture] = []
+        snapshot = self._recognizer.snapshot()
         indices: list[int] = []
         embedded: list[EmbeddedPicture] = []
         for index, picture in enumerate(pictures):
             if not isinstance(picture.result, PictureError):
                 indices.append(index)
                 embedded.append(picture.result)
-        answers = self._recognize(embedded)
+        answers: list[Answer] = []
         order: Sequence[int] = range(len(embedded))
-        taught: list[str | None] = [None] * len(embedded)
-        if answers is not None:
-            order = self._recognizer.worth_asking(embedded, answers)
-            taught = self._recognizer.find_taught(embedded, answers)
-        given: Sequence[Answer | None] = answers or [None] * len(embedded)
-        remaining = zip(given, taught, strict=True)
+        if embedded and snapshot.labels():
+            answers = snapshot.recognize_many(embedded)
+            order = snapshot.worth_asking(embedded, answers)
+        remaining = iter(answers)
+        results: list[schemas.RecognizeResponse | schemas.UnreadablePicture] = []
         for picture in pictures:
             if isinstance(picture.result, PictureError):
                 results.append(responses.unreadable_picture(picture, picture.result))
             else:
-                answer, label = next(remaining)
-                results.append(responses.recognize_response(picture, answer, revision, label))
+                answer = next(remaining, None)
+                results.append(responses.recognize_response(picture, answer, snapshot.revision))
         return schemas.RecognizeManyResponse(
             answers=results,
             order=[indices[position] for position in order],
-            revision=revision,
+            revision=snapshot.revision,
         )
 
     def _group(self, digests: Sequence[str]) -> schemas.GroupsResponse:
         cached = self.embedding.cache.find(digests)
         known = {key: one for key, one in cached.items() if isinstance(one, EmbeddedPicture)}
         names = [*known]
-        groups = self._recognizer.group_alike([*known.values()])
+        groups = self._recognizer.snapshot().group_alike([*known.values()])
         return schemas.GroupsResponse(groups=[[names[row] for row in rows] for rows in groups])
-
-    def _recognize(self, pictures: list[EmbeddedPicture]) -> list[Answer] | None:
-        """Return an answer for each picture; None: the memory is empty."""
-        if not pictures or not self._recognizer.labels():
-            return None
-        try:
-            return self._recognizer.recognize_many(pictures)
-        except MemoryFileError:
-            if self._recognizer.labels():
-                raise
-            return None  # everything was forgotten meanwhile

@@ -14,12 +14,12 @@ from typing import NamedTuple, TypeAlias
 from fastapi import APIRouter, Request, Response
 
 from cbcl import __version__
+from cbcl.export.words import DEFAULT_LANGUAGE, choose_language, page_in
 from cbcl.web.bundles import BundleError, bundle_page, link_bundles
 from cbcl.web.errors import NOT_FOUND, ApiError
 from cbcl.web.metrics import MEDIA_TYPE, Metrics
 from cbcl.web.security import access_of
 from cbcl.web.tokens import Role
-from cbcl.web.words import DEFAULT_LANGUAGE, choose_language, page_in
 
 MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",

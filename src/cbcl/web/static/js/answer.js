@@ -173,7 +173,7 @@ function drawChoices(answer) {
   find("yes").hidden = !known;
   const label = answer.label ?? "";
   find("yes").textContent = say(known ? "answer.yes_label" : "answer.yes", { label });
-  find("none-of-these").hidden = memory.head === "vote"; // which knows no such pictures
+  find("none-of-these").hidden = !memory.abilities.includes("negatives");
   find("correction-words").textContent = say(known ? "answer.no_its" : "answer.its");
   const chips = chipNodes();
   const before = chips.map((chip) => chip.dataset.label ?? "").filter(Boolean);

@@ -12,7 +12,7 @@ export const memory = {
   visited: /** @type {number | null} */ (null), // the revision that was there when it was opened
   private: false,
   labels: /** @type {Thing[]} */ ([]),
-  head: /** @type {Labels["head"]} */ (null),
+  abilities: /** @type {Labels["abilities"]} */ ([]),
   negatives: /** @type {Labels["negatives"]} */ (null),
   strangers: /** @type {Labels["strangers"]} */ (null),
 };

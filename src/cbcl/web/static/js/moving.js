@@ -61,7 +61,7 @@ function drawOffers(things) {
     const name = make("bdi", { class: "clip" }, label);
     return button([image, name], () => moveTo(label), { class: "offer" });
   });
-  if (from !== NONE && memory.head !== "vote") {
+  if (from !== NONE && memory.abilities.includes("negatives")) {
     offers.push(button(say("answer.none"), () => moveTo(NONE), { class: "offer" }));
   }
   find("move-offers").replaceChildren(...offers.map((offer) => make("li", {}, offer)));

@@ -94,10 +94,13 @@ export interface Labels {
   revision: number;
   private: boolean;
   labels: Thing[];
-  head: "discriminant" | "vote" | null;
+  abilities: Ability[];
   negatives: { examples: number; shown: number[] } | null;
   strangers: HowOften | null;
 }
+
+/** What the memory can do beside learning and answering. */
+export type Ability = "centroids" | "copies" | "limit" | "negatives" | "strangers" | "suspects" | "tune" | "upgrade";
 
 /** How often something unknown is to be expected. */
 export type HowOften = "often" | "sometimes" | "rarely";

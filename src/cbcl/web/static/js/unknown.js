@@ -50,12 +50,12 @@ function drawChoice() {
 }
 
 export async function drawUnknown() {
-  const isVote = memory.head === "vote";
+  const isFixed = !memory.abilities.includes("strangers");
   find("unknown").hidden = memory.labels.length === 0;
-  find("unknown-vote").hidden = !isVote;
-  find("unknown-body").hidden = isVote;
+  find("unknown-vote").hidden = !isFixed;
+  find("unknown-body").hidden = isFixed;
   drawChoice();
-  if (isVote || memory.labels.length === 0) return;
+  if (isFixed || memory.labels.length === 0) return;
   find("unknown").setAttribute("aria-busy", "true");
   const told = await attempt(() => get("/api/unknown"));
   if (told && told.revision !== memory.revision) return; // it is drawn again when that is here

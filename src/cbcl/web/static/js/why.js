@@ -15,7 +15,7 @@ import { percent, sayNodes } from "./words.js";
 export function drawWhy(answer) {
   const reasons = answer ? reasonsOf(answer) : [];
   find("why").hidden = reasons.length === 0;
-  find("wrong").hidden = !answer?.label || memory.private || memory.head === "vote";
+  find("wrong").hidden = !answer?.label || memory.private || !memory.abilities.includes("suspects");
   redraw(find("reasons"), reasons, reasonItem);
   redraw(find("runners"), runnersUp(answer), runnerItem);
 }
