@@ -39,7 +39,7 @@ def learn(folder: Path) -> dict[str, UnknownReport]:
             things.learn(name, sorted((folder / name).glob("taught-*")))
         for setting in NAMES:
             things.expect_strangers(setting)  # type: ignore[arg-type]
-            report = things.unknown()
+            report = things.snapshot().unknown()
             assert report is not None
             reports[setting] = report
     return reports

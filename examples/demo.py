@@ -220,7 +220,7 @@ def bits_of(things: Recognizer) -> dict[str, tuple[bytes, bytes]]:
     """All that is known of each thing: the mean of its photos, and their number."""
     return {
         name: (known.centroids.tobytes(), known.counts.tobytes())
-        for name, known in things.concepts().items()
+        for name, known in things.snapshot().concepts().items()
     }
 
 

@@ -121,7 +121,7 @@ def recognize(
     ):
         recognizer.learn_many(taught)
         file = Path(folder, "things.onnx")
-        recognizer.export_onnx(file)
+        recognizer.snapshot().export_onnx(file)
         answers = recognizer.recognize_many(asked)
         ways = {
             "cbcl recognize --json": by_command_line(recognizer.path, asked),

@@ -123,8 +123,8 @@ def compare_resizing(
 ) -> list[dict[str, object]]:
     network = load_network(BACKBONES[0])
     fixed, any_size = folder / "fixed.onnx", folder / "any.onnx"
-    recognizer.export_onnx(fixed)
-    recognizer.export_onnx(any_size, any_size=True)
+    recognizer.snapshot().export_onnx(fixed)
+    recognizer.snapshot().export_onnx(any_size, any_size=True)
     crop, resize = crop_session(any_size), resize_session(network.preprocessing.size)
 
     def by_graph(picture: Image.Image) -> Pixels:
@@ -279,7 +279,9 @@ def main() -> None:
                 ]
                 if backbone == BACKBONES[0]:
                     results += compare_resizing(recognizer, Path(name), asked, expected)
-                export_app(folder, "things", recognizer.portable(thumbnails=True), runtime)
+                export_app(
+                    folder, "things", recognizer.snapshot().portable(thumbnails=True), runtime
+                )
             right = sum(
                 answer[0] == path.parent.name for answer, path in zip(expected, asked, strict=True)
             )

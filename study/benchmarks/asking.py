@@ -29,16 +29,20 @@ from numpy.typing import NDArray
 
 import cbcl
 from cbcl import Recognizer
+from cbcl.heads.discriminant.head import DiscriminantHeadModel
+from cbcl.heads.discriminant.views import DirectionSight
 from cbcl.memory.rows import MemoryInfo
+from cbcl.memory.store import Memory
 from cbcl.method.arrays import Float32s, Int64s
 from cbcl.method.discriminant.directions import as_directions
 from cbcl.method.discriminant.measured import Measured
 from cbcl.method.discriminant.model import DiscriminantModel, learn_statistics
-from cbcl.recognition.answer import Answer, judged_answers
+from cbcl.recognition.answer import Answer, as_answer
 from cbcl.recognition.cosines import measured_of
 from cbcl.recognition.suggestions import worth_asking
 from cbcl.vision.finding import find_labelled
 
+NO_MEMORY = Memory(Path("none.cbcl"))  # the answers have no examples
 RECORDS = Path(__file__).parent.parent / "results" / "asking.jsonl"
 LABELLED = 10
 TESTED = 10  # photos of a class
@@ -117,7 +121,9 @@ class Trial:
         return replace(known, cosines=self.measured.cosines)
 
     def ask(self, more: Int64s, pool: Int64s) -> list[Answer]:
-        return judged_answers(self.vectors[pool], self.know(more))
+        model = DiscriminantHeadModel(self.know(more))
+        verdicts = model.answer(DirectionSight(self.vectors[pool]))
+        return [as_answer(verdict, {}, NO_MEMORY, -1.0) for verdict in verdicts]
 
     def right(self, more: Int64s) -> float:
         """Return the share of first guesses that are right after learning these photos, too."""

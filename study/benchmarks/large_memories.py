@@ -80,7 +80,7 @@ class LearningTimes:
         with small, things:
             for _ in range(ROUNDS):
                 rounds.append([time_learning(one, d) for one in (things, small)])
-            head = things.settings().head
+            head = things.snapshot().settings.head
         times = np.array(rounds)
         ratio = float(np.median(times[:, 0] / times[:, 1]))
         seconds = {"learn one class": float(np.median(times[:, 0]))}
@@ -121,7 +121,7 @@ def measure_default(folder: Path, t: int) -> dict[str, Any]:
     made.close()
     path, seconds = made.path, dict[str, float]()
     with Recognizer(path, AS_GIVEN, cache=False) as things:
-        seconds["open"] = timed(things.revision)
+        seconds["open"] = timed(things.snapshot)
         seconds["learn one class"] = time_learning(things, d)
         query = vectors_of(3, d, 6)[-1]
         seconds["first answer"] = timed(lambda: things.recognize(query))

@@ -82,7 +82,7 @@ class Photos:
         self._embedded: dict[Path, EmbeddedPicture] = {}
         with new_memory(backbone) as recognizer:
             self.backbone = recognizer.backbone
-            found = recognizer.find_labelled([folder])
+            found = recognizer.embedder.find_labelled([folder])
         needed = max(CORRECTED) + VIEWS
         self.files = {label: paths for label, paths in found.items() if label not in leave_out}
         large = [label for label, paths in self.files.items() if len(paths) >= needed]
@@ -165,7 +165,7 @@ class Draw:
         tally["found"] = sum(
             answer.label is None for answer in recognizer.recognize_many(self.strangers)
         )
-        test = recognizer.examine()
+        test = recognizer.snapshot().examine()
         return tally + Counter(tested=test.asked, passed=test.right)
 
 

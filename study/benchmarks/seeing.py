@@ -185,7 +185,9 @@ def teaching(net: Network, files: list[Path]) -> list[dict[str, object]]:
 
 
 def fill(path: Path, net: Network, count: int, like: Numbers, rng: np.random.Generator) -> None:
-    from cbcl.memory.rows import MemoryInfo, Settings, StoredClass
+    from cbcl.heads.base import Settings
+    from cbcl.heads.centroids.examples import CentroidClass
+    from cbcl.memory.rows import MemoryInfo
     from cbcl.memory.store import Memory
     from cbcl.method.centroids.confidence import spread_of
 
@@ -197,7 +199,7 @@ def fill(path: Path, net: Network, count: int, like: Numbers, rng: np.random.Gen
             vectors = (like * rng.uniform(0.5, 1.5, (5, len(like)))).astype(np.float32)
             concepts = cbcl.agg_var(vectors, np.inf)
             writing.replace_class(
-                f"thing {number}", StoredClass(concepts, spread_of(vectors, np.inf)), []
+                f"thing {number}", CentroidClass(concepts, spread_of(vectors, np.inf)), []
             )
     memory.close()
 

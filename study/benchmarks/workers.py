@@ -86,7 +86,7 @@ def learn_noise(per_class: int) -> dict[str, Any]:
         noise(Path(place, "photos"), count=per_class)
         backbone = Function(see, "see", at_least=8)
         with Recognizer(Path(place, "m.cbcl"), backbone) as recognizer:
-            things = recognizer.find_labelled([Path(place, "photos")])
+            things = recognizer.embedder.find_labelled([Path(place, "photos")])
             start, begun = perf_counter(), process_time()
             result = recognizer.learn_each(things, n_jobs=2)
             seconds, driver = perf_counter() - start, process_time() - begun

@@ -67,7 +67,7 @@ def folder(memory: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     runtime = real_runtime()
     target = tmp_path_factory.mktemp("apps") / "app"
     with Recognizer(memory) as recognizer:
-        export_app(target, "shop", recognizer.portable(thumbnails=True), runtime)
+        export_app(target, "shop", recognizer.snapshot().portable(thumbnails=True), runtime)
     return target
 
 
@@ -236,7 +236,7 @@ def test_a_new_app_at_the_same_address_takes_the_place_of_the_old(
     runtime = real_runtime()
     target = tmp_path / "app"
     with Recognizer(memory) as recognizer:
-        model = recognizer.portable()
+        model = recognizer.snapshot().portable()
     export_app(target, "old", model, runtime)
     with static_server(target) as address:
         page = visit(address)
@@ -262,7 +262,7 @@ def test_it_speaks_the_first_language_of_the_browser_that_it_knows(
 
 def test_an_app_that_cannot_start_says_so(memory: Path, browsers: Browsers, tmp_path: Path) -> None:
     with Recognizer(memory) as recognizer:
-        model = recognizer.portable()._replace(graph=b"no graph")
+        model = recognizer.snapshot().portable()._replace(graph=b"no graph")
     export_app(tmp_path / "app", "shop", model, real_runtime())
     with static_server(tmp_path / "app") as address:
         page = browsers.without_camera().new_page()

@@ -18,7 +18,8 @@ from click.testing import CliRunner
 from cbcl import MemoryFileError
 from cbcl.cli.commands import main
 from cbcl.cli.output import AnswerWriter, Output, as_csv_lines, as_json_lines, as_table
-from cbcl.recognition.answer import Answer, Guess, Reason
+from cbcl.method.model import Guess
+from cbcl.recognition.answer import Answer, Reason
 
 # Colours, a window's title, CSI as one letter, text that runs backwards, half a letter, a bell.
 HOSTILE = "cup\x1b[31m\x1b]0;title\x07\x9b2J\u202ekey\x7f\u2028\udce9"

@@ -32,7 +32,7 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("watch")
     photos = folders(place / "things", ("chelsea", "coffee"))
     with Recognizer(place / "things.cbcl") as recognizer:
-        recognizer.learn_many(recognizer.find_labelled([photos]))
+        recognizer.learn_many(recognizer.embedder.find_labelled([photos]))
     return place / "things.cbcl"
 
 

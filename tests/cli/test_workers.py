@@ -47,7 +47,7 @@ def test_what_ctrl_c_stops_is_learned_so_far_and_goes_on_with_the_same_command(
         assert f"{things} had been learned before this was stopped." in told_again
         assert f"{memory} knows 4 things." in told_again
         with Recognizer(tmp_path / "serial.cbcl", "pixels", cache=False) as serial:
-            serial.learn_many(serial.find_labelled([photos]))
+            serial.learn_many(serial.embedder.find_labelled([photos]))
             assert known(recognizer) == known(serial)
 
 

@@ -64,7 +64,7 @@ def adopt(folder: Path, into: str = "a.cbcl") -> None:
 
 def move(folder: Path) -> None:
     with Recognizer(folder / "a.cbcl") as recognizer:
-        recognizer.move([recognizer.examples("mug")[0].number], "key")
+        recognizer.move([recognizer.snapshot().examples("mug")[0].number], "key")
 
 
 def save_copy(folder: Path) -> None:

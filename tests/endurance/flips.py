@@ -44,9 +44,9 @@ def read(path: Path) -> Contents:
         classes: dict[str, Any] = {**memory.load(view)}
         if (negatives := memory.load_negatives(view)) is not None:
             classes[""] = negatives
-        packed = [(label, pack_class(label, row)) for label, row in classes.items()]
+        packed = [(label, pack_class(label, row, view.head)) for label, row in classes.items()]
         thumbnails = [
-            (one.centroid, one.rank, one.jpeg, one.vector.tobytes())
+            (one.place, one.rank, one.jpeg, one.vector.tobytes())
             for label in classes
             for one in memory.thumbnails(view, label)
         ]

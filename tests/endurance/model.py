@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from cbcl import Recognizer
+from cbcl.heads.base import NEGATIVES
 from cbcl.memory.packing import pack_class
-from cbcl.memory.rows import NEGATIVES
 from cbcl.memory.transaction import MAX_UNDO
 
 FEATURES = 16
@@ -99,8 +99,8 @@ def bits_of(recognizer: Recognizer) -> dict[str, Any]:
     memory = recognizer._memory
     view = memory.view()
     bits: dict[str, Any] = {
-        label: pack_class(label, stored) for label, stored in memory.load(view).items()
+        label: pack_class(label, stored, view.head) for label, stored in memory.load(view).items()
     }
     if (negatives := memory.load_negatives(view)) is not None:
-        bits[NEGATIVES] = pack_class(NEGATIVES, negatives)
+        bits[NEGATIVES] = pack_class(NEGATIVES, negatives, view.head)
     return bits

@@ -7,8 +7,8 @@ import sqlite3
 import struct
 from contextlib import closing, suppress
 
+from cbcl.heads.base import Settings
 from cbcl.memory.packing import checksum, step_checksum
-from cbcl.memory.rows import Settings
 from cbcl.memory.state import STEP_COLUMNS
 from endurance.sql import COLUMNS, TABLES, Values, connect
 

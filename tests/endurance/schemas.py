@@ -39,12 +39,12 @@ def use_everything(path: Path, backbone: Any, folder: Path) -> Iterator[Callable
     with Recognizer(path, backbone, cache=False) as recognizer:
         yield recognizer.labels
         yield lambda: recognizer.recognize(picture)
-        yield recognizer.things
-        yield recognizer.examine
-        yield recognizer.advise
+        yield recognizer.snapshot().things
+        yield recognizer.snapshot().examine
+        yield recognizer.snapshot().advise
         yield lambda: [step.summary for step in recognizer.history()]
-        yield lambda: [one.jpeg for one in recognizer.examples("cup")]
-        yield lambda: [one.jpeg for one in recognizer.negatives()]
+        yield lambda: [one.jpeg for one in recognizer.snapshot().examples("cup")]
+        yield lambda: [one.jpeg for one in recognizer.snapshot().negatives()]
         yield lambda: recognizer.export(folder / "out")
         yield lambda: recognizer.save_copy(folder / "copy.cbcl")
         with Recognizer(folder / "ours.cbcl", backbone, cache=False) as ours:

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from cbcl import LabelError, MemoryFileError, Recognizer
+from cbcl.heads.base import NEGATIVES
 from cbcl.memory.check import check
-from cbcl.memory.rows import NEGATIVES
 from endurance.model import Batch, Model, bits_of, teach, vectors_of
 from endurance.steps import OPTIONS
 from endurance.trial import Attack, Outcome, Trial
@@ -130,7 +130,7 @@ class Soak:
 
     def _forget_negatives(self) -> str | None:
         if NEGATIVES in self.model.state:
-            self.recognizer.forget_negatives()
+            self.recognizer.forget(None)
             self.model.forget(NEGATIVES)
         return None
 
@@ -188,7 +188,7 @@ class Soak:
         """Learn from two threads here, and from another process, all at once."""
         batches = {label: self._batch() for label in self._rng.sample(LABELS, 3)}
         elsewhere, *here = batches
-        before = self.recognizer.revision()
+        before = self.recognizer.snapshot().revision
 
         def learn(label: str) -> None:
             self.recognizer.learn(label, vectors_of(batches[label]))

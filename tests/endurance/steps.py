@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from cbcl import CBCLError, LabelError, Recognizer
+from cbcl.heads.base import NEGATIVES
 from cbcl.memory.check import check
 from cbcl.memory.packing import pack_class
-from cbcl.memory.rows import NEGATIVES, ClassRow
 
 LABELS = ["cup", "key", "pen", "owl"]
 NOTHING = "nothing"  # is there yet, or a process was killed before its first step
@@ -56,9 +56,10 @@ def state(recognizer: Recognizer) -> str:
     if not memory.exists():
         return NOTHING
     view = memory.view()
-    classes: dict[str, ClassRow | None] = {**memory.load(view)}
+    classes: dict[str, Any] = {**memory.load(view)}
     classes[NEGATIVES] = memory.load_negatives(view)
-    stored = [pack_class(label, row) for label, row in classes.items() if row is not None]
+    known = [one for one in classes.items() if one[1] is not None]
+    stored = [pack_class(*one, view.head) for one in known]
     digest = sha256(repr(stored).encode()).hexdigest()[:16]
     return f"{len(recognizer.history())} steps, {recognizer.labels()}, {digest}"
 

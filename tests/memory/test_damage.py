@@ -18,12 +18,13 @@ from support.memory_contents import some
 
 from cbcl import CBCLError, LabelError, MemoryFileError, Recognizer, load_backbone
 from cbcl.cli.commands import main
-from cbcl.heads.discriminant.blob import MAX_COUNT
+from cbcl.heads.base import MAX_COUNT, Settings, StoredExample
 from cbcl.memory.check import check, repair
 from cbcl.memory.packing import checksum, step_checksum
-from cbcl.memory.rows import MAX_JPEG, Settings, StoredExample, StoredStatistics
+from cbcl.memory.rows import MAX_JPEG
 from cbcl.memory.state import STEP_COLUMNS
 from cbcl.memory.store import Memory
+from cbcl.method.discriminant.statistics import ClassStatistics
 
 
 @pytest.fixture
@@ -44,7 +45,8 @@ def raw(path: Path, statement: str, *values: object) -> None:
 def known(path: Path) -> dict[str, bytes]:
     with Recognizer(path, "identity") as recognizer:
         return {
-            label: concepts.centroids.tobytes() for label, concepts in recognizer.concepts().items()
+            label: concepts.centroids.tobytes()
+            for label, concepts in recognizer.snapshot().concepts().items()
         }
 
 
@@ -126,9 +128,9 @@ def photos(path: Path) -> dict[str, list[bytes]]:
     """Return the thumbnails of each label, read in every way that there is."""
     with Recognizer(path, LOOK) as recognizer:
         shown = {label: see_examples(recognizer, label) for label in recognizer.labels()}
-        numbers = {thing.label: [*thing.shown] for thing in recognizer.things()}
+        numbers = {thing.label: [*thing.shown] for thing in recognizer.snapshot().things()}
         by_number = {
-            label: {recognizer.example(number).jpeg for number in own}
+            label: {recognizer.snapshot().thumbnail(number) for number in own}
             for label, own in numbers.items()
         }
     assert all(by_number[label] == {*own} for label, own in shown.items())
@@ -287,7 +289,7 @@ def test_forgetting_for_good_and_copying_leave_no_picture_that_nothing_refers_to
 
 def reading_back(path: Path) -> Any:
     with Recognizer(path, "identity") as recognizer:
-        return recognizer.labels(), recognizer.settings(), len(recognizer.history())
+        return recognizer.labels(), recognizer.snapshot().settings, len(recognizer.history())
 
 
 @pytest.mark.parametrize("head", ["vote", "discriminant"])
@@ -314,11 +316,12 @@ def write_count(path: Path, count: int) -> None:
     """Let the only class of a memory be of many pictures, with the right checksum."""
     with closing(Memory(path)) as memory, memory.writing() as writing:
         ((label, stored),) = memory.load(writing.view).items()
-        if isinstance(stored, StoredStatistics):
-            known, before = stored.statistics, stored.statistics.summary
+        if isinstance(stored, ClassStatistics):
+            known = stored
+            before = known.summary
             assert before is not None
             summary = before._replace(n=count - (known.n - before.n))
-            stored = StoredStatistics(replace(known, n=count, summary=summary))
+            stored = replace(known, n=count, summary=summary)
         else:
             counts = np.full_like(stored.concepts.counts, 1)
             counts[0] = count - len(counts) + 1
@@ -404,7 +407,7 @@ def noise(count: int, seed: int = 0) -> list[Any]:
 
 
 def see_examples(recognizer: Recognizer, label: str) -> list[bytes]:
-    return [one.jpeg for one in recognizer.examples(label)]
+    return [one.jpeg for one in recognizer.snapshot().examples(label)]
 
 
 def use_everything(path: Path, folder: Path) -> Iterator[Callable[[], object]]:
@@ -412,8 +415,8 @@ def use_everything(path: Path, folder: Path) -> Iterator[Callable[[], object]]:
     with Recognizer(path, LOOK) as recognizer:
         yield recognizer.labels
         yield lambda: recognizer.recognize(noise(1)[0])
-        yield recognizer.things
-        yield recognizer.examine
+        yield lambda: recognizer.snapshot().things()
+        yield lambda: recognizer.snapshot().examine()
         yield lambda: [step.summary for step in recognizer.history()]
         for label in ("cup", "key"):
             yield partial(see_examples, recognizer, label)

@@ -21,6 +21,7 @@ import pytest
 from support.memory_contents import described, some
 
 from cbcl import BackboneError, LabelError, MemoryFileError, Recognizer
+from cbcl.heads.centroids.head import VOTE
 from cbcl.memory.check import check
 from cbcl.memory.exchange import export, import_
 from cbcl.memory.packing import pack_class
@@ -334,7 +335,7 @@ def test_an_exported_memory_comes_back_the_same(path: Path, tmp_path: Path) -> N
         ours, theirs = memory.load(memory.view()), copy.load(copy.view())
         assert list(ours) == list(theirs)
         for label, stored in ours.items():
-            assert pack_class(label, stored) == pack_class(label, theirs[label])
+            assert pack_class(label, stored, VOTE) == pack_class(label, theirs[label], VOTE)
         assert described(memory) == described(copy)
         with pytest.raises(MemoryFileError, match="there already"):
             import_(files[0], copy)
@@ -498,11 +499,11 @@ def test_a_file_may_not_choose_what_else_is_opened(path: Path) -> None:
 def test_settings_outlive_a_thousand_steps(tmp_path: Path) -> None:
     with Recognizer(tmp_path / "a.cbcl", "identity", radius=0.5, max_centroids=4) as recognizer:
         recognizer.learn("cup", some(3))
-        before = recognizer.settings()
+        before = recognizer.snapshot().settings
         for _ in range(MAX_HISTORY // 2 + 100):
             recognizer.rename("cup", "mug")
             recognizer.undo()
-        assert recognizer.settings() == before
+        assert recognizer.snapshot().settings == before
         assert len(recognizer.history()) <= MAX_HISTORY + MAX_UNDO
         assert recognizer.undo().action == "learn"
 

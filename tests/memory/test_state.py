@@ -13,9 +13,10 @@ from typing import Literal
 import numpy as np
 import pytest
 from support.memory_contents import some
+from support.nearest_head import NEAREST
 
 from cbcl import CBCLError, MemoryFileError, Recognizer, __version__
-from cbcl.heads.discriminant.views import sketch_pictures
+from cbcl.heads.discriminant.views import DirectionSight
 from cbcl.memory import sketch_search
 from cbcl.memory.store import Memory
 
@@ -50,7 +51,7 @@ def count_work(recognizer: Recognizer, step: Callable[[], object]) -> int:
     return work
 
 
-@pytest.mark.parametrize("head", ["vote", "discriminant"])
+@pytest.mark.parametrize("head", ["vote", "discriminant", NEAREST.name])
 def test_a_step_takes_no_more_of_a_memory_of_many_labels(
     tmp_path: Path, head: Literal["vote", "discriminant"]
 ) -> None:
@@ -80,7 +81,7 @@ def count_calls(step: Callable[[], object]) -> int:
     return calls
 
 
-@pytest.mark.parametrize("head", ["vote", "discriminant"])
+@pytest.mark.parametrize("head", ["vote", "discriminant", NEAREST.name])
 def test_a_new_label_is_no_more_work_among_many(
     tmp_path: Path, head: Literal["vote", "discriminant"]
 ) -> None:
@@ -102,7 +103,7 @@ EDITS: dict[str, Edit] = {
     "merge": lambda recognizer: recognizer.merge("b", "label 0001"),
     "forget": lambda recognizer: recognizer.forget("label 0003"),
     "undo": lambda recognizer: recognizer.undo(),
-    "forget negatives": lambda recognizer: recognizer.forget_negatives(),
+    "forget negatives": lambda recognizer: recognizer.forget(None),
     "undo that": lambda recognizer: recognizer.undo(),
     "forget for good": lambda recognizer: recognizer.forget("label 0003", for_good=True),
     "nothing to undo": lambda recognizer: recognizer.undo(),
@@ -135,7 +136,8 @@ def test_what_is_found_step_by_step_is_found_by_one_who_reads_all(
     with make(tmp_path / "things.cbcl", 5, "discriminant") as recognizer:
         memory = recognizer._memory
         seeds = (*range(5), *range(101, 106))
-        sought = sketch_pictures(np.concatenate([some(2, seed) for seed in seeds]))
+        sight = DirectionSight(np.concatenate([some(2, seed) for seed in seeds]))
+        sought = sight.sketches.tolist()
         for name, edit in EDITS.items():
             with pytest.raises(CBCLError) if name in FAILING else nullcontext():
                 edit(recognizer)

@@ -18,11 +18,15 @@ from safetensors.numpy import load, save
 from support.memory_contents import described
 
 from cbcl import LabelError, MemoryFileError
+from cbcl.heads.base import Settings, StoredExample
+from cbcl.heads.centroids.examples import CentroidClass
+from cbcl.heads.centroids.head import VOTE
 from cbcl.heads.discriminant.blob import HEADER
+from cbcl.heads.discriminant.head import DISCRIMINANT
 from cbcl.memory.check import check
 from cbcl.memory.exchange import export, import_
 from cbcl.memory.packing import checksum, pack_class, unpack_class
-from cbcl.memory.rows import MemoryInfo, Settings, StoredClass, StoredExample, StoredStatistics
+from cbcl.memory.rows import MemoryInfo
 from cbcl.memory.schema import VERSION
 from cbcl.memory.store import Memory
 from cbcl.memory.transaction import Transaction
@@ -68,7 +72,7 @@ def teach(writing: Transaction, label: str, stored: ClassStatistics, examples: i
         for ordinal in range(examples)
     ]
     writing.add_step("learn", {"pictures": {label: stored.n}}, SETTINGS)
-    writing.replace_class(label, StoredStatistics(stored), jpegs)
+    writing.replace_class(label, stored, jpegs)
 
 
 CLASSES = {"cup": learned(30), "key": learned(3, seed=1), "": learned(2, seed=2)}
@@ -89,9 +93,9 @@ def everything(memory: Memory) -> dict[str, list[object]]:
     view = memory.view()
     classes = {**memory.load(view), "": memory.load_negatives(view)}
     return {
-        label: contents(stored.statistics)
+        label: contents(stored)
         for label, stored in classes.items()
-        if isinstance(stored, StoredStatistics)
+        if isinstance(stored, ClassStatistics)
     }
 
 
@@ -107,17 +111,17 @@ def raw(path: Path, statement: str, *values: object) -> None:
 @pytest.mark.parametrize("n", [1, 2, 24, 25, 32, 33, 600])
 def test_what_is_read_is_what_was_written_bit_for_bit(n: int, d: int) -> None:
     known = learned(n, d)
-    row = pack_class("cup", StoredStatistics(known))
-    read = unpack_class(row, "cup", about(d), Path("a.cbcl"))
-    assert isinstance(read, StoredStatistics)
-    assert contents(read.statistics) == contents(known)
-    assert not read.statistics.views.codes.flags.writeable
+    row = pack_class("cup", known, DISCRIMINANT)
+    read = unpack_class(row, "cup", DISCRIMINANT, about(d), Path("a.cbcl"))
+    assert isinstance(read, ClassStatistics)
+    assert contents(read) == contents(known)
+    assert not read.views.codes.flags.writeable
 
 
 @pytest.mark.parametrize("d", [65, 1280])
 def test_the_documented_bytes_are_the_statistics(d: int) -> None:
     known = learned(600, d)
-    *_, blob, _ = pack_class("cup", StoredStatistics(known))
+    *_, blob, _ = pack_class("cup", known, DISCRIMINANT)
     assert blob is not None
     assert known.summary is not None
     assert blob[0] == 1
@@ -149,10 +153,8 @@ def test_learning_goes_on_after_reading_as_if_nothing_had_been_written(path: Pat
     more = directions(40, seed=3)
     with closing(Memory(path)) as memory:
         read = memory.load(memory.view(), ["cup"])["cup"]
-    assert isinstance(read, StoredStatistics)
-    assert contents(learn_class(more, read.statistics)[0]) == contents(
-        learn_class(more, CLASSES["cup"])[0]
-    )
+    assert isinstance(read, ClassStatistics)
+    assert contents(learn_class(more, read)[0]) == contents(learn_class(more, CLASSES["cup"])[0])
 
 
 def test_negatives_are_no_class_and_kept_like_one(path: Path) -> None:
@@ -166,10 +168,11 @@ def test_negatives_are_no_class_and_kept_like_one(path: Path) -> None:
             (b" 0", (0,)),
             (b" 1", (0,)),
         ]
-        numbers = [number for number, _ in memory.example_numbers(view, "")]
+        numbers = [number for number, _ in memory.places(view, "")]
         assert memory.example(numbers[1])[0] == ""
-        assert memory.nearest(view, "", 1, 3) == numbers[1:]
-        assert memory.nearest(view, "cup", 0, 3) == [memory.thumbnails(view, "cup")[0].number]
+        assert memory.nearest(view, [("", 1)], 3) == {("", 1): numbers[1:]}
+        first = memory.thumbnails(view, "cup")[0].number
+        assert memory.nearest(view, [("cup", 0)], 3) == {("cup", 0): [first]}
         summaries = memory.summarize_examples(view, 3)
         assert {label: summary.kept for label, summary in summaries.items()} == dict.fromkeys(
             CLASSES, 2
@@ -393,7 +396,7 @@ def test_statistics_that_cannot_be_are_refused_even_with_the_right_checksum(
     path: Path, how: str
 ) -> None:
     assert len(CLASSES["cup"].views) == 8
-    blob = pack_class("cup", StoredStatistics(CLASSES["cup"]))[4]
+    blob = pack_class("cup", CLASSES["cup"], DISCRIMINANT)[4]
     assert blob is not None
     rewrite(path, "cup", statistics=IMPOSSIBLE[how](blob))
     refuse(path)
@@ -422,19 +425,19 @@ def test_measurements_that_are_not_finite_are_refused(tmp_path: Path) -> None:
     path, d = tmp_path / "few.cbcl", 4
     with closing(Memory(path)) as memory, memory.writing(about(d)) as writing:
         teach(writing, "cup", learned(2, d))
-    blob = pack_class("cup", StoredStatistics(learned(2, d)))[4]
+    blob = pack_class("cup", learned(2, d), DISCRIMINANT)[4]
     assert blob is not None
     rewrite(path, "cup", statistics=numbers(blob, HEADER.size + 4, np.nan))
     refuse(path)
 
 
-def vote(d: int = D) -> StoredClass:
+def vote(d: int = D) -> CentroidClass:
     centroids = np.ones((1, d), np.float32)
-    return StoredClass(Concepts(centroids, np.array([2])), Spread())
+    return CentroidClass(Concepts(centroids, np.array([2])), Spread())
 
 
 def test_a_class_of_the_other_head_is_refused(path: Path) -> None:
-    centroids, counts, spread, *_ = pack_class("key", vote())
+    centroids, counts, spread, *_ = pack_class("key", vote(), VOTE)
     rewrite(
         path,
         "key",
@@ -455,7 +458,7 @@ def test_a_changed_head_is_found(path: Path, head: str) -> None:
         memory.view()
 
 
-def write(memory: Memory, stored: StoredStatistics | StoredClass, settings: Settings) -> None:
+def write(memory: Memory, stored: ClassStatistics | CentroidClass, settings: Settings) -> None:
     with memory.writing() as writing:
         writing.add_step("learn", {}, settings)
         writing.replace_class("key", stored, [])
@@ -464,11 +467,11 @@ def write(memory: Memory, stored: StoredStatistics | StoredClass, settings: Sett
 def test_what_could_not_be_read_again_is_not_written(path: Path) -> None:
     known = CLASSES["key"]
     bad_scales = CodedRows(known.views.codes, np.full(3, np.nan, np.float32))
-    wrong: list[tuple[StoredStatistics | StoredClass, str]] = [
-        (StoredStatistics(replace(known, n=4)), "4 vectors cannot have 3 views and 3 sketches"),
-        (StoredStatistics(replace(known, sketches=known.sketches[1:])), "2 sketches"),
-        (StoredStatistics(replace(known, views=bad_scales)), "a scale is invalid"),
-        (StoredStatistics(learned(3, D + 1)), f"another length than {D}"),
+    wrong: list[tuple[ClassStatistics | CentroidClass, str]] = [
+        (replace(known, n=4), "4 vectors cannot have 3 views and 3 sketches"),
+        (replace(known, sketches=known.sketches[1:]), "2 sketches"),
+        (replace(known, views=bad_scales), "a scale is invalid"),
+        (learned(3, D + 1), f"another length than {D}"),
         (vote(), "memory of the discriminant"),
     ]
     with closing(Memory(path)) as memory:
@@ -476,7 +479,7 @@ def test_what_could_not_be_read_again_is_not_written(path: Path) -> None:
             with pytest.raises((MemoryFileError, ValueError), match=words):
                 write(memory, stored, SETTINGS)
         with pytest.raises(ValueError, match="memory of the vote"):
-            write(memory, StoredStatistics(known), Settings())
+            write(memory, known, Settings())
         assert (everything(memory), memory.view().step) == (EVERYTHING, 3)
 
 
@@ -528,7 +531,7 @@ def test_a_memory_of_format_two_is_one_of_the_vote_and_renewed_by_the_first_step
         view = memory.view()
         classes = memory.load(view)
         assert (view.settings.head, view.negatives) == ("vote", None)
-        assert {type(stored) for stored in classes.values()} == {StoredClass}
+        assert {type(stored) for stored in classes.values()} == {CentroidClass}
         history = memory.history()
     assert path.read_bytes() == before
     with closing(Memory(path)) as memory:
@@ -536,8 +539,8 @@ def test_a_memory_of_format_two_is_one_of_the_vote_and_renewed_by_the_first_step
             writing.add_step("rename", {}, view.settings)
         assert memory.history()[1:] == history
         same = memory.load(memory.view())
-        assert [pack_class(*one) for one in same.items()] == [
-            pack_class(*one) for one in classes.items()
+        assert [pack_class(*one, VOTE) for one in same.items()] == [
+            pack_class(*one, VOTE) for one in classes.items()
         ]
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)
@@ -602,7 +605,7 @@ def test_an_export_of_before_there_were_two_heads_is_imported(tmp_path: Path) ->
         import_(tmp_path / "old.safetensors", memory)
         assert memory.view().settings == Settings(n_voters=3, head="vote")
         cup = memory.load(memory.view())["cup"]
-        assert isinstance(cup, StoredClass)
+        assert isinstance(cup, CentroidClass)
         assert cup.concepts.centroids.tolist() == [[0.0, 1.0], [2.0, 3.0]]
         assert cup.spread == Spread(1, 0.5, 0.25)
         again, _ = export(memory, tmp_path / "again")
@@ -698,10 +701,11 @@ def test_a_hundred_large_classes_fit_into_what_the_paper_claims(
 
 
 def test_a_class_is_packed_and_unpacked_in_less_than_a_millisecond() -> None:
-    stored = StoredStatistics(learned(24, 1280))
+    stored = learned(24, 1280)
     seconds = []
     for _ in range(20):
         start = time.perf_counter()
-        unpack_class(pack_class("cup", stored), "cup", about(1280), Path("a.cbcl"))
+        row = pack_class("cup", stored, DISCRIMINANT)
+        unpack_class(row, "cup", DISCRIMINANT, about(1280), Path("a.cbcl"))
         seconds.append(time.perf_counter() - start)
     assert min(seconds) < 0.001

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from cbcl import MemoryFileError, Recognizer, load_backbone
+from cbcl.heads.base import Settings
 from cbcl.memory.check import check
 from cbcl.memory.exchange import export, import_
 from cbcl.memory.packing import step_checksum
-from cbcl.memory.rows import Settings
 from cbcl.memory.schema import VERSION
 from cbcl.memory.state import STEP_COLUMNS
 from cbcl.memory.store import Memory
@@ -61,7 +61,7 @@ def test_a_memory_of_format_four_expects_strangers_sometimes_and_is_renewed_by_a
     assert read(old, "PRAGMA user_version") == [(4,)]
     assert check(old) == []
     with Recognizer(old, VECTORS) as recognizer:
-        assert recognizer.settings().strangers == "sometimes"
+        assert recognizer.snapshot().settings.strangers == "sometimes"
         assert recognizer.labels() == THEN["examples"]
         assert [[one.action, one.summary] for one in recognizer.history()] == THEN["history"]
         told = answers(recognizer)
@@ -87,7 +87,7 @@ def test_steps_of_format_four_can_be_undone_after_the_migration(path: Path) -> N
         undone = [recognizer.undo() for _ in range(3)]
         assert [step.summary for step in undone[:2]] == ["often", "rarely"]
         assert undone[2].action == "rename"
-        assert recognizer.settings().strangers == "sometimes"
+        assert recognizer.snapshot().settings.strangers == "sometimes"
         assert "thing 3" in recognizer.labels()
     assert check(path) == []
 
@@ -140,7 +140,7 @@ def test_a_setting_that_is_none_is_refused_even_with_the_right_checksum(
         )
     assert any("settings" in finding.problem for finding in check(path))
     with Recognizer(path, VECTORS) as recognizer:
-        for use in (recognizer.labels, recognizer.settings, lambda: answers(recognizer)):
+        for use in (recognizer.labels, recognizer.snapshot, lambda: answers(recognizer)):
             with pytest.raises(MemoryFileError, match="settings"):
                 use()
     with (

@@ -53,7 +53,7 @@ def test_a_photo_that_made_a_wrong_answer_is_named_and_set_aside(
 ) -> None:
     with Recognizer(memory) as recognizer:
         recognizer.learn("cat", photographs("coffee", 1, seed=4))  # by mistake
-        mistaken = recognizer.examples("cat")[-1].number
+        mistaken = recognizer.snapshot().examples("cat")[-1].number
     page = visit(serve(memory))
     expect(page.locator("#wrong")).to_be_hidden()  # as long as nothing was said
     drop(page, *photographs("coffee", 1, seed=4))

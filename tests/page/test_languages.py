@@ -10,7 +10,7 @@ import pytest
 from support.api import Page
 
 import cbcl
-from cbcl.web.words import choose_language, languages
+from cbcl.export.words import choose_language, languages
 
 pytest_plugins = ["support.api_fixtures"]
 

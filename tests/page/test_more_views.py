@@ -28,7 +28,7 @@ from support.page_actions import (
 )
 
 from cbcl import Recognizer
-from cbcl.web.words import languages
+from cbcl.export.words import languages
 
 pytest_plugins = ["support.page_fixtures"]
 pytestmark = pytest.mark.browser

@@ -394,7 +394,7 @@ def test_forty_photos_are_sorted_by_what_is_worth_asking_and_sure_ones_named_tog
     with Recognizer(memory) as recognizer:
         inward = files[::-1]  # the latest first, as they are put in
         seen = recognizer.look(inward)
-        order = recognizer.worth_asking(seen, recognizer.recognize_many(seen))
+        order = recognizer.snapshot().worth_asking(seen, recognizer.recognize_many(seen))
     assert shown == [inward[i].name for i in order]
     expect(page.locator("#selection")).to_contain_text("0 selected")
     groups = page.get_by_role("list", name="Photos that look alike")
@@ -430,7 +430,7 @@ def test_the_scores_are_those_of_the_library_and_add_up(
     with Recognizer(memory) as recognizer:
         recognizer.learn("cup", photographs("coffee", 4, seed=5))  # not to be told from a mug
         recognizer.learn("rocket", photographs("rocket", 4))
-        wanted = recognizer.examine()
+        wanted = recognizer.snapshot().examine()
     page = visit(serve(memory))
     page.get_by_role("link", name="Scores").click()
     table = page.get_by_role("region", name="Confusion matrix")

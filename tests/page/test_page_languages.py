@@ -18,7 +18,7 @@ from support.page_actions import (
     looked_at,
 )
 
-from cbcl.web.words import languages
+from cbcl.export.words import languages
 
 pytest_plugins = ["support.page_fixtures"]
 pytestmark = pytest.mark.browser

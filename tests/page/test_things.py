@@ -98,7 +98,7 @@ def test_each_card_says_how_many_photos_are_recognized_and_shows_which_are_not(
     assert found_by_axe(page) == []
     dialog.get_by_role("button", name="Close").click()
     with Recognizer(memory) as recognizer:
-        wrong = recognizer.examples("cat")[3].number
+        wrong = recognizer.snapshot().examples("cat")[3].number
         recognizer.unlearn(wrong)
     expect(status(page, "cat")).to_have_text("recognized 3 of 3")
 

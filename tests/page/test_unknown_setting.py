@@ -44,14 +44,14 @@ def picture(page: Page) -> Locator:
 
 def kept(memory: Path) -> str:
     with Recognizer(memory) as recognizer:
-        return recognizer.settings().strangers
+        return recognizer.snapshot().settings.strangers
 
 
 def test_a_choice_is_saved_at_once_kept_and_undone(
     memory: Path, serve: Serve, visit: Open, photographs: Photographs
 ) -> None:
     with Recognizer(memory) as recognizer:
-        report = recognizer.unknown()
+        report = recognizer.snapshot().unknown()
     assert report is not None
     page = visit(serve(memory))
     drop(page, *photographs("rocket", 1))

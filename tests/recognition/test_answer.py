@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from support.heads import answers
 
 from cbcl.method.arrays import Float32s
 from cbcl.method.blocks import BLOCK_ROWS
@@ -13,7 +14,6 @@ from cbcl.method.centroids.concepts import Concepts
 from cbcl.method.centroids.confidence import Scale
 from cbcl.method.centroids.model import CentroidModel
 from cbcl.method.centroids.search import Search, Voters
-from cbcl.recognition.answer import answers
 
 SCALE = Scale(0.4, 0.9)
 
@@ -45,9 +45,9 @@ def test_ranking_and_evidence_are_those_of_the_vote(t: int, n_voters: int, latti
         assert [reason.weight for reason in answer.evidence] == evidence.weights[row].tolist()
         for reason, centroid in zip(answer.evidence, evidence.centroids[row], strict=True):
             concepts = knowledge.concepts[reason.label]
-            assert reason.pictures == concepts.counts[reason.centroid]
+            assert reason.pictures == concepts.counts[reason.place]
             np.testing.assert_array_equal(
-                concepts.centroids[reason.centroid], knowledge.index.centroids[centroid]
+                concepts.centroids[reason.place], knowledge.index.centroids[centroid]
             )
         ranked = [votes[row, knowledge.labels.index(guess.label)] for guess in answer.ranking]
         assert ranked == sorted(ranked, reverse=True)

@@ -198,7 +198,7 @@ def row_of(backbone: Backbone, numbers: object = NUMBERS) -> dict[str, Any]:
 def begin(memory: Path, backbone: str | Path) -> MemoryInfo:
     with Recognizer(memory, str(backbone), cache=False) as recognizer:
         recognizer.learn_many({name: views(name, 2) for name in ("coffee", "rocket")})
-        about = recognizer.about()
+        about = recognizer.snapshot().about
     assert about is not None
     return about
 
@@ -234,7 +234,7 @@ def test_they_travel_to_a_machine_that_has_not_measured(tmp_path: Path) -> None:
         assert all(path.exists() for path in exported.files)
     with Recognizer(tmp_path / "again.cbcl", str(other)) as again:
         again.import_(tmp_path / "things")
-        about = again.about()
+        about = again.snapshot().about
     assert about is not None
     assert about.measured == NUMBERS
 

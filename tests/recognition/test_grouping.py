@@ -42,8 +42,8 @@ def test_nothing_one_picture_or_no_direction_at_all_is_no_group(rows: np.ndarray
 def test_photos_of_three_things_are_three_groups(tmp_path: Path) -> None:
     with Recognizer(tmp_path / "m.cbcl", cache=False) as recognizer:
         pictures = [encoded(view) for name in THINGS for view in views(name, 4, seed=3)]
-        groups = recognizer.group_alike(recognizer.look(pictures))
-        assert recognizer.group_alike([]) == []
+        groups = recognizer.snapshot().group_alike(recognizer.look(pictures))
+        assert recognizer.snapshot().group_alike([]) == []
     assert sorted(sorted(group) for group in groups) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
 
 
@@ -51,7 +51,7 @@ def test_of_a_backbone_without_a_name_only_the_same_pictures_are_grouped(tmp_pat
     numbers = load_backbone(lambda rows: rows, name="numbers")
     with Recognizer(tmp_path / "m.cbcl", numbers) as recognizer:
         seen = recognizer.look([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [1.0, 0.0]])
-        assert recognizer.group_alike(seen) == [[0, 3]]
+        assert recognizer.snapshot().group_alike(seen) == [[0, 3]]
 
 
 def test_a_picture_that_was_taught_or_nearly_so_is_found_with_its_label(tmp_path: Path) -> None:
@@ -62,19 +62,18 @@ def test_a_picture_that_was_taught_or_nearly_so_is_found_with_its_label(tmp_path
         recognizer.learn("cup", [cup])
         recognizer.learn(None, [cat])
         seen = recognizer.look([cup, near, other, stranger, cat])
-        taught = recognizer.find_taught(seen, recognizer.recognize_many(seen))
+        taught = [answer.taught for answer in recognizer.recognize_many(seen)]
         assert taught == ["cup", "cup", None, None, ""]
         assert recognizer.learn("cup", seen[:2]).copies == {"cup": 2}
         recognizer.rename("cup", "mug")
-        recognizer.forget_negatives()
-        taught = recognizer.find_taught(seen, recognizer.recognize_many(seen))
+        recognizer.forget(None)
+        taught = [answer.taught for answer in recognizer.recognize_many(seen)]
         assert taught == ["mug", "mug", None, None, None]
 
 
-def test_nothing_is_found_without_a_memory_nor_by_the_vote(tmp_path: Path) -> None:
+def test_the_vote_does_not_know_what_it_was_taught(tmp_path: Path) -> None:
     (cup,) = [encoded(view) for view in views("coffee", 1)]
     with Recognizer(tmp_path / "m.cbcl", head="vote", cache=False) as recognizer:
         seen = recognizer.look([cup])
-        assert recognizer.find_taught(seen, []) == [None]
         recognizer.learn("cup", [cup])
-        assert recognizer.find_taught(seen, recognizer.recognize_many(seen)) == [None]
+        assert recognizer.recognize(seen[0]).taught is None

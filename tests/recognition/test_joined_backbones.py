@@ -21,7 +21,7 @@ from support.transformers import transformer
 from cbcl import BackboneError, Recognizer, load_backbone
 from cbcl.export import onnx_backbone
 from cbcl.export.onnx_backbone import crops_of, networks_of
-from cbcl.recognition.embedder import INITIAL_LIMIT, initial_limit_of
+from cbcl.recognition.context import INITIAL_LIMIT, initial_limit_of
 from cbcl.vision.backbones.base import Backbone, Fittable
 from cbcl.vision.decoding import Pixels, load
 from cbcl.vision.onnx_graph import Filters, NetworkGraph
@@ -129,7 +129,7 @@ def test_the_graph_answers_as_python_does_and_tells_how_to_crop(
     backbone: str, inputs: dict[str, Any], tmp_path: Path
 ) -> None:
     with taught(tmp_path / "things.cbcl", backbone) as recognizer:
-        recognizer.export_onnx(tmp_path / "things.onnx")
+        recognizer.snapshot().export_onnx(tmp_path / "things.onnx")
         wanted, vectors = recognizer.recognize_many(asked()), recognizer.embed(asked())
     model = (tmp_path / "things.onnx").read_bytes()
     onnx.checker.check_model(onnx.load_from_string(model), full_check=True)
@@ -157,7 +157,7 @@ def test_files_of_any_opset_tokens_included_are_exported_with_others(tmp_path: P
         (tmp_path / "vit.json").write_text(json.dumps({**how, "tokens": tokens}))
         name = f"{tmp_path / 'vit.onnx'}@2views+{INT8}+{small_file(tmp_path)}"
         with taught(tmp_path / f"{tokens}.cbcl", name) as recognizer:
-            recognizer.export_onnx(tmp_path / f"{tokens}.onnx")
+            recognizer.snapshot().export_onnx(tmp_path / f"{tokens}.onnx")
             vectors = recognizer.embed(asked())
         model = (tmp_path / f"{tokens}.onnx").read_bytes()
         onnx.checker.check_model(onnx.load_from_string(model), full_check=True)
@@ -180,7 +180,7 @@ def test_an_old_network_that_does_not_fit_a_newer_one_is_named(
         taught(tmp_path / "things.cbcl", f"{tmp_path / 'vit.onnx'}+{INT8}") as recognizer,
         pytest.raises(BackboneError, match=f"{INT8} is of ONNX's opset 17, .* converted to 21"),
     ):
-        recognizer.export_onnx(tmp_path / "things.onnx")
+        recognizer.snapshot().export_onnx(tmp_path / "things.onnx")
 
 
 def test_the_answer_of_the_graph_is_checked_before_it_is_written(
@@ -189,7 +189,7 @@ def test_the_answer_of_the_graph_is_checked_before_it_is_written(
     with taught(tmp_path / "things.cbcl", f"{LITE0}+{INT8}") as recognizer:
         monkeypatch.setattr(onnx_backbone, "SHORTEST_LENGTH", 1e9)  # parts are not of unit length
         with pytest.raises(BackboneError, match="gives other answers as part of a larger graph"):
-            recognizer.export_onnx(tmp_path / "things.onnx")
+            recognizer.snapshot().export_onnx(tmp_path / "things.onnx")
     assert not (tmp_path / "things.onnx").exists()
 
 
@@ -198,7 +198,7 @@ def test_the_example_without_cbcl_prepares_every_input_as_we_do(
 ) -> None:
     backbone = backbone_of(f"{LITE0}@2views")
     with taught(tmp_path / "things.cbcl", backbone) as recognizer:
-        recognizer.export_onnx(tmp_path / "things.onnx")
+        recognizer.snapshot().export_onnx(tmp_path / "things.onnx")
     (tmp_path / "large.jpg").write_bytes(encoded(photo("coffee").resize((2400, 1600))))
     words = ["portable.py", str(tmp_path / "things.onnx"), str(tmp_path / "large.jpg")]
     monkeypatch.setattr(sys, "argv", words)

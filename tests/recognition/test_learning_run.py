@@ -22,7 +22,7 @@ from support.processes import until
 from cbcl import Recognizer, load_backbone
 from cbcl.cli.workers import start_workers
 from cbcl.errors import PictureError, WorkerError
-from cbcl.memory.rows import Settings
+from cbcl.heads.base import Settings
 from cbcl.vision import shards
 from cbcl.vision.backbones.base import Function
 from cbcl.vision.vector_cache import VectorCache
@@ -54,12 +54,12 @@ def shrinking(log: Path, fatal: Path | None = None) -> Function:
 
 
 def settled(recognizer: Recognizer) -> tuple[dict[str, Any], Settings]:
-    return known(recognizer), recognizer.settings()
+    return known(recognizer), recognizer.snapshot().settings
 
 
 def learn_serially(folder: Path, photos: Path, **options: Any) -> tuple[dict[str, Any], Settings]:
     with Recognizer(folder / "serial.cbcl", cache=False, **options) as serial:
-        serial.learn_many(serial.find_labelled([photos]), broken="report")
+        serial.learn_many(serial.embedder.find_labelled([photos]), broken="report")
         return settled(serial)
 
 
@@ -81,7 +81,7 @@ def test_a_run_learns_what_one_step_learns_bit_for_bit(
     backbone = load_backbone(shrink, name="small", at_least=64)
     serial = learn_serially(tmp_path, photos, backbone=backbone, **options)
     with Recognizer(tmp_path / "run.cbcl", backbone, **options) as recognizer:
-        things = recognizer.find_labelled([photos])
+        things = recognizer.embedder.find_labelled([photos])
         seen: list[tuple[int, int]] = []
         with parallel_config(backend="threading", n_jobs=3):
             result = recognizer.learn_each(
@@ -139,7 +139,7 @@ def test_a_run_that_was_stopped_goes_on_and_one_that_ended_begins_anew_after_a_c
 
     # Without the cache, so that only the steps tell.
     with Recognizer(tmp_path / "run.cbcl", backbone, cache=False) as recognizer:
-        things = recognizer.find_labelled([photos])
+        things = recognizer.embedder.find_labelled([photos])
         with pytest.raises(KeyboardInterrupt):
             recognizer.learn_each(things, progress=stop)
         assert [*recognizer.labels()] == ["astronaut", "chelsea"]
@@ -234,9 +234,9 @@ def test_real_workers_learn_the_same_and_one_may_be_killed(
         Recognizer(tmp_path / "a.cbcl", "efficientnet-lite0", cache=False) as one,
         Recognizer(tmp_path / "b.cbcl", backbone, cache=False) as other,
     ):
-        one.learn_each(one.find_labelled([photos]), n_jobs=n_jobs)
+        one.learn_each(one.embedder.find_labelled([photos]), n_jobs=n_jobs)
         assert settled(one) == network
-        other.learn_each(other.find_labelled([photos]), n_jobs=n_jobs)
+        other.learn_each(other.embedder.find_labelled([photos]), n_jobs=n_jobs)
         assert (tmp_path / "fatal").exists()
         assert settled(other) == small
 
@@ -247,7 +247,7 @@ def test_workers_that_always_die_are_told(tmp_path: Path) -> None:
 
     photos = folders(tmp_path / "photos", ("coffee", "rocket"), count=1)
     with Recognizer(tmp_path / "a.cbcl", Function(see, "fatal", at_least=8)) as recognizer:
-        things = recognizer.find_labelled([photos])
+        things = recognizer.embedder.find_labelled([photos])
         with pytest.raises(WorkerError, match="the workers failed 4 times, one after another"):
             recognizer.learn_each(things, n_jobs=2)
         assert recognizer.labels() == {}

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from support.cells import CELLS, grids
 from support.memory_contents import known
+from support.nearest_head import NEAREST
 
 from cbcl import LabelError, MemoryFileError, Recognizer
 from cbcl.memory.check import check
@@ -19,7 +20,7 @@ from cbcl.vision.decoding import Pixels
 POOL = grids(70)
 
 
-@pytest.fixture(params=["discriminant", "vote"])
+@pytest.fixture(params=["discriminant", "vote", NEAREST.name])
 def head(request: pytest.FixtureRequest) -> Any:
     """Both heads: what any memory promises is tested with each."""
     return request.param
@@ -33,7 +34,7 @@ def taught(path: Path, lessons: Mapping[str, Sequence[Pixels]], **options: Any) 
 
 
 def numbers(recognizer: Recognizer, label: str) -> list[int]:
-    return [example.number for example in recognizer.examples(label)]
+    return [example.number for example in recognizer.snapshot().examples(label)]
 
 
 def answers(recognizer: Recognizer) -> list[tuple[str | None, float]]:
@@ -61,11 +62,11 @@ def test_moved_examples_are_as_if_they_had_been_taught_there(tmp_path: Path, hea
 def test_examples_keep_their_numbers_and_pictures_where_they_go(tmp_path: Path, head: Any) -> None:
     with taught(tmp_path / "a.cbcl", {"watch": POOL[:4], "cup": POOL[4:8]}, head=head) as things:
         chosen = [numbers(things, "watch")[1], numbers(things, "cup")[2]]
-        jpegs = [things.example(number).jpeg for number in chosen]
+        jpegs = [things.snapshot().thumbnail(number) for number in chosen]
         result = things.move(chosen, "phone")
         assert result.moved == {"watch": 1, "cup": 1}
         assert numbers(things, "phone") == chosen
-        assert [things.example(number).jpeg for number in chosen] == jpegs
+        assert [things.snapshot().thumbnail(number) for number in chosen] == jpegs
         assert things.recognize(POOL[1]).label == "phone"
 
 
@@ -90,7 +91,7 @@ def test_a_label_that_loses_its_last_example_is_gone(tmp_path: Path, head: Any) 
         assert (result.gone, result.spelled_alike) == (("watch",), {"Cup": "cup"})
         assert things.labels() == {"Cup": 3, "cup": 4}
         things.undo()
-        assert things.unlearn_many(numbers(things, "watch")) == {"watch": 3}
+        assert things.unlearn(numbers(things, "watch")) == {"watch": 3}
         assert things.labels() == {"cup": 4}
         assert things.history()[0].summary == "watch (3)"
         things.undo()
@@ -104,10 +105,10 @@ def test_several_are_removed_as_if_they_had_never_been_shown(tmp_path: Path, hea
     ):
         watches, cups = numbers(things, "watch"), numbers(things, "cup")
         gone = [watches[0], cups[4], watches[8], watches[1], watches[0]]
-        assert things.unlearn_many(gone) == {"watch": 3, "cup": 1}
+        assert things.unlearn(gone) == {"watch": 3, "cup": 1}
         assert answers(things) == answers(wanted)
         with pytest.raises(LabelError, match=rf"example {gone[0]} does not exist"):
-            things.unlearn_many([watches[3], gone[0]])
+            things.unlearn([watches[3], gone[0]])
         assert things.labels() == {"cup": 4, "watch": 6}
 
 
@@ -115,11 +116,11 @@ def test_what_becomes_none_of_these_is_unknown_and_may_become_something(tmp_path
     with taught(tmp_path / "a.cbcl", {"watch": POOL[:5], "cup": POOL[5:9]}) as things:
         chosen = numbers(things, "watch")[:2]
         assert things.move(chosen, None).moved == {"watch": 2}
-        assert (things.labels(), things.n_negatives()) == ({"cup": 4, "watch": 3}, 2)
+        assert (things.labels(), things.snapshot().n_negatives()) == ({"cup": 4, "watch": 3}, 2)
         assert things.recognize(POOL[0]).label is None
         assert things.history()[0].summary == "watch (2) → none of these"
         assert things.move(chosen[:1], "cup").moved == {"": 1}
-        assert (things.labels(), things.n_negatives()) == ({"cup": 5, "watch": 3}, 1)
+        assert (things.labels(), things.snapshot().n_negatives()) == ({"cup": 5, "watch": 3}, 1)
         assert things.history()[0].summary == "none of these (1) → cup"
 
 
@@ -138,10 +139,10 @@ def test_the_budget_of_the_vote_holds_when_examples_move(tmp_path: Path) -> None
     with taught(tmp_path / "a.cbcl", lessons, **options) as things:
         things.move(numbers(things, "watch")[:2], "phone")
         assert things.labels() == {"cup": 2, "key": 1, "phone": 2, "watch": 1}
-        assert sum(len(one.counts) for one in things.concepts().values()) <= 6
+        assert sum(len(one.counts) for one in things.snapshot().concepts().values()) <= 6
         things.learn("key", POOL[10:14])
         things.move(numbers(things, "key")[-2:], "watch")
-        assert sum(len(one.counts) for one in things.concepts().values()) <= 6
+        assert sum(len(one.counts) for one in things.snapshot().concepts().values()) <= 6
         assert sum(things.labels().values()) == 10
         assert check(tmp_path / "a.cbcl") == []
 

@@ -20,7 +20,8 @@ from PIL import Image
 from cbcl import BackboneError, __version__
 from cbcl.export import onnx as onnx_export
 from cbcl.export.onnx import as_onnx, export_onnx
-from cbcl.heads.centroids.onnx import AnswerGraph
+from cbcl.heads.answer_nodes import AnswerGraph
+from cbcl.heads.discriminant.head import DISCRIMINANT, DiscriminantHeadModel
 from cbcl.heads.discriminant.onnx import TOLERANCE, add_discriminant
 from cbcl.method.discriminant.directions import as_directions
 from cbcl.method.discriminant.model import TAUGHT_CONFIDENCE, DiscriminantModel, learn_statistics
@@ -267,18 +268,18 @@ def vectors_of(network: Network, pixels: Pixels) -> Vectors:
 def test_pixels_are_answered_in_every_opset(opset: int) -> None:
     network = small(opset)
     knowledge, pixels = lesson(network)
-    model = as_onnx(knowledge, None, network)
+    model = as_onnx(DiscriminantHeadModel(knowledge), network)
     onnx.checker.check_model(onnx.load_from_string(model), full_check=True)
     said = ask(model, "pictures", pixels)
     assert_same(said, knowledge, vectors_of(network, pixels))
     assert {*said["label"]} == {*knowledge.labels, UNKNOWN}
-    assert model == as_onnx(knowledge, None, network)
+    assert model == as_onnx(DiscriminantHeadModel(knowledge), network)
 
 
 def test_the_file_names_its_head(tmp_path: Path) -> None:
     network = small()
     knowledge, _ = lesson(network)
-    export_onnx(tmp_path / "things.onnx", knowledge, None, network)
+    export_onnx(tmp_path / "things.onnx", DiscriminantHeadModel(knowledge), DISCRIMINANT, network)
     model = onnx.load(tmp_path / "things.onnx")
     words = {one.key: one.value for one in model.metadata_props}
     assert json.loads(words.pop("preprocessing"))["size"] == SIDE
@@ -294,7 +295,7 @@ def test_the_file_names_its_head(tmp_path: Path) -> None:
 def test_the_example_needs_no_cbcl(tmp_path: Path) -> None:
     network = small()
     knowledge, pixels = lesson(network)
-    export_onnx(tmp_path / "things.onnx", knowledge, None, network)
+    export_onnx(tmp_path / "things.onnx", DiscriminantHeadModel(knowledge), DISCRIMINANT, network)
     photos = [tmp_path / f"{number:02}.png" for number in range(0, len(pixels), 5)]
     for photo, picture in zip(photos, pixels[::5], strict=True):
         Image.fromarray(picture).save(photo)
@@ -314,7 +315,12 @@ def test_the_example_needs_no_cbcl(tmp_path: Path) -> None:
 def test_a_graph_that_answers_otherwise_is_refused() -> None:
     network = small()
     knowledge, pixels = lesson(network)
-    onnx_export._check_answers(as_onnx(knowledge, None, network), knowledge, None, network)
+    onnx_export._check_answers(
+        as_onnx(DiscriminantHeadModel(knowledge), network),
+        DiscriminantHeadModel(knowledge),
+        DISCRIMINANT,
+        network,
+    )
     statistics = [*knowledge.statistics.values()]
     turned = dict(zip(knowledge.labels, statistics[1:] + statistics[:1], strict=True))
     cup = np.array(["cup"], dtype=object)
@@ -324,4 +330,9 @@ def test_a_graph_that_answers_otherwise_is_refused() -> None:
     ]
     for other in others:
         with pytest.raises(BackboneError, match="gives other answers as part of a larger graph"):
-            onnx_export._check_answers(as_onnx(other, None, network), knowledge, None, network)
+            onnx_export._check_answers(
+                as_onnx(DiscriminantHeadModel(other), network),
+                DiscriminantHeadModel(knowledge),
+                DISCRIMINANT,
+                network,
+            )

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
+from support.heads import answers, voting
 from support.photos import NAMES, encoded, folders, photo, views
 
 from cbcl import (
@@ -34,11 +35,11 @@ from cbcl import (
 from cbcl.cli.commands import main
 from cbcl.export import onnx as onnx_export
 from cbcl.export.onnx import as_onnx
+from cbcl.heads.centroids.head import VOTE
 from cbcl.heads.discriminant.onnx import TOLERANCE
 from cbcl.method.centroids.concepts import Concepts, agg_var
 from cbcl.method.centroids.confidence import Scale, spread_of
 from cbcl.method.centroids.model import CentroidModel
-from cbcl.recognition.answer import answers
 from cbcl.vision.backbones.network import Network
 from cbcl.vision.decoding import Pixels, load
 from cbcl.vision.preprocessing import Preprocessing
@@ -94,7 +95,7 @@ def exported(path: Path, given: Any = None) -> bytes:
     file = path.with_suffix(".onnx")
     file.unlink(missing_ok=True)
     with Recognizer(path, given) as recognizer:
-        recognizer.export_onnx(file)
+        recognizer.snapshot().export_onnx(file)
     return file.read_bytes()
 
 
@@ -131,7 +132,7 @@ def test_it_answers_as_python_does_about_200_photos(
 def test_it_votes_as_python_does(radius: float, n_voters: int, tmp_path: Path) -> None:
     asked = [view for name in NAMES for view in views(name, 2, seed=2)]
     with taught(tmp_path / "things.cbcl", radius=radius, n_voters=n_voters) as recognizer:
-        concepts = recognizer.concepts()["coffee"]
+        concepts = recognizer.snapshot().concepts()["coffee"]
         assert (len(concepts.counts) > 1) == (radius < math.inf)
         assert_same(
             ask(exported(recognizer.path), prepared(asked)), recognizer.recognize_many(asked)
@@ -267,7 +268,7 @@ def test_it_decides_as_python_does(
 ) -> None:
     network, pixels, asked, owners, radius, n = lesson
     knowledge, scale = known(vectors_of(network, pixels), owners, radius, n)
-    model = as_onnx(knowledge, scale, network)
+    model = as_onnx(voting(knowledge, scale), network)
     assert_same(ask(model, asked), answers(vectors_of(network, asked), knowledge, scale))
 
 
@@ -279,7 +280,7 @@ def test_it_decides_as_python_does_among_very_many_of_the_same(crowd: int, n: in
     pixels[-4:] = np.arange(4).reshape(4, 1, 1, 1)
     owners = np.array([0] * crowd + [2, 2, 1, 3, 3, 4])
     knowledge, scale = known(vectors_of(network, pixels), owners, 0.0, n)
-    said = ask(as_onnx(knowledge, scale, network), pixels[-8:])
+    said = ask(as_onnx(voting(knowledge, scale), network), pixels[-8:])
     assert_same(said, answers(vectors_of(network, pixels[-8:]), knowledge, scale))
     assert said["label"][:4].tolist() == ["02"] * 4
 
@@ -291,7 +292,7 @@ def test_networks_of_any_opset_and_shape_are_taken(kind: str, opset: int) -> Non
     pixels = rng.integers(0, 256, (90, SIDE, SIDE, 3), dtype=np.uint8)
     network = small(kind, opset)
     knowledge, scale = known(vectors_of(network, pixels), np.arange(90) % 9, 0.0, 3)
-    model = as_onnx(knowledge, scale, network)
+    model = as_onnx(voting(knowledge, scale), network)
     onnx.checker.check_model(onnx.load_from_string(model), full_check=True)
     asked = rng.integers(0, 256, (20, SIDE, SIDE, 3), dtype=np.uint8)
     assert_same(
@@ -304,7 +305,7 @@ def test_a_network_of_one_picture_at_a_time_stays_one() -> None:
     network = small(batch=1)
     vectors = np.concatenate([vectors_of(network, one[np.newaxis]) for one in pixels])
     knowledge, scale = known(vectors, np.arange(6) % 2, 0.0, 1)
-    model = as_onnx(knowledge, scale, network)
+    model = as_onnx(voting(knowledge, scale), network)
     assert onnx.load_from_string(model).graph.input[0].type.tensor_type.shape.dim[0].dim_value == 1
     assert_same(ask(model, pixels, batch=1), answers(vectors, knowledge, scale))
 
@@ -320,7 +321,7 @@ def test_a_picture_without_light_has_no_length() -> None:
     )
     for scale in (Scale(1.0, math.inf), Scale(0.5, 0.7)):
         wanted = answers(vectors_of(network, black), knowledge, scale)
-        assert_same(ask(as_onnx(knowledge, scale, network), black), wanted)
+        assert_same(ask(as_onnx(voting(knowledge, scale), network), black), wanted)
 
 
 # What the file says, and what is refused.
@@ -424,17 +425,17 @@ def test_what_is_not_there_or_there_already_is_refused(tmp_path: Path) -> None:
         Recognizer(path) as recognizer,
         pytest.raises(MemoryFileError, match="does not exist: learn something first"),
     ):
-        recognizer.export_onnx(tmp_path / "things.onnx")
+        recognizer.snapshot().export_onnx(tmp_path / "things.onnx")
     with taught(path, NAMES[:1]) as recognizer:
         (tmp_path / "things.onnx").write_text("mine")
         with pytest.raises(MemoryFileError, match="is there already: give another name"):
-            recognizer.export_onnx(tmp_path / "things.onnx")
+            recognizer.snapshot().export_onnx(tmp_path / "things.onnx")
         with pytest.raises(MemoryFileError, match="cannot be written"):
-            recognizer.export_onnx(tmp_path / "things.onnx" / "x.onnx")
+            recognizer.snapshot().export_onnx(tmp_path / "things.onnx" / "x.onnx")
         assert (tmp_path / "things.onnx").read_text() == "mine"
         recognizer.forget(NAMES[0])
         with pytest.raises(MemoryFileError, match="knows nothing: learn something first"):
-            recognizer.export_onnx(tmp_path / "new.onnx")
+            recognizer.snapshot().export_onnx(tmp_path / "new.onnx")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["things.cbcl", "things.onnx"]
 
 
@@ -581,4 +582,4 @@ def test_what_cannot_be_run_is_refused() -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (4, SIDE, SIDE, 3), dtype=np.uint8)
     knowledge, scale = known(vectors_of(network, pixels), np.arange(4) % 2, math.inf, 1)
     with pytest.raises(CBCLError, match=r"small\.onnx cannot be part of a larger graph: "):
-        onnx_export._check_answers(b"no model", knowledge, scale, network)
+        onnx_export._check_answers(b"no model", voting(knowledge, scale), VOTE, network)

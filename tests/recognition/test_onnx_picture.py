@@ -18,7 +18,7 @@ from support.photos import NAMES, encoded, views
 from cbcl import Recognizer
 from cbcl.cli.commands import main
 from cbcl.export.onnx_picture import add_crop
-from cbcl.heads.centroids.onnx import AnswerGraph
+from cbcl.heads.answer_nodes import AnswerGraph
 from cbcl.vision.decoding import Floats, Pixels
 from cbcl.vision.preprocessing import Filter, Preprocessing
 
@@ -93,7 +93,7 @@ def test_a_graph_for_any_size_answers_as_python_does(
     file = tmp_path / "things.onnx"
     with Recognizer(tmp_path / "things.cbcl", backbone) as recognizer:
         recognizer.learn_many({name: views(name, 3) for name in NAMES[:3]})
-        recognizer.export_onnx(file, any_size=True)
+        recognizer.snapshot().export_onnx(file, any_size=True)
         asked = [views(name, 1, 9)[0][: 200 + n] for n, name in enumerate(NAMES)]
         answers = recognizer.recognize_many(asked)
     session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from sklearn.datasets import load_digits
 from support.memory_contents import known as contents
+from support.nearest_head import NEAREST
 from support.photos import NAMES, encoded, folders, views
 from support.statistics import bits
 
@@ -33,9 +34,9 @@ from cbcl import (
     Recognizer,
     load_backbone,
 )
+from cbcl.heads.base import Settings
 from cbcl.heads.centroids import examples as examples
 from cbcl.memory.check import check
-from cbcl.memory.rows import Settings
 from cbcl.memory.transaction import MAX_UNDO
 from cbcl.method.centroids.confidence import familiarity
 from cbcl.recognition import learning
@@ -62,7 +63,10 @@ def at_radius(radius: float, head: str) -> dict[str, Any]:
     return {"head": head, "radius": radius} if head == "vote" else {"head": head}
 
 
-@pytest.fixture(scope="module", params=["discriminant", "vote"])
+built_in = pytest.mark.parametrize("head", ["discriminant", "vote"], indirect=True)
+
+
+@pytest.fixture(scope="module", params=["discriminant", "vote", NEAREST.name])
 def head(request: pytest.FixtureRequest) -> Any:
     """Both heads: what any memory promises is tested with each."""
     return request.param
@@ -91,6 +95,7 @@ def test_photographs_learned_from_three_views_are_recognized_from_others(seen: R
     assert np.mean([answer.label == name for name, answer in answers]) >= 0.7
 
 
+@built_in
 def test_an_answer_has_its_ranking_its_evidence_and_thumbnails(seen: Recognizer, head: str) -> None:
     answer = seen.recognize(views("coffee", 1, seed=2)[0])
     assert answer.ranking[0].label == "coffee"
@@ -112,6 +117,7 @@ def test_an_answer_has_its_ranking_its_evidence_and_thumbnails(seen: Recognizer,
     assert max(Image.open(io.BytesIO(answer.evidence[0].examples[0].jpeg)).size) == 128
 
 
+@built_in
 def test_recognizer_and_estimator_give_the_same_answers(seen: Recognizer, head: str) -> None:
     asked = [view for name in NAMES for view in views(name, 4, seed=3)]
     many = seen.recognize_many(asked)
@@ -134,6 +140,7 @@ def test_recognizer_and_estimator_give_the_same_answers(seen: Recognizer, head: 
             assert guess[1:] == pytest.approx(other[1:], rel=1e-3, abs=1e-6)
 
 
+@built_in
 def test_the_estimator_and_the_recognizer_learn_the_same(tmp_path: Path, head: Any) -> None:
     estimator = CBCLClassifier(head=head, random_state=0)
     with vectors_only(tmp_path / "a.cbcl", head=head) as recognizer:
@@ -250,7 +257,7 @@ def test_undoing_goes_back_through_every_state_there_was(
         recognizer.learn("cup", some("cup", 2))
         states = [contents(recognizer)]
         for number, (action, *about) in enumerate(steps):
-            revision = recognizer.revision()
+            revision = recognizer.snapshot().revision
             try:
                 if action == "learn":
                     recognizer.learn(about[0], some(about[0], about[1], seed=number))
@@ -259,7 +266,7 @@ def test_undoing_goes_back_through_every_state_there_was(
             except LabelError:
                 assert contents(recognizer) == states[-1]
                 continue
-            if recognizer.revision() > revision:  # what adds nothing is no step
+            if recognizer.snapshot().revision > revision:  # what adds nothing is no step
                 states.append(contents(recognizer))
         assert contents(recognizer) == states[-1]
         while len(states) > 1:
@@ -307,7 +314,9 @@ def test_merged_classes_are_one(things: Recognizer) -> None:
     things.merge("pen", "key")
     assert things.labels() == {"cup": 5, "key": 10}
     both = np.concatenate([some("key", 5), some("pen", 5)]).mean(axis=0)
-    np.testing.assert_allclose(things.concepts()["key"].centroids[0], both, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        things.snapshot().concepts()["key"].centroids[0], both, rtol=1e-5, atol=1e-5
+    )
     assert things.recognize(some("pen", 5)[0]).ranking[0].label == "key"
 
 
@@ -351,11 +360,11 @@ def test_what_is_not_known_is_told_with_what_is(things: Recognizer) -> None:
         with pytest.raises(LabelError, match=r"^'cups' is not known: did you mean 'cup'\?$"):
             getattr(things, action)(*about)
     with pytest.raises(LabelError, match=r"^'CUP' is not known: did you mean 'cup'\?$"):
-        things.examples("CUP")
+        things.snapshot().examples("CUP")
     with pytest.raises(
         LabelError, match=r"^'spoon' is not known; there are 'cup', 'key', 'pen'\.$"
     ):
-        things.examples("spoon")
+        things.snapshot().examples("spoon")
     with pytest.raises(LabelError, match="is taken"):
         things.rename("cup", "key")
     with pytest.raises(LabelError, match="with itself"):
@@ -605,11 +614,11 @@ def test_tuning_is_kept_and_learns_nothing(tmp_path: Path) -> None:
         recognizer.learn("cup", some("cup", 5))
         assert [step.action for step in recognizer.history()] == ["learn", "tune"]
         assert chosen.n_voters >= 1
-        assert recognizer.settings().n_voters == chosen.n_voters
+        assert recognizer.snapshot().settings.n_voters == chosen.n_voters
 
 
 def tuning(recognizer: Recognizer) -> tuple[float, int]:
-    return recognizer.settings()[:2]
+    return recognizer.snapshot().settings[:2]
 
 
 def test_few_pictures_at_first_leave_the_choice_to_many_later_and_then_it_stays(
@@ -723,7 +732,7 @@ def test_tuning_does_not_touch_the_limit(tmp_path: Path) -> None:
         recognizer.learn("cup", some("cup", 9))
     with vectors_only(tmp_path / "a.cbcl", max_centroids=3) as recognizer:
         recognizer.tune({label: some(label, 5) for label in MEANS})
-        assert recognizer.settings().max_centroids is None
+        assert recognizer.snapshot().settings.max_centroids is None
 
 
 def test_a_photo_that_is_gone_when_its_thumbnail_is_made_is_learned_all_the_same(
@@ -740,7 +749,7 @@ def test_a_photo_that_is_gone_when_its_thumbnail_is_made_is_learned_all_the_same
     with Recognizer(tmp_path / "a.cbcl", head=head) as recognizer:
         recognizer.embed(photos)  # now their vectors are cached
         assert recognizer.learn("x", photos, progress=remove).pictures == {"x": 3}
-        assert len(recognizer.examples("x")) == 1
+        assert len(recognizer.snapshot().examples("x")) == 1
         assert recognizer.recognize(views(NAMES[0], 1)[0]).label == "x"
 
 
@@ -814,7 +823,7 @@ def test_examples_do_not_depend_on_what_is_cached(
         decoded.clear()
         other.learn("x", photos)
         assert_alike(other, one)
-        kept = len(one.examples("x"))
+        kept = len(one.snapshot().examples("x"))
         # Of the vote the first, and the three nearest to the centroid; else each view.
         assert kept in ((3, 4) if head == "vote" else one.labels().values())
         assert len(decoded) == kept
@@ -849,7 +858,7 @@ def test_thumbnails_are_read_when_they_are_asked_for(tmp_path: Path, head: Any) 
         recognizer.labels()
         deny_jpegs(recognizer)
         evidence = recognizer.recognize(views(NAMES[0], 1, seed=1)[0]).evidence
-        assert [example.number for example in recognizer.examples("x")] == [1, 2, 3]
+        assert [example.number for example in recognizer.snapshot().examples("x")] == [1, 2, 3]
         shown = [example for reason in evidence for example in reason.examples]
         assert sorted(example.number for example in shown) == [1, 2, 3]
         assert "jpeg" not in repr(evidence)
@@ -887,15 +896,15 @@ def test_learning_tells_totals_without_reading_other_classes(things: Recognizer)
 def test_settings_are_those_of_the_memory(tmp_path: Path) -> None:
     with vectors_only(tmp_path / "a.cbcl", radius=2.0, n_voters=3, max_centroids=9) as recognizer:
         with pytest.raises(MemoryFileError, match="does not exist"):
-            recognizer.settings()
+            recognizer.snapshot().settings  # noqa: B018
         recognizer.learn("cup", some("cup", 2))
-        assert recognizer.settings() == Settings(2.0, 3, 9, "vote")
+        assert recognizer.snapshot().settings == Settings(2.0, 3, 9, "vote")
         assert recognizer.backbone.name == "identity"
         assert recognizer.check() == []
         assert repr(recognizer) == "Recognizer('a.cbcl')"
     with vectors_only(tmp_path / "b.cbcl") as recognizer:
         recognizer.learn("cup", some("cup", 2))
-        assert recognizer.settings() == Settings(head="discriminant")
+        assert recognizer.snapshot().settings == Settings(head="discriminant")
 
 
 def test_what_is_exported_is_imported_into_a_new_memory_through_the_same_backbone(
@@ -910,7 +919,7 @@ def test_what_is_exported_is_imported_into_a_new_memory_through_the_same_backbon
     with Recognizer(tmp_path / "copy.cbcl", private=True) as copy:
         assert copy.import_(tmp_path / "out.safetensors") == ["cup", "key", "pen"]
         assert contents(copy) == contents(things)
-        about = copy.about()
+        about = copy.snapshot().about
         assert about is not None
         assert about.private
         with pytest.raises(MemoryFileError, match="is there already"):
@@ -921,7 +930,7 @@ def test_labelled_files_are_found_without_the_memory_itself(tmp_path: Path) -> N
     photos = folders(tmp_path / "photos", NAMES[:2])
     with Recognizer(photos / NAMES[0] / "own.cbcl") as recognizer:
         recognizer.learn("x", views(NAMES[0], 1))
-        found = recognizer.find_labelled([photos])
+        found = recognizer.embedder.find_labelled([photos])
         assert {label: len(files) for label, files in found.items()} == {NAMES[0]: 3, NAMES[1]: 3}
 
 
@@ -931,6 +940,7 @@ def test_labels_are_found_in_any_form_of_unicode(things: Recognizer) -> None:
     assert "bar" in things.labels()
 
 
+@built_in
 @pytest.mark.parametrize("count", [1, 3, 6])
 def test_one_thing_is_known_from_another_from_the_first_photo_on(
     tmp_path: Path, head: Any, count: int

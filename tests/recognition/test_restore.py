@@ -112,5 +112,5 @@ def test_a_recognizer_of_another_memory_has_the_same_options(path: Path, tmp_pat
         recognizer.beside(tmp_path / "new.cbcl") as other,
     ):
         other.learn("cup", np.eye(8)[:3])
-        assert other.settings().radius == 0.5
+        assert other.snapshot().settings.radius == 0.5
         assert recognizer.labels() == {"cup": 3, "key": 3}

@@ -7,15 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cbcl.heads.self_test import (
+from cbcl.heads.base import Settings
+from cbcl.heads.centroids.self_test import (
     MAX_TESTED_EXAMPLES,
     SELF_TEST_FOLDS,
-    Misclassified,
     NumberedVectors,
     _draw_folds,
     examine,
 )
-from cbcl.memory.rows import Settings
+from cbcl.heads.self_test import (
+    Misclassified,
+)
 
 SOME = pytest.mark.parametrize("settings", [Settings(), Settings(0.0, 3), Settings(1.0, 2, 12)])
 

@@ -28,7 +28,7 @@ def stored(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, dict[s
 def decisions(answer: Answer) -> list[object]:
     """All that is computed by +, -, *, / and square roots, which are the same on every machine."""
     voters = [
-        [reason.label, reason.distance.hex(), reason.weight.hex(), reason.pictures, reason.centroid]
+        [reason.label, reason.distance.hex(), reason.weight.hex(), reason.pictures, reason.place]
         for reason in answer.evidence
     ]
     ranking = [[guess.label, guess.distance.hex()] for guess in answer.ranking]
@@ -41,7 +41,7 @@ def test_a_stored_memory_answers_as_it_did(stored: tuple[Path, dict[str, Any]]) 
     with Recognizer(path, VECTORS) as recognizer:
         answers = recognizer.recognize_many(queries)
         assert recognizer.labels() == then["labels"]
-        assert recognizer.examine().matrix.tolist() == then["examine"]
+        assert recognizer.snapshot().examine().matrix.tolist() == then["examine"]
     for answer, old in zip(answers, then["answers"], strict=True):
         ranking = [[label, distance] for label, _, distance in old["ranking"]]
         assert decisions(answer) == [old["label"], ranking, old["evidence"], old["shares"]]
@@ -73,9 +73,9 @@ def test_learning_the_same_gives_the_same_concepts(
         recognizer.forget("thing 3")
         recognizer.rename("thing 4", "renamed")
         recognizer.merge("thing 5", "thing 6")
-        learned = recognizer.concepts()
+        learned = recognizer.snapshot().concepts()
     with Recognizer(tmp_path / "old.cbcl", VECTORS) as recognizer:
-        old = recognizer.concepts()
+        old = recognizer.snapshot().concepts()
     assert [*learned] == [*old]
     for label, concepts in learned.items():
         np.testing.assert_array_equal(concepts.centroids, old[label].centroids)

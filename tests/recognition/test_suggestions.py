@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.heads import answers
 
 from cbcl import agg_var
 from cbcl.heads.self_test import SelfTestResult
 from cbcl.method.arrays import Float32s
 from cbcl.method.centroids.confidence import Scale, spread_of
 from cbcl.method.centroids.model import CentroidModel
-from cbcl.recognition.answer import Answer, answers
+from cbcl.recognition.answer import Answer
 from cbcl.recognition.suggestions import (
     MAX_NEIGHBOURS,
     MAX_SIMILAR,
@@ -47,7 +48,7 @@ def known(classes: dict[str, Float32s], radius: float = math.inf) -> tuple[Centr
 
 def similar(classes: dict[str, Float32s], radius: float = math.inf) -> tuple[SimilarLabels, ...]:
     knowledge, scale = known(classes, radius)
-    return find_similar(knowledge.concepts, scale)
+    return find_similar(knowledge.concepts, scale.usual)
 
 
 def pairs(classes: dict[str, Float32s], radius: float = math.inf) -> list[tuple[str, str]]:
@@ -133,12 +134,12 @@ def test_the_labels_nearest_to_one_are_those_of_the_comparison() -> None:
     classes = things(30, 4)
     classes["thing 007 again"] = classes["thing 007"] + np.float32(0.01)
     knowledge, scale = known(classes)
-    found = find_nearest("thing 007", knowledge.concepts, scale)
+    found = find_nearest("thing 007", knowledge.concepts, scale.usual)
     assert found[0] == "thing 007 again"
     assert len(found) == len({*found}) == MAX_NEIGHBOURS
     assert "thing 007" not in found
     few = {label: knowledge.concepts[label] for label in ("thing 001", "thing 002")}
-    assert find_nearest("thing 002", few, scale) == ["thing 001"]
+    assert find_nearest("thing 002", few, scale.usual) == ["thing 001"]
 
 
 def test_few_examples_are_wanted_first_and_then_what_is_missed_most() -> None:
@@ -234,8 +235,8 @@ def test_asking_changes_nothing() -> None:
         [*made],
     )
     concepts = knowledge.concepts
-    first = find_similar(concepts, scale), worth_asking(pool, made)
-    assert (find_similar(concepts, scale), worth_asking(pool, made)) == first
+    first = find_similar(concepts, scale.usual), worth_asking(pool, made)
+    assert (find_similar(concepts, scale.usual), worth_asking(pool, made)) == first
     np.testing.assert_array_equal(pool, before[0])
     assert made == before[2]
     for label, own in concepts.items():

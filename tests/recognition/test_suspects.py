@@ -29,10 +29,10 @@ def mistaken(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_photo_taught_with_the_wrong_label_is_found_first(mistaken: Path) -> None:
     with Recognizer(mistaken) as recognizer:
-        wrong = recognizer.examples("cat")[3].number
+        wrong = recognizer.snapshot().examples("cat")[3].number
         (photo,) = views("coffee", 1)  # the very photo, which is answered as it was taught
         assert recognizer.recognize(photo).label == "cat"
-        suspects = recognizer.suspects(photo)
+        suspects = recognizer.snapshot().suspects(photo)
     assert suspects[0].example.number == wrong
     assert suspects[0].answer is not None
     assert suspects[0].answer.label == "mug"
@@ -44,7 +44,7 @@ def test_the_photo_taught_with_the_wrong_label_is_found_first(mistaken: Path) ->
 def test_the_answer_without_an_example_is_that_after_it_was_unlearned(mistaken: Path) -> None:
     with Recognizer(mistaken) as recognizer:
         (photo,) = views("coffee", 1)
-        for example, answer in recognizer.suspects(photo):
+        for example, answer in recognizer.snapshot().suspects(photo):
             recognizer.unlearn(example.number)
             now = recognizer.recognize(photo)
             recognizer.undo()
@@ -59,8 +59,8 @@ def test_a_wrong_unknown_is_due_to_what_was_taught_as_none_of_these(tmp_path: Pa
         stranger = views("coffee", 4)[3]
         recognizer.learn(None, [stranger])
         assert recognizer.recognize(stranger).label is None
-        (suspect,) = recognizer.suspects(stranger)
-        assert suspect.example.number == recognizer.negatives()[0].number
+        (suspect,) = recognizer.snapshot().suspects(stranger)
+        assert suspect.example.number == recognizer.snapshot().negatives()[0].number
         assert suspect.answer is not None
         assert suspect.answer.label == "mug"
 
@@ -68,10 +68,10 @@ def test_a_wrong_unknown_is_due_to_what_was_taught_as_none_of_these(tmp_path: Pa
 def test_without_its_only_example_nothing_is_known(tmp_path: Path) -> None:
     with Recognizer(tmp_path / "things.cbcl", VECTORS) as recognizer:
         recognizer.learn("cup", [[1.0, 0.0, 0.0]])
-        assert recognizer.suspects([1.0, 0.0, 0.0]) == []  # vectors have no thumbnails
+        assert recognizer.snapshot().suspects([1.0, 0.0, 0.0]) == []  # vectors have no thumbnails
     with Recognizer(tmp_path / "photos.cbcl") as recognizer:
         recognizer.learn("cat", views("chelsea", 1))
-        (suspect,) = recognizer.suspects(views("chelsea", 1)[0])
+        (suspect,) = recognizer.snapshot().suspects(views("chelsea", 1)[0])
         assert suspect.answer is None
 
 
@@ -79,4 +79,4 @@ def test_a_memory_by_the_vote_says_that_it_cannot_tell(tmp_path: Path) -> None:
     with Recognizer(tmp_path / "things.cbcl", VECTORS, head="vote") as recognizer:
         recognizer.learn("cup", [[1.0, 0.0, 0.0]])
         with pytest.raises(LabelError, match="learns by the vote"):
-            recognizer.suspects([1.0, 0.0, 0.0])
+            recognizer.snapshot().suspects([1.0, 0.0, 0.0])

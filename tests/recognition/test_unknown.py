@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.cells import CELLS, grids
+from support.heads import judged_answers
 from support.statistics import draw_classes
 
 from cbcl import MemoryFileError, Recognizer
@@ -20,7 +21,6 @@ from cbcl.method.discriminant.forecast import Forecast, report_unknown
 from cbcl.method.discriminant.model import DiscriminantModel
 from cbcl.method.discriminant.open_set import PRIOR_ODDS, Cosines
 from cbcl.method.discriminant.statistics import learn_class, unlearn_view
-from cbcl.recognition.answer import judged_answers
 
 D = 128
 COSINES = Cosines(0.5, 0.13, 0.07, 0.1, 0.07)
@@ -130,18 +130,18 @@ def test_of_measurements_there_is_a_report_as_soon_as_something_was_learned() ->
 def test_the_vote_and_nothing_have_no_report(tmp_path: Path) -> None:
     with Recognizer(tmp_path / "vote.cbcl", CELLS, head="vote") as things:
         things.learn("cup", POOL[:3])
-        assert things.unknown() is None
+        assert things.snapshot().unknown() is None
         with pytest.raises(MemoryFileError, match=r"by the vote.*`cbcl upgrade` gives it one"):
             things.expect_strangers("often")
     with Recognizer(tmp_path / "none.cbcl", CELLS) as things:
-        assert things.unknown() is None
+        assert things.snapshot().unknown() is None
         with pytest.raises(MemoryFileError, match="does not exist"):
             things.expect_strangers("often")
         assert not things.path.exists()
         things.learn("cup", POOL[:3])
-        assert things.unknown() is not None
+        assert things.snapshot().unknown() is not None
         things.forget("cup")
-        assert things.unknown() is None
+        assert things.snapshot().unknown() is None
 
 
 @pytest.fixture
@@ -152,37 +152,37 @@ def things(tmp_path: Path) -> Any:
 
 
 def test_the_setting_is_one_step_that_can_be_undone(things: Recognizer) -> None:
-    before = things.revision()
+    before = things.snapshot().revision
     things.expect_strangers("rarely")
-    assert things.settings().strangers == "rarely"
-    report = things.unknown()
+    assert things.snapshot().settings.strangers == "rarely"
+    report = things.snapshot().unknown()
     assert report is not None
     assert report.strangers == "rarely"
     step = things.history()[0]
     assert (step.action, step.summary, step.labels) == ("strangers", "rarely", [])
-    assert things.revision() == before + 1
+    assert things.snapshot().revision == before + 1
     undone = things.undo()
     assert (undone.action, undone.summary) == ("strangers", "rarely")
-    assert things.settings().strangers == "sometimes"
+    assert things.snapshot().settings.strangers == "sometimes"
     assert things.history()[0].summary == "strangers rarely"
     assert check(things.path) == []
 
 
 def test_no_step_where_nothing_changes(things: Recognizer) -> None:
-    before = things.revision()
+    before = things.snapshot().revision
     things.expect_strangers("sometimes")
-    assert things.revision() == before
+    assert things.snapshot().revision == before
     things.expect_strangers("often")
     things.expect_strangers("often")
-    assert things.revision() == before + 1
+    assert things.snapshot().revision == before + 1
 
 
 def test_another_word_is_refused(things: Recognizer) -> None:
-    before = things.revision()
+    before = things.snapshot().revision
     for word in ("never", "", "Often", None):
         with pytest.raises(ValueError, match="is none of often, sometimes, rarely"):
             things.expect_strangers(word)  # type: ignore[arg-type]
-    assert things.revision() == before
+    assert things.snapshot().revision == before
 
 
 def test_it_decides_the_answers(things: Recognizer) -> None:
@@ -203,21 +203,21 @@ def test_every_step_keeps_it(things: Recognizer) -> None:
         "learn none": lambda: things.learn(None, POOL[13:15]),
         "rename": lambda: things.rename("saw", "axe"),
         "merge": lambda: things.merge("axe", "pen"),
-        "unlearn": lambda: things.unlearn(things.examples("pen")[0].number),
-        "move": lambda: things.move([things.examples("pen")[0].number], "key"),
+        "unlearn": lambda: things.unlearn(things.snapshot().examples("pen")[0].number),
+        "move": lambda: things.move([things.snapshot().examples("pen")[0].number], "key"),
         "forget": lambda: things.forget("cup"),
-        "forget none": things.forget_negatives,
+        "forget none": lambda: things.forget(None),
         "undo": things.undo,
         "for good": lambda: things.forget("key", for_good=True),
     }
     for name, step in steps.items():
         step()
-        assert things.settings().strangers == "often", name
+        assert things.snapshot().settings.strangers == "often", name
     for _ in range(25):  # more than can be undone
         things.learn("cup", POOL[:2])
         things.rename("cup", "mug")
         things.rename("mug", "cup")
-    assert things.settings().strangers == "often"
+    assert things.snapshot().settings.strangers == "often"
     assert check(things.path) == []
 
 
@@ -235,14 +235,14 @@ def test_copies_and_exports_have_it_and_a_full_memory_keeps_its_own(
                 other.import_(tmp_path / "out.safetensors")
             if name == "adopting":  # which knows nothing yet
                 other.adopt(things.path)
-            assert other.settings().strangers == "rarely"
+            assert other.snapshot().settings.strangers == "rarely"
             answers = other.recognize_many(asked)
             assert [one.label for one in answers] == [one.label for one in wanted]
             assert [one.strangeness for one in answers] == [one.strangeness for one in wanted]
     with Recognizer(tmp_path / "full.cbcl", CELLS) as other:
         other.learn("saw", POOL[11:13])
         other.adopt(things.path)
-        assert other.settings().strangers == "sometimes"
+        assert other.snapshot().settings.strangers == "sometimes"
 
 
 def test_an_export_of_before_there_was_the_setting_has_the_usual_one(
@@ -260,16 +260,16 @@ def test_an_export_of_before_there_was_the_setting_has_the_usual_one(
                     other.import_(tmp_path / "out.safetensors")
             else:
                 other.import_(tmp_path / "out.safetensors")
-                assert other.settings().strangers == "sometimes"
+                assert other.snapshot().settings.strangers == "sometimes"
         (tmp_path / "new.cbcl").unlink(missing_ok=True)
 
 
 def test_another_process_sees_it_at_its_next_call(things: Recognizer) -> None:
     script = "import sys, cbcl; cbcl.Recognizer(sys.argv[1]).expect_strangers('often')"
-    assert things.settings().strangers == "sometimes"
+    assert things.snapshot().settings.strangers == "sometimes"
     before = things.recognize(POOL[12]).strangeness
     subprocess.run([sys.executable, "-c", script, things.path], check=True)
-    assert things.settings().strangers == "often"
+    assert things.snapshot().settings.strangers == "often"
     assert things.recognize(POOL[12]).strangeness > before
 
 
@@ -280,4 +280,4 @@ def test_a_memory_of_the_vote_has_it_once_it_is_upgraded(tmp_path: Path) -> None
         things.expect_strangers("often")
         things.undo()
         things.undo()
-        assert things.settings()[3:] == ("vote", "sometimes")
+        assert things.snapshot().settings[3:] == ("vote", "sometimes")

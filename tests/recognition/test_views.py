@@ -18,9 +18,9 @@ from support.photos import NAMES, encoded, views
 from support.statistics import bits
 
 from cbcl import LabelError, MemoryFileError, Recognizer, load_backbone
+from cbcl.heads.base import Settings
 from cbcl.heads.discriminant import views as views_module
 from cbcl.memory.check import check
-from cbcl.memory.rows import Settings
 from cbcl.method.discriminant.directions import as_directions
 from cbcl.method.discriminant.statistics import MAX_VIEWS, MAX_WITNESSES, ClassStatistics
 from cbcl.vision.decoding import Pixels
@@ -48,9 +48,9 @@ def things(tmp_path: Path) -> Any:
 
 
 def statistics(recognizer: Recognizer, label: str) -> ClassStatistics:
-    snapshot = recognizer._current(empty=True)
-    stored: Any = snapshot.negatives if label == "" else snapshot.classes[label]
-    kept: ClassStatistics = stored.statistics
+    memory = recognizer._memory
+    view = memory.view()
+    kept: ClassStatistics = memory.records(view, [label])[label].known
     return kept
 
 
@@ -63,11 +63,11 @@ def find(rows: Any) -> list[int]:
 
 def shown(recognizer: Recognizer, label: str) -> dict[int, int]:
     """Return which picture of the pool the thumbnail of each view shows, by the view's number."""
-    examples = recognizer.examples(label) if label else recognizer.negatives()
+    examples = recognizer.snapshot().examples(label) if label else recognizer.snapshot().negatives()
     if not examples:
         return {}
     vectors = recognizer.embed([example.jpeg for example in examples])
-    numbers = [example.concept for example in examples]
+    numbers = [example.place for example in examples]
     assert numbers == sorted({*numbers})
     return dict(zip(numbers, find(as_directions(vectors)), strict=True))
 
@@ -100,13 +100,13 @@ def test_a_picture_that_is_known_adds_nothing(things: Recognizer) -> None:
 
 
 def test_pictures_that_add_nothing_leave_no_step_and_push_none_out(things: Recognizer) -> None:
-    before, revision = things.history(), things.revision()
+    before, revision = things.history(), things.snapshot().revision
     for _ in range(25):
         assert things.learn("cup", [POOL[3], POOL[0]]).copies == {"cup": 2}
     things.learn_many({"cup": [POOL[1]], "key": [POOL[6]]})
-    assert (things.history(), things.revision()) == (before, revision)
+    assert (things.history(), things.snapshot().revision) == (before, revision)
     things.learn_many({"cup": [POOL[1]], "key": [POOL[6], POOL[20]]})
-    assert things.revision() == revision + 1
+    assert things.snapshot().revision == revision + 1
     things.undo()
     assert things.undo().about == before[0].about
 
@@ -160,7 +160,7 @@ def test_a_label_that_loses_its_last_picture_is_forgotten(things: Recognizer) ->
     assert (result.moved, result.n_labels) == ({"pen": 2}, 2)
     assert [*things.labels()] == ["cup", "key"]
     with pytest.raises(LabelError, match="'pen' is not known"):
-        things.examples("pen")
+        things.snapshot().examples("pen")
     things.undo()
     assert things.labels() == {"cup": 5, "key": 5, "pen": 2}
     assert things.check() == []
@@ -189,7 +189,9 @@ def test_several_labels_in_one_step_are_one_after_the_other(
         assert result.n_labels == len(at_once.labels())
         assert sum(result.moved.values()) == sum(sum(one.moved.values()) for one in each)
         assert {label: result.totals[label or ""] for label in batch} == {
-            label: at_once.n_negatives() if label is None else at_once.labels().get(label, 0)
+            label: at_once.snapshot().n_negatives()
+            if label is None
+            else at_once.labels().get(label, 0)
             for label in batch
         }
         at_once.undo()
@@ -205,7 +207,7 @@ def test_what_is_none_of_these_is_unknown_and_changes_no_label(things: Recognize
     after = known(things)
     assert {label: after[label] for label in before} == before
     assert things.labels() == {"cup": 5, "key": 5, "pen": 5}
-    assert things.n_negatives() == 3
+    assert things.snapshot().n_negatives() == 3
     assert things.recognize(near).label is None
     for picture in (POOL[40], POOL[42]):
         answer = things.recognize(picture)
@@ -214,8 +216,8 @@ def test_what_is_none_of_these_is_unknown_and_changes_no_label(things: Recognize
     assert things.recognize(POOL[0]).label == "cup"
     assert_views_are(things, "", [40, 41, 42])
     assert things.history()[0].summary == "none of these (3)"
-    assert [thing.label for thing in things.things()] == ["cup", "key", "pen"]
-    assert "" not in things.examine().labels
+    assert [thing.label for thing in things.snapshot().things()] == ["cup", "key", "pen"]
+    assert "" not in things.snapshot().examine().labels
     assert things.check() == []
 
 
@@ -223,18 +225,18 @@ def test_negatives_are_unlearned_undone_and_forgotten(things: Recognizer) -> Non
     before = known(things)
     things.learn(None, POOL[40:43])
     taught = known(things)
-    first, *_ = things.negatives()
-    assert things.unlearn(first.number) == ""
+    first, *_ = things.snapshot().negatives()
+    assert things.unlearn(first.number) == {"": 1}
     assert_views_are(things, "", [41, 42])
-    things.forget_negatives()
+    things.forget(None)
     assert known(things) == before
-    assert (things.negatives(), things.n_negatives()) == ([], 0)
+    assert (things.snapshot().negatives(), things.snapshot().n_negatives()) == ([], 0)
     with pytest.raises(LabelError, match='nothing was taught as "none of these"'):
-        things.forget_negatives()
+        things.forget(None)
     things.undo()
     things.undo()
     assert known(things) == taught
-    for example in things.negatives():
+    for example in things.snapshot().negatives():
         things.unlearn(example.number)
     assert known(things) == before
     assert things.check() == []
@@ -245,7 +247,7 @@ def test_a_negative_may_turn_out_to_be_something_and_something_to_be_none(
 ) -> None:
     things.learn(None, [POOL[40]])
     assert things.learn("cup", [POOL[40]]).moved == {"": 1}
-    assert things.n_negatives() == 0
+    assert things.snapshot().n_negatives() == 0
     assert things.recognize(POOL[40]).label == "cup"
     assert things.learn(None, [POOL[0]]).moved == {"cup": 1}
     assert things.recognize(POOL[0]).label is None
@@ -254,9 +256,9 @@ def test_a_negative_may_turn_out_to_be_something_and_something_to_be_none(
 
 def test_negatives_alone_are_kept_but_answer_nothing(tmp_path: Path) -> None:
     with made(tmp_path / "none.cbcl") as recognizer:
-        assert (recognizer.negatives(), recognizer.n_negatives()) == ([], 0)
+        assert (recognizer.snapshot().negatives(), recognizer.snapshot().n_negatives()) == ([], 0)
         recognizer.learn(None, POOL[:2])
-        assert (recognizer.labels(), recognizer.n_negatives()) == ({}, 2)
+        assert (recognizer.labels(), recognizer.snapshot().n_negatives()) == ({}, 2)
         with pytest.raises(MemoryFileError, match="knows nothing"):
             recognizer.recognize(POOL[0])
         recognizer.learn("cup", POOL[2:5])
@@ -283,7 +285,7 @@ def test_negatives_go_along_with_a_copy_an_export_and_another_memory(
         empty.adopt(things.path)
         assert known(empty) == known(things)
         empty.undo()
-        assert empty.n_negatives() == 0
+        assert empty.snapshot().n_negatives() == 0
 
 
 STEPS = st.lists(
@@ -337,7 +339,7 @@ def test_every_view_has_its_own_thumbnail_whatever_is_done(
     exact = True  # until what is only summarized is moved: then its thumbnail is seen
     with made(folder / "a.cbcl") as recognizer:
         for turn, (action, label, *about) in enumerate(steps):
-            revision = recognizer.revision()
+            revision = recognizer.snapshot().revision
             own = model.pictures.get(label or "", [])
             if action == "learn":
                 numbers = [number % len(POOL) for number in range(about[0], sum(about))]
@@ -345,13 +347,21 @@ def test_every_view_has_its_own_thumbnail_whatever_is_done(
                 model.learn(label or "", numbers)
             elif action == "unlearn" and own:
                 place = about[0] % len(own)
-                examples = recognizer.examples(label) if label else recognizer.negatives()
+                examples = (
+                    recognizer.snapshot().examples(label)
+                    if label
+                    else recognizer.snapshot().negatives()
+                )
                 assert recognizer.unlearn(examples[place].number) == label
                 own.pop(place)
                 model.learn(label, [])
             elif action == "move" and own and label != (about[0] or ""):
                 places = [place % len(own) for place in range(about[1], about[1] + about[2])]
-                examples = recognizer.examples(label) if label else recognizer.negatives()
+                examples = (
+                    recognizer.snapshot().examples(label)
+                    if label
+                    else recognizer.snapshot().negatives()
+                )
                 moved = {examples[place].number: own[place] for place in places}
                 exact = exact and not _is_summarized(recognizer, label)
                 assert recognizer.move(moved, about[0]).moved == {label: len(moved)}
@@ -371,7 +381,7 @@ def test_every_view_has_its_own_thumbnail_whatever_is_done(
                 model.learn(label, [about[0], about[0] + 1])
             else:
                 continue
-            if recognizer.revision() > revision:  # what adds nothing is no step
+            if recognizer.snapshot().revision > revision:  # what adds nothing is no step
                 states.append(known(recognizer))
             for each, pictures in model.pictures.items():
                 assert_views_are(recognizer, each, pictures)
@@ -406,7 +416,7 @@ def _others(model: Model, label: str) -> set[int]:
 def test_views_taken_out_of_a_summary_leave_the_mean_of_the_others(tmp_path: Path) -> None:
     with made(tmp_path / "things.cbcl") as recognizer:
         recognizer.learn("cup", POOL[:40])
-        examples = recognizer.examples("cup")
+        examples = recognizer.snapshot().examples("cup")
         for place in (3, 30, 0, 39):  # old ones, by their thumbnails, and new ones
             recognizer.unlearn(examples[place].number)
         rest = [number for number in range(40) if number not in (0, 3, 30, 39)]
@@ -421,7 +431,9 @@ def test_where_no_view_is_left_there_is_still_an_answer(tmp_path: Path, label: s
     with made(tmp_path / "things.cbcl") as recognizer:
         recognizer.learn("key", POOL[60:63])
         recognizer.learn(label, POOL[: MAX_VIEWS + 1])
-        examples = recognizer.examples(label) if label else recognizer.negatives()
+        examples = (
+            recognizer.snapshot().examples(label) if label else recognizer.snapshot().negatives()
+        )
         for example in examples[-MAX_WITNESSES:]:
             recognizer.unlearn(example.number)
         left = MAX_VIEWS + 1 - MAX_WITNESSES
@@ -429,14 +441,14 @@ def test_where_no_view_is_left_there_is_still_an_answer(tmp_path: Path, label: s
         assert len(statistics(recognizer, label or "").views) == 0
         assert recognizer.recognize(POOL[60]).label == "key"
         assert np.isfinite(recognizer.recognize(POOL[0]).strangeness)
-        assert recognizer.examine().asked == 3  # the keys
-        assert all(0.0 <= pair.closeness <= 1.0 for pair in recognizer.advise().alike)
+        assert recognizer.snapshot().examine().asked == 3  # the keys
+        assert all(0.0 <= pair.closeness <= 1.0 for pair in recognizer.snapshot().advise().alike)
         recognizer.learn(label, [POOL[50]])
         assert_views_are(recognizer, label or "", [*range(left), 50])
         if label is not None:
             recognizer.undo()
             recognizer.forget("key")
-            problem = recognizer.examine().problem
+            problem = recognizer.snapshot().examine().problem
             assert problem is not None
             assert "all were taken back" in problem
 
@@ -445,11 +457,11 @@ def test_summaries_are_merged_and_their_views_keep_their_numbers(tmp_path: Path)
     with made(tmp_path / "things.cbcl") as recognizer:
         recognizer.learn("cup", POOL[:30])
         recognizer.learn("key", POOL[30:60])
-        for example in recognizer.examples("key")[-5:]:
+        for example in recognizer.snapshot().examples("key")[-5:]:
             recognizer.unlearn(example.number)
         recognizer.merge("key", "cup")
         assert_views_are(recognizer, "cup", range(55))
-        example = recognizer.examples("cup")[54]
+        example = recognizer.snapshot().examples("cup")[54]
         recognizer.unlearn(example.number)
         assert_views_are(recognizer, "cup", range(54))
         assert recognizer.learn("pen", [POOL[40]]).moved == {"cup": 1}
@@ -503,7 +515,7 @@ def test_only_the_first_hundred_examples_and_the_latest_are_kept(
         recognizer.learn("cup", POOL[33:35])
         latest = range(35 - len(statistics(recognizer, "cup").views), 35)
         assert shown(recognizer, "cup") == {number: number for number in [*range(10), *latest]}
-        (thing,) = recognizer.things()
+        (thing,) = recognizer.snapshot().things()
         assert (thing.examples, thing.kept) == (35, 10 + len(latest))
 
 
@@ -516,14 +528,14 @@ def test_a_private_memory_learns_the_same_and_keeps_no_thumbnail(tmp_path: Path)
             recognizer.learn("cup", POOL[:5])
             recognizer.learn("key", POOL[4:10])
             recognizer.learn(None, POOL[20:22])
-        assert (private.examples("key"), private.negatives()) == ([], [])
+        assert (private.snapshot().examples("key"), private.snapshot().negatives()) == ([], [])
         for label in ("", "cup", "key"):
             assert bits(statistics(private, label)) == bits(statistics(plain, label))
         answer, same = private.recognize(POOL[12]), plain.recognize(POOL[12])
         assert answer.ranking == same.ranking
         assert all(reason.examples == () for reason in answer.evidence)
-        examined = private.examine()
-        np.testing.assert_array_equal(examined.matrix, plain.examine().matrix)
+        examined = private.snapshot().examine()
+        np.testing.assert_array_equal(examined.matrix, plain.snapshot().examine().matrix)
         assert {missed.example for missed in examined.wrong} <= {0}
 
 
@@ -532,10 +544,10 @@ def test_a_memory_of_which_all_is_undone_keeps_its_head(tmp_path: Path) -> None:
         with made(tmp_path / f"{head}.cbcl", head=head) as recognizer:
             recognizer.learn("cup", POOL[:3])
             recognizer.undo()
-            assert recognizer.settings() == Settings(head=head)
+            assert recognizer.snapshot().settings == Settings(head=head)
         with made(tmp_path / f"{head}.cbcl") as recognizer:
             recognizer.learn("cup", POOL[:3])
-            assert recognizer.settings().head == head
+            assert recognizer.snapshot().settings.head == head
 
 
 def test_a_memory_cannot_go_on_by_another_head(tmp_path: Path) -> None:
@@ -565,11 +577,11 @@ def test_a_memory_cannot_go_on_by_another_head(tmp_path: Path) -> None:
 def test_options_of_the_vote_ask_for_the_vote(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="options of head='vote'"):
         made(tmp_path / "a.cbcl", head="discriminant", radius=1.0)
-    with pytest.raises(ValueError, match="neither 'discriminant' nor 'vote'"):
+    with pytest.raises(ValueError, match="'knn' is none of 'vote', 'discriminant'"):
         made(tmp_path / "a.cbcl", head="knn")
     with made(tmp_path / "a.cbcl", n_voters=3) as recognizer:
         recognizer.learn("cup", POOL[:3])
-        assert recognizer.settings() == Settings(np.inf, 3, None, "vote")
+        assert recognizer.snapshot().settings == Settings(np.inf, 3, None, "vote")
         with pytest.raises(
             LabelError, match="cannot be taught to a memory that learns by the vote"
         ):
@@ -589,12 +601,14 @@ def test_an_upgraded_memory_is_one_that_always_learned_by_the_discriminant(tmp_p
             recognizer.learn("key", POOL[5:40])
     with made(tmp_path / "a.cbcl") as old, made(tmp_path / "b.cbcl") as new:
         before, answers = known(old), old.recognize_many(POOL[:45])
-        numbers = {label: [one.number for one in old.examples(label)] for label in before}
+        numbers = {
+            label: [one.number for one in old.snapshot().examples(label)] for label in before
+        }
         assert old.upgrade() == ["cup", "key"]
-        assert old.settings() == new.settings() == Settings(head="discriminant")
+        assert old.snapshot().settings == new.snapshot().settings == Settings(head="discriminant")
         for label in ("cup", "key"):
             assert bits(statistics(old, label)) == bits(statistics(new, label))
-            assert {one.number for one in old.examples(label)} <= {*numbers[label]}
+            assert {one.number for one in old.snapshot().examples(label)} <= {*numbers[label]}
         assert_views_are(old, "cup", range(5))  # the copy is gone
         assert_views_are(old, "key", range(5, 40))
         assert [answer[:3] for answer in old.recognize_many(POOL[:45])] == [
@@ -613,8 +627,8 @@ def test_a_memory_that_keeps_not_all_its_vectors_stays_as_it_is(tmp_path: Path, 
     path = tmp_path / "old.cbcl"
     shutil.copy(STORED / f"{name}.cbcl", path)
     with Recognizer(path, VECTORS) as recognizer:
-        before, revision = known(recognizer), recognizer.revision()
+        before, revision = known(recognizer), recognizer.snapshot().revision
         with pytest.raises(MemoryFileError, match=r"only some photos of .*'thing 0'"):
             recognizer.upgrade()
-        assert (known(recognizer), recognizer.revision()) == (before, revision)
-        assert recognizer.settings().head == "vote"
+        assert (known(recognizer), recognizer.snapshot().revision) == (before, revision)
+        assert recognizer.snapshot().settings.head == "vote"

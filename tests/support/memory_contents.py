@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from cbcl import Recognizer
+from cbcl.heads.base import NEGATIVES, Settings
 from cbcl.memory.packing import pack_class
-from cbcl.memory.rows import NEGATIVES, MemoryInfo, Settings
+from cbcl.memory.rows import MemoryInfo
 from cbcl.memory.store import Memory
 
 
@@ -30,9 +31,9 @@ def known(recognizer: Recognizer) -> dict[str, Any]:
         classes[NEGATIVES] = negatives
     return {
         label: (
-            pack_class(label, stored)[:-1],
+            pack_class(label, stored, view.head)[:-1],
             [
-                (one.centroid, one.rank, one.jpeg, one.vector.tobytes())
+                (one.place, one.rank, one.jpeg, one.vector.tobytes())
                 for one in memory.thumbnails(view, label)
             ],
         )

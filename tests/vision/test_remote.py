@@ -43,8 +43,8 @@ def test_a_place_is_found_in_the_order_of_a_folder_and_learned_to_the_same_bits(
         Recognizer(tmp_path / "there.cbcl", "pixels", cache=False) as there,
         Recognizer(tmp_path / "run.cbcl", "pixels", cache=False) as run,
     ):
-        local = here.find_labelled([tmp_path / "photos"])
-        remote = there.find_labelled([place])
+        local = here.embedder.find_labelled([tmp_path / "photos"])
+        remote = there.embedder.find_labelled([place])
         top, base = str(tmp_path / "photos"), "memory:///photos"
         assert {
             label: [str(path).removeprefix(top) for path in paths] for label, paths in local.items()
@@ -55,13 +55,13 @@ def test_a_place_is_found_in_the_order_of_a_folder_and_learned_to_the_same_bits(
         here.learn_many(local)
         there.learn_many(remote)
         assert known(there) == known(here)
-        run.learn_each(run.find_labelled([f"file://{top}"]), n_jobs=1)
+        run.learn_each(run.embedder.find_labelled([f"file://{top}"]), n_jobs=1)
         assert known(run) == known(here)
-        assert run.learn_each(run.find_labelled([f"file://{top}"])).n_before == 4
+        assert run.learn_each(run.embedder.find_labelled([f"file://{top}"])).n_before == 4
         answer = there.recognize(f"{place}/rocket/1.jpg")
         assert answer.label == "rocket"
         assert answer.picture == "memory:///photos/rocket/1.jpg"
-        assert [*there.find_labelled([f"{place}/astronaut/"])] == ["astronaut"]
+        assert [*there.embedder.find_labelled([f"{place}/astronaut/"])] == ["astronaut"]
 
 
 def test_a_place_is_learned_by_the_command_line(place: str, tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_file_beside_folders_has_no_label(place: str, tmp_path: Path) -> None:
         Recognizer(tmp_path / "a.cbcl", "pixels") as recognizer,
         pytest.raises(PictureError, match=r"loose.jpg lies beside folders of pictures"),
     ):
-        recognizer.find_labelled([place])
+        recognizer.embedder.find_labelled([place])
 
 
 def test_a_file_is_read_within_the_limit(place: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,7 @@ def test_an_empty_memory_answers_that_nothing_is_known(
         "labels": [],
         "undo": None,
         "head": None,
+        "abilities": ["copies", "negatives", "strangers", "suspects"],
         "negatives": None,
         "strangers": None,
     }
@@ -226,7 +227,7 @@ def test_advice_and_scores_are_those_of_the_recognizer(
     taught.learn("beans", photos["coffee"][4])
     advice = taught.get("/api/advice").json()
     with Recognizer(taught.memory) as recognizer:
-        found, examined = recognizer.advise(), recognizer.examine()
+        found, examined = recognizer.snapshot().advise(), recognizer.snapshot().examine()
     assert advice["alike"] == [
         {"label": one.label, "other": one.other, "closeness": one.closeness} for one in found.alike
     ]

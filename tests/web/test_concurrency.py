@@ -17,6 +17,8 @@ from support.api import Page, files, refused
 from support.server import TIMEOUT_SECONDS, until
 
 from cbcl import Recognizer
+from cbcl.heads.self_test import SelfTestResult
+from cbcl.recognition.snapshot import Snapshot
 from cbcl.vision.backbones.base import Backbone
 from cbcl.web import embedding
 
@@ -30,10 +32,16 @@ class Watched(Recognizer):
         super().__init__(*given)
         self.may, self.looks = threading.Semaphore(0), list[int]()
 
-    def look(self, pictures: Any, **options: Any) -> Any:
-        self.may.acquire()
-        self.looks.append(len(pictures))
-        return super().look(pictures, **options)
+    def snapshot(self) -> Snapshot:
+        snapshot = super().snapshot()
+
+        def look(pictures: Any, **options: Any) -> Any:
+            self.may.acquire()
+            self.looks.append(len(pictures))
+            return Snapshot.look(snapshot, pictures, **options)
+
+        vars(snapshot)["look"] = look
+        return snapshot
 
 
 def test_a_single_picture_need_not_wait_for_a_whole_batch(
@@ -135,17 +143,30 @@ def test_reading_and_asking_do_not_wait_for_learning(
     assert taught.labels() == {"chelsea": 3, "coffee": 3, "rocket": 1}
 
 
-class SlowToExamine(Recognizer):
+class SlowSnapshot(Snapshot):
     """One whose scores take until they may."""
+
+    may: threading.Event
+    begun: threading.Event
+
+    def examine(self) -> SelfTestResult:
+        self.begun.set()
+        assert self.may.wait(TIMEOUT_SECONDS)
+        return super().examine()
+
+
+class SlowToExamine(Recognizer):
+    """One of such snapshots."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.may, self.begun = threading.Event(), threading.Event()
 
-    def examine(self) -> Any:
-        self.begun.set()
-        assert self.may.wait(TIMEOUT_SECONDS)
-        return super().examine()
+    def snapshot(self) -> Snapshot:
+        snapshot = super().snapshot()
+        snapshot.__class__ = SlowSnapshot
+        vars(snapshot).update(may=self.may, begun=self.begun)
+        return snapshot
 
 
 def test_an_export_does_not_wait_for_scores(
@@ -190,4 +211,4 @@ def test_many_teach_and_ask_at_once_and_nothing_is_lost(
     assert (labels.pop("chelsea"), labels.pop("coffee")) == (3, 3)
     assert sum(labels.values()) == 5  # each picture has the label that it was taught last
     with Recognizer(taught.memory) as recognizer:
-        assert recognizer.revision() == 2 + 36
+        assert recognizer.snapshot().revision == 2 + 36

@@ -90,7 +90,7 @@ def test_the_self_test_tells_label_by_label_which_examples_fail(
     taught.learn("coffee", photos["chelsea"][4])  # which is no coffee
     tested = taught.get("/api/self-test").json()
     with Recognizer(taught.memory) as recognizer:
-        result = recognizer.examine()
+        result = recognizer.snapshot().examine()
     assert tested["revision"] == taught.get("/api/labels").json()["revision"]
     assert [entry["label"] for entry in tested["labels"]] == ["beans", "chelsea", "coffee"]
     assert sum(entry["tested"] for entry in tested["labels"]) == result.asked
@@ -110,7 +110,7 @@ def test_what_looks_most_alike_comes_first(
     open_page: Callable[..., Page],
     photos: dict[str, list[bytes]],
 ) -> None:
-    page = open_page(recognizer=Recognizer(tmp_path / "things.cbcl", backbone, head=head))  # type: ignore[arg-type]
+    page = open_page(recognizer=Recognizer(tmp_path / "things.cbcl", backbone, head=head))
     for label, name in {"cat": "chelsea", "mug": "coffee", "ship": "rocket"}.items():
         page.learn(label, *photos[name][:2])
     page.learn("cup", *photos["coffee"][2:])

@@ -46,7 +46,7 @@ def test_the_report_is_that_of_the_library(taught: Page) -> None:
     told = taught.get("/api/unknown").json()
     assert told["revision"] == taught.get("/api/labels").json()["revision"]
     with Recognizer(taught.memory) as recognizer:
-        wanted = recognizer.unknown()
+        wanted = recognizer.snapshot().unknown()
     assert wanted is not None
     report = told["report"]
     for name, pair in (("known", wanted.known), ("strange", wanted.strange)):

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression, Ridge
 from support.streams import digits, stream
 
+from cbcl.heads.base import unpack_sketches
 from cbcl.heads.discriminant.blob import unpack_statistics
 from cbcl.machine import one_thread
 from cbcl.method.arrays import Float32s
@@ -314,7 +315,7 @@ def test_the_statistics_are_those_of_the_default_classifier() -> None:
     state, d = learner.state(), x.shape[1]
     ends = np.cumsum(state["statistics_bytes"])
     blob = state["statistics"][: ends[0]].tobytes()
-    sketches = state["sketches"][: state["sketches_bytes"][0]].tobytes()
+    sketches = unpack_sketches(state["sketches"][: state["sketches_bytes"][0]].tobytes())
     known = learner.knowledge.statistics["0"] if learner.knowledge else None
     assert known is not None
     np.testing.assert_array_equal(unpack_statistics(blob, sketches, d).mean, known.mean)
