@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cbcl.method.centroids.concepts import agg_var
     from cbcl.method.centroids.tuning import tune
     from cbcl.method.centroids.voting import vote
-    from cbcl.method.classifiers import CBCLClassifier
+    from cbcl.method.classifiers import CBCLClassifier, DiscriminantClassifier
     from cbcl.recognition.answer import Answer
     from cbcl.recognition.recognizer import Recognizer
     from cbcl.vision.backbones import load_backbone
@@ -37,6 +37,7 @@ __all__ = [
     "CBCLError",
     "Client",
     "DataError",
+    "DiscriminantClassifier",
     "LabelError",
     "MemoryFileError",
     "PictureError",
@@ -55,6 +56,7 @@ _MODULES = {
     "Answer": "cbcl.recognition.answer",
     "CBCLClassifier": "cbcl.method.classifiers",
     "Client": "cbcl.client",
+    "DiscriminantClassifier": "cbcl.method.classifiers",
     "Recognizer": "cbcl.recognition.recognizer",
     "agg_var": "cbcl.method.centroids.concepts",
     "load_backbone": "cbcl.vision.backbones",

@@ -125,7 +125,7 @@ def learn_large() -> list[dict[str, object]]:
 def predict() -> list[dict[str, object]]:
     m, q, n = 7_500, 10_000, 10
     centroids, queries = features(m, seed=3), features(q, seed=4)
-    learner = CBCLClassifier(head="vote", radius=0.0, n_voters=n).fit(centroids, np.arange(m) % 100)
+    learner = CBCLClassifier(radius=0.0, n_voters=n).fit(centroids, np.arange(m) % 100)
     stored = learner.centroids_
     brute = NearestNeighbors(n_neighbors=n, algorithm="brute", n_jobs=2).fit(stored)
     flat = faiss.IndexFlatL2(D)
@@ -176,9 +176,9 @@ def peak():  # of this process alone, in MB; the usual ru_maxrss begins with the
 rng = np.random.default_rng(0)
 x = rng.standard_normal((60_000, {D}), dtype=np.float32)
 y = np.arange(len(x)) % 10
-CBCLClassifier(head="vote", radius=0.0, n_voters=1).fit(x[:99], y[:99]).predict(x[:99])
+CBCLClassifier(radius=0.0, n_voters=1).fit(x[:99], y[:99]).predict(x[:99])
 before = peak()
-learner = CBCLClassifier(head="vote", radius=0.0, n_voters=10).fit(x[:12_000], y[:12_000])
+learner = CBCLClassifier(radius=0.0, n_voters=10).fit(x[:12_000], y[:12_000])
 learner.predict(x)
 print(peak() - before, learner.n_centroids_, learner.centroids_.nbytes / 2**20)
 """

@@ -66,7 +66,7 @@ def works() -> dict[str, Callable[[], object]]:
     queries = features(1_000, 4)
     products = np.empty((20, len(many)), dtype=np.float32)
     concepts = agg_var(large[:1_000], radius_for(large[:1_000], 400))
-    learner = CBCLClassifier(head="vote", radius=0.0, n_voters=10)
+    learner = CBCLClassifier(radius=0.0, n_voters=10)
     learner.fit(many, np.arange(len(many)) % 100)
     return {
         "Agg-Var 500 x 512, 480 centroids": partial(agg_var, small, radius_for(small, 480)),

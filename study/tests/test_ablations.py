@@ -49,7 +49,7 @@ def assert_equal(hybrid: Hybrid, judge: CBCLClassifier, queries: Float32s) -> No
 def test_with_no_part_swapped_it_is_cbcl_bit_for_bit(most: int | None, seed: int) -> None:
     hybrid, judge = (
         Hybrid(max_centroids=most, seed=seed),
-        CBCLClassifier(head="vote", max_centroids=most, random_state=seed),
+        CBCLClassifier(max_centroids=most, random_state=seed),
     )
     for x, y in stream(seed):
         assert_equal(
@@ -62,7 +62,7 @@ def test_with_no_part_swapped_it_is_cbcl_on_the_digits(most: int | None) -> None
     x, y, queries, _ = digits(0)
     hybrid, judge = (
         Hybrid(max_centroids=most, seed=3),
-        CBCLClassifier(head="vote", max_centroids=most, random_state=3),
+        CBCLClassifier(max_centroids=most, random_state=3),
     )
     for some in ("01", "234", "56789"):
         rows = np.isin(y, [*some])
@@ -75,7 +75,7 @@ def test_with_no_part_swapped_it_is_cbcl_on_the_digits(most: int | None) -> None
 def test_nearest_class_mean_and_nearest_neighbours_are_hybrids(scale: float, n: int) -> None:
     hybrid, judge = (
         Hybrid(choose=fixed(scale, n)),
-        CBCLClassifier(head="vote", radius=scale, n_voters=n),
+        CBCLClassifier(radius=scale, n_voters=n),
     )
     for x, y in stream(1):
         assert_equal(hybrid.partial_fit(x, y), judge.partial_fit(x, y), x + 0.5)
@@ -103,7 +103,7 @@ def test_a_scale_that_is_none_is_refused(scale: float) -> None:
 def test_a_single_voter_is_what_cbcl_chooses_with_a_budget() -> None:
     x, y, queries, _ = digits(1)
     one = Hybrid(choose=voters(1), max_centroids=100).partial_fit(x, y)
-    assert_equal(one, CBCLClassifier(head="vote", max_centroids=100).fit(x, y), queries)
+    assert_equal(one, CBCLClassifier(max_centroids=100).fit(x, y), queries)
     assert one.knowledge is not None
     assert one.knowledge.n_voters == 1
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pytest
 
-from cbcl import CBCLClassifier, agg_var, reduce, tune, vote
+from cbcl import CBCLClassifier, DiscriminantClassifier, agg_var, reduce, tune, vote
 from cbcl.method.centroids.concepts import Concepts
 
 X = np.array([[0.0, 0.0], [0.5, 0.0], [4.0, 4.0], [4.0, 4.5]])
@@ -17,18 +17,17 @@ CONCEPTS = agg_var(X, radius=1.0)
 COUNTS = np.ones(4, dtype=np.int64)
 
 
-def learner(head: Literal["discriminant", "vote"] = "discriminant") -> Any:
-    return CBCLClassifier(head=head).fit(X, Y)
-
+OURS = DiscriminantClassifier().fit(X, Y)
+PAPER = CBCLClassifier().fit(X, Y)
 
 WAYS: dict[str, Callable[[Any, Any], object]] = {
-    "fit": lambda rows, _: CBCLClassifier().fit(rows, Y),
+    "fit": lambda rows, _: DiscriminantClassifier().fit(rows, Y),
     "labels of fit": lambda _, labels: CBCLClassifier().fit(X, labels),
-    "partial_fit": lambda rows, _: learner().partial_fit(rows, Y),
-    "labels of partial_fit": lambda _, labels: learner("vote").partial_fit(X, labels),
-    "predict": lambda rows, _: learner().predict(rows),
-    "predict by the vote": lambda rows, _: learner("vote").predict_proba(rows),
-    "explain": lambda rows, _: learner().explain(rows),
+    "partial_fit": lambda rows, _: DiscriminantClassifier().fit(X, Y).partial_fit(rows, Y),
+    "labels of partial_fit": lambda _, labels: CBCLClassifier().fit(X, Y).partial_fit(X, labels),
+    "predict": lambda rows, _: OURS.predict(rows),
+    "predict by the vote": lambda rows, _: PAPER.predict_proba(rows),
+    "explain": lambda rows, _: OURS.explain(rows),
     "agg_var": lambda rows, _: agg_var(rows, radius=1.0),
     "tune": lambda rows, _: tune([rows, X]),
     "vote": lambda rows, _: vote(rows, [CONCEPTS], 1),
@@ -61,4 +60,4 @@ def test_masked_rows_in_a_list_are_refused_too() -> None:
     with pytest.raises(ValueError, match=r"masked .*fill"):
         agg_var(rows, radius=1.0)
     with pytest.raises(ValueError, match=r"masked .*fill"):
-        learner().predict(rows)
+        OURS.predict(rows)

@@ -1,4 +1,4 @@
-"""CBCLClassifier: scikit-learn's contract, and the laws of incremental learning."""
+"""Both classifiers: scikit-learn's contract, and the laws of incremental learning."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import pickle
 import sys
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from threading import Event, Thread
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -25,36 +26,37 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from support.statistics import bits
 from support.strategies import radii, vectors
 
-from cbcl import CBCLClassifier
-from cbcl.method.centroids.model import Evidence
+from cbcl import CBCLClassifier, DiscriminantClassifier
+from cbcl.method.discriminant.open_set import Cosines
 
 X = np.array([[0.0, 0.0], [0.5, 0.0], [4.0, 4.0], [4.0, 4.5], [9.0, 0.0]])
 Y = np.array(["cup", "cup", "key", "key", "pen"])
 many = settings(max_examples=60, deadline=None)
-VOTE = {"head": "vote", "radius": 0.1, "n_voters": 2}
-HEADS: list[dict[str, Any]] = [{}, VOTE]
-both_heads = pytest.mark.parametrize("parameters", HEADS, ids=["discriminant", "vote"])
+paper = partial(CBCLClassifier, radius=0.1, n_voters=2)
+both = pytest.mark.parametrize("make", [DiscriminantClassifier, paper], ids=["ours", "paper"])
+Classifier: TypeAlias = CBCLClassifier | DiscriminantClassifier
+Make: TypeAlias = Callable[..., Classifier]
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
     [
+        DiscriminantClassifier(),
         CBCLClassifier(),
-        CBCLClassifier(head="vote"),
-        CBCLClassifier(head="vote", radius=1.0, n_voters=3),
-        CBCLClassifier(head="vote", radius=0.0, n_voters=1, max_centroids=9),
+        CBCLClassifier(radius=1.0, n_voters=3),
+        CBCLClassifier(radius=0.0, n_voters=1, max_centroids=9),
     ]
 )
 def test_scikit_learns_own_checks(
-    estimator: CBCLClassifier, check: Callable[[CBCLClassifier], None]
+    estimator: Classifier, check: Callable[[Classifier], None]
 ) -> None:
     check(estimator)
 
 
-def state(learner: CBCLClassifier) -> dict[str, object]:
+def state(learner: Classifier) -> dict[str, object]:
     """Everything that was learned, comparable bit by bit."""
     classes = (learner.classes_.dtype, learner.classes_.tolist())
-    if learner.head == "discriminant":
+    if isinstance(learner, DiscriminantClassifier):
         known = {str(label): bits(own) for label, own in learner.statistics_.items()}
         return {**known, "classes": classes}
     return {
@@ -73,15 +75,15 @@ def test_the_order_of_classes_does_not_matter_and_two_goes_are_one(data: st.Data
     x = data.draw(vectors(least=3))
     radius = data.draw(radii(x))
     y = np.array(data.draw(st.lists(st.sampled_from("abc"), min_size=len(x), max_size=len(x))))
-    whole = CBCLClassifier(head="vote", radius=radius, n_voters=1).fit(x, y)
+    whole = CBCLClassifier(radius=radius, n_voters=1).fit(x, y)
     cut = data.draw(st.integers(1, len(x) - 1))
     goes = (
-        CBCLClassifier(head="vote", radius=radius, n_voters=1)
+        CBCLClassifier(radius=radius, n_voters=1)
         .partial_fit(x[:cut], y[:cut])
         .partial_fit(x[cut:], y[cut:])
     )
     assert state(goes) == state(whole)
-    by_class = CBCLClassifier(head="vote", radius=radius, n_voters=1)
+    by_class = CBCLClassifier(radius=radius, n_voters=1)
     for label in data.draw(st.permutations(sorted(set(y)))):
         by_class.partial_fit(x[y == label], y[y == label])
     assert state(by_class) == state(whole)
@@ -92,9 +94,7 @@ def test_the_order_of_classes_does_not_matter_and_two_goes_are_one(data: st.Data
 def test_a_new_class_leaves_the_old_alone_and_forgetting_it_is_exact(data: st.DataObject) -> None:
     x = data.draw(vectors(least=3))
     half = len(x) // 2
-    learner = CBCLClassifier(
-        head="vote", radius=data.draw(radii(x)), n_voters=2, max_centroids=len(x)
-    )
+    learner = CBCLClassifier(radius=data.draw(radii(x)), n_voters=2, max_centroids=len(x))
     learner.partial_fit(x[:half], np.arange(half) % 2)
     before = state(learner)
     learner.partial_fit(x[half:], np.full(len(x) - half, 1000))
@@ -103,9 +103,9 @@ def test_a_new_class_leaves_the_old_alone_and_forgetting_it_is_exact(data: st.Da
     assert state(learner.forget(1000)) == before
 
 
-@both_heads
-def test_forgetting_the_last_class_leaves_a_learner_as_new(parameters: dict[str, Any]) -> None:
-    learner = CBCLClassifier(**parameters)
+@both
+def test_forgetting_the_last_class_leaves_a_learner_as_new(make: Make) -> None:
+    learner = make()
     new = vars(learner).copy()
     learner.fit(X[:2], Y[:2]).forget("cup")
     assert vars(learner) == new
@@ -117,7 +117,7 @@ def test_forgetting_the_last_class_leaves_a_learner_as_new(parameters: dict[str,
 
 def test_the_budget_holds_after_every_call_and_counts_add_up() -> None:
     pixels, digits = load_digits(return_X_y=True)
-    learner = CBCLClassifier(head="vote", radius=15.0, n_voters=1, max_centroids=60)
+    learner = CBCLClassifier(radius=15.0, n_voters=1, max_centroids=60)
     for start in range(0, 10, 2):
         rows = np.isin(digits, [start, start + 1])
         learner.partial_fit(pixels[rows], digits[rows])
@@ -139,7 +139,7 @@ def halves() -> tuple[Any, Any, Any, Any]:
 def test_what_could_not_be_chosen_for_want_of_vectors_is_chosen_later(few: int) -> None:
     x, y, queries, truth = halves()
     first = np.flatnonzero(y == 3)[:few]
-    learner = CBCLClassifier(head="vote").partial_fit(x[first], y[first])
+    learner = CBCLClassifier().partial_fit(x[first], y[first])
     assert (learner.radius_, learner.n_voters_) == (math.inf, 1)
     rest = np.setdiff1d(np.arange(len(y)), first)
     learner.partial_fit(x[rest], y[rest])
@@ -149,7 +149,7 @@ def test_what_could_not_be_chosen_for_want_of_vectors_is_chosen_later(few: int) 
 
 def test_what_was_chosen_with_many_vectors_stays() -> None:
     x, y, _, _ = halves()
-    learner = CBCLClassifier(head="vote").partial_fit(x[y < 5], y[y < 5])
+    learner = CBCLClassifier().partial_fit(x[y < 5], y[y < 5])
     chosen = (learner.radius_, learner.n_voters_)
     assert chosen[0] < math.inf
     for label in range(5, 10):
@@ -160,39 +160,35 @@ def test_what_was_chosen_with_many_vectors_stays() -> None:
 def test_few_vectors_choose_nothing_anew_and_neither_do_many_what_was_given() -> None:
     x, y, _, _ = halves()
     few = np.concatenate([np.flatnonzero(y == label)[:5] for label in range(10)])
-    learner = CBCLClassifier(head="vote").partial_fit(x[few], y[few])
+    learner = CBCLClassifier().partial_fit(x[few], y[few])
     before = (learner.radius_, learner.n_voters_)
     more = np.concatenate([np.flatnonzero(y == label)[5:34] for label in range(10)])
     learner.partial_fit(x[more], y[more])
     assert (learner.radius_, learner.n_voters_) == before
-    given = (
-        CBCLClassifier(head="vote", radius=20.0, n_voters=2)
-        .partial_fit(x[few], y[few])
-        .partial_fit(x, y)
-    )
+    given = CBCLClassifier(radius=20.0, n_voters=2).partial_fit(x[few], y[few]).partial_fit(x, y)
     assert (given.radius_, given.n_voters_) == (20.0, 2)
 
 
-@both_heads
+@both
 def test_classes_that_never_existed_before_come_at_any_time_in_any_number(
-    parameters: dict[str, Any],
+    make: Make,
 ) -> None:
-    learner = CBCLClassifier(**parameters)
+    learner = make()
     for x, label in zip(X, Y, strict=True):
         learner.partial_fit(x[np.newaxis], [label])
     assert learner.classes_.tolist() == ["cup", "key", "pen"]
     assert learner.predict(X).tolist() == Y.tolist()
     assert learner.partial_fit(X[:1] + 50, ["screwdriver"]).predict(X + 50)[0] == "screwdriver"
-    numbers = CBCLClassifier(**parameters).partial_fit(X, [7, 7, 3, 3, 5])
+    numbers = make().partial_fit(X, [7, 7, 3, 3, 5])
     assert numbers.predict(X).tolist() == [7, 7, 3, 3, 5]
 
 
-@both_heads
+@both
 def test_a_class_far_from_all_others_changes_no_answer_about_them(
-    parameters: dict[str, Any],
+    make: Make,
 ) -> None:
     centers = np.random.default_rng(0).normal(size=(30, 8)) * 20
-    learner = CBCLClassifier(**parameters).fit(centers, np.arange(30))
+    learner = make().fit(centers, np.arange(30))
     learner.partial_fit(centers[:3] + 1000, [-3, -2, -1])
     assert learner.predict(centers).tolist() == list(range(30))
 
@@ -200,7 +196,7 @@ def test_a_class_far_from_all_others_changes_no_answer_about_them(
 def test_votes_shares_and_decisions_agree() -> None:
     rng = np.random.default_rng(0)
     queries = rng.normal(size=(200, 2)) * 5
-    learner = CBCLClassifier(head="vote", radius=0.1, n_voters=3).fit(X, Y)
+    learner = CBCLClassifier(radius=0.1, n_voters=3).fit(X, Y)
     votes, shares = learner.decision_function(queries), learner.predict_proba(queries)
     np.testing.assert_allclose(shares.sum(axis=1), 1.0)
     np.testing.assert_array_equal(learner.classes_[votes.argmax(axis=1)], learner.predict(queries))
@@ -211,9 +207,8 @@ def test_votes_shares_and_decisions_agree() -> None:
 
 def test_an_explanation_adds_up_to_the_votes() -> None:
     queries = np.random.default_rng(0).normal(size=(40, 2)) * 5
-    learner = CBCLClassifier(head="vote", radius=0.1, n_voters=3).fit(X, Y)
+    learner = CBCLClassifier(radius=0.1, n_voters=3).fit(X, Y)
     evidence = learner.explain(queries)
-    assert isinstance(evidence, Evidence)
     assert evidence.labels.shape == evidence.distances.shape == evidence.weights.shape == (40, 3)
     added = np.stack(
         [
@@ -228,15 +223,15 @@ def test_an_explanation_adds_up_to_the_votes() -> None:
         np.linalg.norm(behind - queries[:, np.newaxis], axis=2), evidence.distances, rtol=1e-5
     )
     assert (np.diff(evidence.distances, axis=1) >= 0).all()
-    one = CBCLClassifier(head="vote", radius=0.0, n_voters=1).fit(
+    one = CBCLClassifier(radius=0.0, n_voters=1).fit(
         [[1.0], [1.0], [1.0]], [0, 0, 1]
     )  # class 1 wins by 1 / N_y
     assert one.predict([[1.0]]) == one.explain([[1.0]]).labels[0] == 1
 
 
-@both_heads
-def test_prediction_changes_nothing(parameters: dict[str, Any]) -> None:
-    learner = CBCLClassifier(**parameters).fit(X, Y)
+@both
+def test_prediction_changes_nothing(make: Make) -> None:
+    learner = make().fit(X, Y)
     before, queries = state(learner), X.copy()
     first = learner.predict(queries)
     learner.predict_proba(queries), learner.decision_function(queries), learner.explain(queries)
@@ -245,24 +240,24 @@ def test_prediction_changes_nothing(parameters: dict[str, Any]) -> None:
     np.testing.assert_array_equal(learner.predict(queries), first)
 
 
-@both_heads
-def test_the_learner_keeps_nothing_of_the_callers(parameters: dict[str, Any]) -> None:
+@both
+def test_the_learner_keeps_nothing_of_the_callers(make: Make) -> None:
     x, y = X.astype(np.float32), Y.copy()
-    learner = CBCLClassifier(**parameters).fit(x, y)
+    learner = make().fit(x, y)
     before = state(learner)
     x[:] = 99
     y[:] = "?"
     assert state(learner) == before
 
 
-@both_heads
+@both
 @pytest.mark.parametrize("kind", [np.float32, np.float64, pd.DataFrame, list, np.asfortranarray])
-def test_vectors_may_come_in_any_form(kind: Any, parameters: dict[str, Any]) -> None:
-    want = CBCLClassifier(**parameters).fit(X, Y)
+def test_vectors_may_come_in_any_form(kind: Any, make: Make) -> None:
+    want = make().fit(X, Y)
     rows = X.tolist() if kind is list else kind(X)
     if kind is pd.DataFrame:
         rows.columns = ["a", "b"]
-    got = CBCLClassifier(**parameters).fit(rows, pd.Series(Y) if kind is pd.DataFrame else Y)
+    got = make().fit(rows, pd.Series(Y) if kind is pd.DataFrame else Y)
     assert state(got) == state(want)
     assert got.predict(rows).tolist() == Y.tolist()
 
@@ -271,7 +266,7 @@ def test_neither_learning_nor_predicting_copies_the_data() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(40_000, 256))  # 82 MB; float32 would be 41 MB
     y = rng.integers(0, 4, len(x))
-    learner = CBCLClassifier(head="vote", radius=25.0, n_voters=1)
+    learner = CBCLClassifier(radius=25.0, n_voters=1)
     tracemalloc.start()
     learner.fit(x, y)
     learner.predict(x)
@@ -282,56 +277,102 @@ def test_neither_learning_nor_predicting_copies_the_data() -> None:
 
 def test_it_works_in_a_pipeline_and_a_grid_search() -> None:
     pixels, digits = load_digits(return_X_y=True)
-    model = make_pipeline(StandardScaler(), CBCLClassifier(head="vote"))
+    model = make_pipeline(StandardScaler(), CBCLClassifier())
     search = GridSearchCV(
         model, {"cbclclassifier__radius": [2.0, math.inf], "cbclclassifier__n_voters": [1, 3]}, cv=2
     )
     assert search.fit(pixels[:600], digits[:600]).best_score_ > 0.8
 
 
-@both_heads
-def test_pickles_and_clones_are_whole_and_share_nothing(parameters: dict[str, Any]) -> None:
-    learner = CBCLClassifier(**parameters).fit(X, Y)
+@both
+def test_pickles_are_whole_and_share_nothing(make: Make) -> None:
+    learner = make().fit(X, Y)
     learner.predict(X)
-    copy = pickle.loads(pickle.dumps(learner))
-    assert state(copy) == state(learner)
-    np.testing.assert_array_equal(copy.predict_proba(X), learner.predict_proba(X))
-    copy.forget("cup")
+    copied = pickle.loads(pickle.dumps(learner))
+    assert state(copied) == state(learner)
+    np.testing.assert_array_equal(copied.predict_proba(X), learner.predict_proba(X))
+    copied.forget("cup")
     assert "cup" in learner.classes_
+
+
+@both
+def test_a_clone_has_the_parameters_and_knows_nothing(make: Make) -> None:
+    learner = make().fit(X, Y)
     assert clone(learner).get_params() == learner.get_params()
     assert not hasattr(clone(learner), "classes_")
+
+
+CHANGES: list[dict[str, Any]] = [
+    {"radius": 9.0},
+    {"n_voters": 1},
+    {"max_centroids": 3},
+    {"radius": "auto", "n_voters": "auto", "max_centroids": 4, "random_state": 7},
+]
+
+
+@pytest.mark.parametrize("changed", CHANGES, ids=str)
+def test_what_is_set_later_counts_from_the_next_lesson_on(changed: dict[str, Any]) -> None:
+    learner = CBCLClassifier(radius=0.1, n_voters=2).fit(X, Y)
+    before, shares = state(learner), learner.predict_proba(X)
+    learner.set_params(**changed)
+    assert state(learner) == before
+    np.testing.assert_array_equal(learner.predict_proba(X), shares)
+    learner.partial_fit(X[4:] + 1.0, Y[4:])
+    radius = 0.1 if learner.radius == "auto" else learner.radius
+    n_voters = 1 if learner.n_voters == "auto" else learner.n_voters
+    assert (learner.radius_, learner.n_voters_) == (radius, n_voters)
+    assert learner.n_centroids_ <= (learner.max_centroids or 6)
+    assert learner.counts_.sum() == 6
+    assert learner.predict(X).tolist() == Y.tolist()
+    assert learner.forget("cup").classes_.tolist() == ["key", "pen"]
+
+
+def test_cosines_that_are_set_later_count_from_the_next_lesson_on_and_survive_a_fit() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(6, 80)), [*"aabbcc"]
+    cosines = Cosines(0.6, 0.1, 0.05, 0.1, 0.05, rng.normal(size=80).astype(np.float32) / 20.0)
+    learner = DiscriminantClassifier().fit(x, y)
+    before = learner.predict_proba_open(x + 0.5)
+    learner.set_params(cosines=cosines)
+    np.testing.assert_array_equal(learner.predict_proba_open(x + 0.5), before)
+    learner.partial_fit(x, y)
+    after = learner.predict_proba_open(x + 0.5)
+    assert np.abs(after - before).max() > 0.01
+    known = DiscriminantClassifier.from_statistics(learner.statistics_, cosines=cosines)
+    for same in (known, clone(known).fit(x, y)):
+        np.testing.assert_array_equal(same.predict_proba_open(x + 0.5), after)
 
 
 def test_the_seed_reaches_the_budgets_k_means() -> None:
     pixels, digits = load_digits(return_X_y=True)
 
     def learn(seed: int) -> CBCLClassifier:
-        return CBCLClassifier(
-            head="vote", radius=10.0, n_voters=1, max_centroids=50, random_state=seed
-        ).fit(pixels, digits)
+        return CBCLClassifier(radius=10.0, n_voters=1, max_centroids=50, random_state=seed).fit(
+            pixels, digits
+        )
 
     assert state(learn(1)) == state(learn(1))
     assert state(learn(1)) != state(learn(2))
 
 
-@both_heads
-def test_labels_come_back_as_they_went_in(parameters: dict[str, Any]) -> None:
+@both
+def test_labels_come_back_as_they_went_in(make: Make) -> None:
     for labels in ([2**63 + 1, 2**63 + 3], [True, False], [1.0, 2.0], ["a", "bb"], [-5, 3]):
-        learner = CBCLClassifier(**parameters).fit([[0.0], [9.0]], np.array(labels, dtype=object))
+        learner = make().fit([[0.0], [9.0]], np.array(labels, dtype=object))
         assert learner.predict([[1.0], [8.0]]).tolist() == labels
     with pytest.raises(
         ValueError, match="labels must be of one kind, but 'a' is a string and 1 is not"
     ):
-        CBCLClassifier(**parameters).fit([[0.0], [9.0]], np.array(["a", 1], dtype=object))
+        make().fit([[0.0], [9.0]], np.array(["a", 1], dtype=object))
 
 
-@both_heads
+@both
 def test_a_prediction_sees_what_was_learned_before_or_after_never_half(
-    parameters: dict[str, Any],
+    make: Make,
 ) -> None:
     rng = np.random.default_rng(0)
     centers = rng.normal(size=(30, 8)) * 20
-    learner = CBCLClassifier(**parameters).fit(centers, np.arange(30))
+    learner = make().fit(centers, np.arange(30))
     wrong: list[object] = []
     stop = Event()
 
@@ -358,58 +399,79 @@ def test_a_prediction_sees_what_was_learned_before_or_after_never_half(
 
 
 BAD = [
-    ([[math.nan, 1.0]], ["cup"], {}, "contains NaN"),
-    ([[math.inf, 1.0]], ["cup"], {}, "contains infinity"),
-    ([[1e39, 1.0]], ["cup"], {}, "too large for float32"),
-    ([[1.0, 2.0, 3.0]], ["cup"], {}, "X has 3 features, but CBCLClassifier is expecting 2"),
-    (np.empty((0, 2)), [], {}, "Found array with 0 sample"),
-    ([1.0, 2.0], ["cup", "cup"], {}, "Expected 2D array, got 1D array"),
-    ([[1.0, 2.0]], ["cup", "cup"], {}, "inconsistent numbers of samples"),
-    ([[1.0, 2.0]], [3], {}, "labels must be of one kind, but '.*' is a string and 3 is not"),
-    ([[1.0, 2.0]], ["fork"], {"max_centroids": 3}, "max_centroids=3 cannot hold 4 classes"),
-    ([[1.0, 2.0]], ["cup"], {"max_centroids": 0}, "max_centroids=0 is not a count"),
-    ([[1.0, 2.0]], ["cup"], {"radius": -1}, "radius=-1 is not a distance"),
-    ([[1.0, 2.0]], ["cup"], {"radius": "big"}, "radius='big' is not a distance"),
-    ([[1.0, 2.0]], ["cup"], {"n_voters": 0}, "n_voters=0 is not a count"),
-    ([[1.0, 2.0]], ["cup"], {"n_voters": 2.5}, "n_voters=2.5 is not a count"),
+    ([[math.nan, 1.0]], ["cup"], "contains NaN"),
+    ([[math.inf, 1.0]], ["cup"], "contains infinity"),
+    ([[1.0, 2.0, 3.0]], ["cup"], "X has 3 features, but .*Classifier is expecting 2"),
+    (np.empty((0, 2)), [], "Found array with 0 sample"),
+    ([1.0, 2.0], ["cup", "cup"], "Expected 2D array, got 1D array"),
+    ([[1.0, 2.0]], ["cup", "cup"], "inconsistent numbers of samples"),
+    ([[1.0, 2.0]], [3], "labels must be of one kind, but '.*' is a string and 3 is not"),
 ]
 
 
-@pytest.mark.parametrize(("x", "y", "changed", "message"), BAD, ids=[case[3] for case in BAD])
-@both_heads
-def test_bad_input_is_refused_and_nothing_is_lost(
-    x: object, y: object, changed: dict[str, object], message: str, parameters: dict[str, Any]
-) -> None:
-    learner = CBCLClassifier(**parameters).fit(X, Y)
-    if changed and learner.head == "discriminant":
-        message = "is a parameter of the vote"
+@pytest.mark.parametrize(("x", "y", "message"), BAD, ids=[case[2] for case in BAD])
+@both
+def test_bad_input_is_refused_and_nothing_is_lost(x: Any, y: Any, message: str, make: Make) -> None:
+    learner = make().fit(X, Y)
     before, everything = state(learner), vars(learner).copy()
     with pytest.raises(ValueError, match=message):
-        learner.set_params(**changed).partial_fit(x, y)
-    learner.set_params(
-        **{"radius": "auto", "n_voters": "auto", "max_centroids": None, **parameters}
-    )
+        learner.partial_fit(x, y)
     assert state(learner) == before
     assert vars(learner) == everything
 
 
-@both_heads
-def test_a_failed_fit_leaves_even_the_shape_of_the_input_alone(parameters: dict[str, Any]) -> None:
-    learner = CBCLClassifier(**parameters).fit(pd.DataFrame(X, columns=["a", "b"]), Y)
+BAD_PARAMETERS: list[tuple[Classifier, dict[str, object], str]] = [
+    (paper(), {"max_centroids": 2}, "max_centroids=2 cannot hold 3 classes"),
+    (paper(), {"max_centroids": 0}, "max_centroids=0 is not a count"),
+    (paper(), {"radius": -1}, "radius=-1 is not a distance"),
+    (paper(), {"radius": "big"}, "radius='big' is not a distance"),
+    (paper(), {"n_voters": 0}, "n_voters=0 is not a count"),
+    (paper(), {"n_voters": 2.5}, "n_voters=2.5 is not a count"),
+    (DiscriminantClassifier(), {"cosines": 0.5}, "cosines must be a `Cosines` or None: got 0.5"),
+    (
+        DiscriminantClassifier(),
+        {"cosines": Cosines(0.5, 0.1, 0.1, 0.1, 0.1, np.ones(9, np.float32))},
+        "the cosines are of vectors of 9 features, but these vectors have 2",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("learner", "changed", "message"), BAD_PARAMETERS, ids=[case[2] for case in BAD_PARAMETERS]
+)
+def test_a_bad_parameter_is_refused_and_nothing_is_lost(
+    learner: Classifier, changed: dict[str, object], message: str
+) -> None:
+    learner = clone(learner).fit(X, Y)
+    parameters = learner.get_params()
+    before, everything = state(learner), vars(learner).copy()
+    learner.set_params(**changed)
+    for method in (learner.partial_fit, learner.fit):
+        with pytest.raises(ValueError, match=message):
+            method(X, Y)
+    assert learner.predict(X).tolist() == Y.tolist()
+    learner.set_params(**parameters)
+    assert state(learner) == before
+    assert vars(learner) == everything
+
+
+@both
+def test_a_failed_fit_leaves_even_the_shape_of_the_input_alone(make: Make) -> None:
+    learner = make().fit(pd.DataFrame(X, columns=["a", "b"]), Y)
     everything = vars(learner).copy()
     with pytest.raises(ValueError, match="too large for float32"):
         learner.fit(pd.DataFrame(np.full((2, 3), 1e39), columns=["c", "d", "e"]), [1, 2])
     assert vars(learner) == everything
-    new = CBCLClassifier(**parameters)
+    new = make()
     with pytest.raises(ValueError, match="too large for float32"):
         new.partial_fit([[1e39]], [1])
     assert not hasattr(new, "n_features_in_")
 
 
-@both_heads
-def test_threads_that_teach_one_learner_lose_nothing(parameters: dict[str, Any]) -> None:
+@both
+def test_threads_that_teach_one_learner_lose_nothing(make: Make) -> None:
     interval = sys.getswitchinterval()
-    learner = CBCLClassifier(**parameters)
+    learner = make()
 
     def teach(first: int) -> None:
         for number in range(first, first + 10):
@@ -429,27 +491,27 @@ def test_threads_that_teach_one_learner_lose_nothing(parameters: dict[str, Any])
     assert {*learner.classes_} == expected
 
 
-@both_heads
-def test_an_unknown_label_cannot_be_forgotten(parameters: dict[str, Any]) -> None:
-    learner = CBCLClassifier(**parameters).fit(X, Y)
+@both
+def test_an_unknown_label_cannot_be_forgotten(make: Make) -> None:
+    learner = make().fit(X, Y)
     with pytest.raises(
         ValueError, match=r"'mug' cannot be forgotten: the known labels are \['cup', 'key', 'pen'\]"
     ):
         learner.forget("mug")
     with pytest.raises(NotFittedError):
-        CBCLClassifier(**parameters).forget("cup")
+        make().forget("cup")
 
 
-def test_a_head_takes_its_own_parameters_and_has_its_own_attributes() -> None:
-    of_the_vote: dict[str, Any] = {"radius": 1.0, "n_voters": 2, "max_centroids": 9}
-    for name, value in of_the_vote.items():
-        with pytest.raises(
-            ValueError, match=f"{name} is a parameter of the vote: give head='vote'"
-        ):
-            CBCLClassifier(**{name: value}).fit(X, Y)
-    with pytest.raises(ValueError, match="head='knn' is neither 'discriminant' nor 'vote'"):
-        CBCLClassifier(head="knn").fit(X, Y)  # type: ignore[arg-type]
-    with pytest.raises(AttributeError, match="an attribute of head='vote', not of 'discriminant'"):
-        _ = CBCLClassifier().fit(X, Y).concepts_
-    with pytest.raises(AttributeError, match="an attribute of head='discriminant', not of 'vote'"):
-        _ = CBCLClassifier(head="vote").fit(X, Y).statistics_
+def test_the_head_of_the_version_before_is_an_error_that_names_the_other_class() -> None:
+    for head in ("vote", "discriminant"):
+        with pytest.raises(TypeError, match=r"leave head out; .* is cbcl.DiscriminantClassifier"):
+            CBCLClassifier(head=head)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'heads'"):
+        CBCLClassifier(heads="vote")  # type: ignore[call-arg]
+
+
+def test_a_classifier_of_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="give the statistics of at least one class"):
+        DiscriminantClassifier.from_statistics({})
+    with pytest.raises(ValueError, match="give the concepts of at least one class"):
+        CBCLClassifier.from_concepts({})

@@ -88,10 +88,8 @@ def test_all_of_the_digits_get_more_centroids_and_are_the_better_for_it(seed: in
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(digits))
     train, test = order[:1200], order[1200:]
-    tuned = CBCLClassifier(head="vote", random_state=seed).fit(pixels[train], digits[train])
-    simple = CBCLClassifier(head="vote", radius=math.inf, n_voters=1).fit(
-        pixels[train], digits[train]
-    )
+    tuned = CBCLClassifier(random_state=seed).fit(pixels[train], digits[train])
+    simple = CBCLClassifier(radius=math.inf, n_voters=1).fit(pixels[train], digits[train])
     assert tuned.radius_ < math.inf
     assert tuned.score(pixels[test], digits[test]) > simple.score(pixels[test], digits[test]) + 0.05
 

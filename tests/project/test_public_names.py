@@ -21,6 +21,7 @@ NAMES = [
     "CBCLError",
     "Client",
     "DataError",
+    "DiscriminantClassifier",
     "LabelError",
     "MemoryFileError",
     "PictureError",
@@ -36,6 +37,9 @@ NAMES = [
 USES = [
     "cbcl.CBCLClassifier().fit([[0.0]], ['cup']).predict([[0.0]])",
     "cbcl.CBCLClassifier().explain([[0.0]])",
+    "cbcl.DiscriminantClassifier().fit([[0.0]], ['cup']).predict_proba_open([[0.0]])",
+    "cbcl.DiscriminantClassifier().explain([[0.0]])",
+    "cbcl.DiscriminantClassifier().statistics_",
     "cbcl.Recognizer('things.cbcl').recognize('new.jpg')",
     "cbcl.Recognizer('things.cbcl').recognize('new.jpg').ranking[0].label",
     "cbcl.Recognizer('things.cbcl').learn('cup', ['1.jpg']).totals",

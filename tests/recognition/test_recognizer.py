@@ -28,6 +28,7 @@ from cbcl import (
     Answer,
     BackboneError,
     CBCLClassifier,
+    DiscriminantClassifier,
     LabelError,
     MemoryFileError,
     PictureError,
@@ -43,6 +44,7 @@ from cbcl.recognition import learning
 from cbcl.vision import decoding, extraction
 
 RNG = np.random.default_rng(0)
+ESTIMATORS = {"discriminant": DiscriminantClassifier, "vote": CBCLClassifier}
 MEANS = {label: RNG.normal(size=16) * 3 for label in ("cup", "key", "pen", "owl")}
 
 
@@ -123,7 +125,7 @@ def test_recognizer_and_estimator_give_the_same_answers(seen: Recognizer, head: 
     many = seen.recognize_many(asked)
     one_by_one = [seen.recognize(view) for view in asked]
     estimator = seen.as_estimator()
-    assert isinstance(estimator, CBCLClassifier)
+    assert isinstance(estimator, ESTIMATORS[head])
     vectors = seen.embed(asked)
     assert estimator.predict(vectors).tolist() == [answer.ranking[0].label for answer in one_by_one]
     distances = estimator.explain(vectors).distances[:, 0].tolist()
@@ -142,12 +144,12 @@ def test_recognizer_and_estimator_give_the_same_answers(seen: Recognizer, head: 
 
 @built_in
 def test_the_estimator_and_the_recognizer_learn_the_same(tmp_path: Path, head: Any) -> None:
-    estimator = CBCLClassifier(head=head, random_state=0)
+    estimator: Any = ESTIMATORS[head]()
     with vectors_only(tmp_path / "a.cbcl", head=head) as recognizer:
         for seed, label in enumerate(("cup", "key", "pen", "cup")):
             recognizer.learn(label, some(label, 7, seed))
             estimator.partial_fit(some(label, 7, seed), [label] * 7)
-        learned = recognizer.as_estimator()
+        learned: Any = recognizer.as_estimator()
     assert learned.classes_.tolist() == estimator.classes_.tolist() == ["cup", "key", "pen"]
     if head == "vote":
         for label, concepts in estimator.concepts_.items():
@@ -214,14 +216,20 @@ def test_a_forgotten_class_was_never_there(things: Recognizer) -> None:
     assert contents(things) == before
 
 
+def n_centroids(recognizer: Recognizer) -> int:
+    estimator = recognizer.as_estimator()
+    assert isinstance(estimator, CBCLClassifier)
+    return estimator.n_centroids_
+
+
 def test_the_budget_holds_and_survives_reopening(tmp_path: Path) -> None:
     with vectors_only(tmp_path / "a.cbcl", radius=0.0, max_centroids=12) as recognizer:
         for label in MEANS:
             recognizer.learn(label, some(label, 6))
-            assert recognizer.as_estimator().n_centroids_ <= 12
+            assert n_centroids(recognizer) <= 12
     with vectors_only(tmp_path / "a.cbcl", radius=0.0) as recognizer:
         recognizer.learn("cup", some("cup", 20, seed=1))
-        assert recognizer.as_estimator().n_centroids_ <= 12
+        assert n_centroids(recognizer) <= 12
         assert recognizer.labels()["cup"] == 26
 
 
@@ -627,7 +635,7 @@ def test_few_pictures_at_first_leave_the_choice_to_many_later_and_then_it_stays(
     pixels, digits = load_digits(return_X_y=True)
     of = {digit: pixels[digits == digit].astype(np.float32) for digit in range(10)}
     with vectors_only(tmp_path / "a.cbcl", head="vote") as recognizer:
-        estimator = CBCLClassifier(head="vote", random_state=0)
+        estimator = CBCLClassifier(random_state=0)
         for digit in (3, 4):
             recognizer.learn(str(digit), of[digit][:3])
             estimator.partial_fit(of[digit][:3], [str(digit)] * 3)

@@ -1,21 +1,22 @@
-"""CBCLClassifier: scikit-learn estimator on the pure functions of the method."""
+"""The two classifiers: scikit-learn estimators on the pure functions of the method."""
 
 from __future__ import annotations
 
 import math
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import replace
+from functools import wraps
 from threading import Lock, RLock
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Generic, Literal, Self, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cbcl.method.arrays import (
@@ -33,34 +34,149 @@ from cbcl.method.discriminant.model import DiscriminantModel, Standing, learn_st
 from cbcl.method.discriminant.open_set import PRIOR_ODDS, Cosines
 from cbcl.method.discriminant.statistics import ClassStatistics
 
-Kind = TypeVar("Kind", CentroidModel, DiscriminantModel)
+Model = TypeVar("Model", CentroidModel, DiscriminantModel)
+Init = TypeVar("Init", bound=Callable[..., None])
+
+FITTED_ATTRIBUTES = ("_model", "n_features_in_", "feature_names_in_")
 
 # Beside the classifiers: an attribute would be copied, cloned and pickled, which a lock cannot be.
-_LOCKS: WeakKeyDictionary[CBCLClassifier, RLock] = WeakKeyDictionary()
+_LOCKS: WeakKeyDictionary[IncrementalClassifier[Any], RLock] = WeakKeyDictionary()
 _LOCKS_LOCK = Lock()
 
 
-class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
-    """Incremental classifier that learns classes one after another from a few vectors each.
-
-    Of each class, statistics are kept: its mean and the main axes of its scatter, in a fixed number
-    of bytes. They add up and can be taken apart: learning a class leaves the others untouched, and
-    forgetting it leaves nothing of it. A vector is labelled by a discriminant that is solved from
-    the statistics of all classes, in closed form. With `head="vote"` it is the paper's learner:
-    each class is clustered on its own into centroids, and a vector is labelled by the
-    inverse-distance vote of its nearest centroids.
+# scikit-learn has no types
+class IncrementalClassifier(ClassifierMixin, BaseEstimator, ABC, Generic[Model]):  # type: ignore[misc]
+    """Methods of both classifiers.
 
     Threads may share a classifier: what they teach is learned one call after another, and a
-    prediction sees all of a call or nothing of it.
+    prediction sees all of a call or nothing of it. A parameter that is changed by `set_params`
+    counts from the next call of `fit` or `partial_fit` on.
+    """
 
-    Vectors of 64 features or more are taken for embeddings, of which the direction counts; those of
-    fewer for measurements, which are compared as they are. All are compared in float32.
+    _model: Model
+
+    @abstractmethod
+    def _learn(self, before: Model | None, matrix: Matrix, targets: NDArray[Any]) -> Model:
+        """Check the parameters, and return the model after learning these vectors and labels."""
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn these vectors and labels alone, forgetting all others."""
+        with self._change():
+            matrix, targets = self._validate(X, y, reset=True)
+            self._model = self._learn(None, matrix, targets)
+        return self
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: object = None) -> Self:  # noqa: ARG002
+        """Learn more: new labels, more vectors of known ones, or both; one vector or a million.
+
+        `classes` is ignored: it is there since scikit-learn's incremental learners take it.
+        """
+        with self._change():
+            before = self._model if self.__sklearn_is_fitted__() else None
+            matrix, targets = self._validate(X, y, reset=before is None)
+            self._model = self._learn(before, matrix, targets)
+        return self
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the label of each vector."""
+        model = self._fitted()
+        return model.classes[model.winners(self._as_matrix(X, model))]
+
+    def predict_proba(self, X: ArrayLike) -> Float64s:
+        """Return the probability of each label, in the order of `classes_`."""
+        model = self._fitted()
+        return model.probabilities(self._as_matrix(X, model))
+
+    def decision_function(self, X: ArrayLike) -> Float64s:
+        """Return each label's score; of two labels one number, by which the second leads."""
+        model = self._fitted()
+        scores = model.decide(self._as_matrix(X, model))
+        if scores.shape[1] == 2:
+            lead: Float64s = scores[:, 1] - scores[:, 0]
+            return lead
+        return scores
+
+    def forget(self, label: Hashable) -> Self:
+        """Forget a label: the others are, bit for bit, as if it had never been learned."""
+        with self._change():
+            rest = self._fitted().without(label)
+            if rest is None:
+                for name in FITTED_ATTRIBUTES:
+                    self.__dict__.pop(name, None)
+            else:
+                self._model = rest
+        return self
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        return self._fitted().classes
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_model")
+
+    def _fitted(self) -> Model:
+        check_is_fitted(self)
+        return self._model
+
+    @contextmanager
+    def _change(self) -> Iterator[None]:
+        """Change what is known, one thread after another; an error leaves all as it was."""
+        with _lock_of(self):
+            # Attributes are replaced, never changed in place: the old values are the old state.
+            before = self.__dict__.copy()
+            try:
+                yield
+            except BaseException:
+                self.__dict__ = before
+                raise
+
+    def _as_matrix(self, X: ArrayLike, model: Model) -> Matrix:
+        """Return vectors to label as a matrix."""
+        if type(X) is np.ndarray and not hasattr(self, "feature_names_in_"):
+            fits = X.ndim == 2 and len(X) > 0 and X.shape[1] == model.dimension
+            if fits and X.dtype in (np.float32, np.float64):
+                return X  # the models find NaN and infinity without another pass
+        matrix: Matrix = self._validate(X, reset=False)
+        return matrix
+
+    def _validate(self, X: ArrayLike, *y: ArrayLike, reset: bool) -> Any:
+        """Return vectors, and their labels if given, as arrays that scikit-learn has checked."""
+        for name, values in zip("Xy", (X, *y), strict=False):
+            check_unmasked(values, name)
+        return validate_data(self, X, *y, reset=reset, dtype=(np.float64, np.float32))
+
+
+def _refuse_head(init: Init) -> Init:
+    """Make a constructor name the other class where it is given the `head` of version 0.1."""
+
+    @wraps(init)
+    def checked(self: object, *args: object, **params: object) -> None:
+        if "head" in params:
+            raise TypeError(
+                "CBCLClassifier is the paper's learner, which was head='vote': leave head out; "
+                "what was head='discriminant' is cbcl.DiscriminantClassifier."
+            )
+        init(self, *args, **params)
+
+    return cast(Init, checked)
+
+
+class CBCLClassifier(IncrementalClassifier[CentroidModel]):
+    """Centroid-Based Concept Learning, the learner of Ayub and Wagner (2020).
+
+    Each class is clustered on its own into centroids (Agg-Var: Algorithm 1, equation 1), and a
+    vector is labelled by the inverse-distance vote of its nearest centroids (Algorithm 2, equations
+    2 and 3). A limit on centroids is kept by merging some of the known classes (Algorithm 3,
+    equation 4). Vectors are compared in float32. `DiscriminantClassifier` is more accurate; this
+    one is the paper's.
+
+    `decision_function` returns the votes, Pred'(y) of equation 3; of two labels, by how much the
+    second's share of the votes is larger. `predict_proba` returns each label's share of the votes,
+    which is not calibrated. With `max_centroids`, forgetting a label is exact as long as it was not
+    reached: centroids that were merged to make room for the label stay merged.
 
     Parameters
     ----------
-    head : "discriminant" or "vote", default="discriminant"
-        How vectors are labelled: see above. The parameters from `radius` to `random_state` are
-        those of the vote.
     radius : float or "auto", default="auto"
         D in the paper: a vector closer than this to a centroid of its class joins it, any other
         becomes a centroid. `math.inf` keeps one centroid a class, 0 keeps every vector. "auto"
@@ -80,10 +196,9 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
     ----------
     classes_ : array of shape (n_classes,)
         The labels known so far, sorted.
-    statistics_ : dict
-        Each label's `ClassStatistics`; of the discriminant only. All below are of the vote only.
     concepts_ : dict
-        Each label's `Concepts`: its centroids, and the number of vectors behind each.
+        Each label's `Concepts`: its centroids, and the number of vectors behind each, w in the
+        paper.
     centroids_, counts_ : arrays of shape (n_centroids, n_features) and (n_centroids,)
         The same for all labels, in the order of `classes_`.
     n_centroids_ : int
@@ -95,8 +210,10 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
     --------
     >>> from cbcl import CBCLClassifier
     >>> vectors, labels = [[0.0, 1.0], [0.2, 0.9], [5.0, 5.0]], ["cup", "cup", "key"]
-    >>> clf = CBCLClassifier().partial_fit(vectors, labels)
-    >>> clf = clf.partial_fit([[9.0, 0.0], [9.1, 0.3]], ["pen", "pen"])
+    >>> clf = CBCLClassifier(radius=2.0, n_voters=1).partial_fit(vectors, labels)
+    >>> clf = clf.partial_fit([[9.0, 0.0], [9.0, 4.0]], ["pen", "pen"])
+    >>> clf.counts_.tolist()
+    [2, 1, 1, 1]
     >>> clf.predict([[8.0, 1.0], [0.0, 0.0]]).tolist()
     ['pen', 'cup']
     >>> clf.forget("pen").classes_.tolist()
@@ -104,18 +221,15 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
 
     """
 
-    _knowledge: CentroidModel | DiscriminantModel
-
+    @_refuse_head
     def __init__(
         self,
         *,
-        head: Literal["discriminant", "vote"] = "discriminant",
         radius: float | Literal["auto"] = "auto",
         n_voters: int | Literal["auto"] = "auto",
         max_centroids: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
-        self.head = head
         self.radius = radius
         self.n_voters = n_voters
         self.max_centroids = max_centroids
@@ -132,8 +246,8 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
     ) -> Self:
         """Return a classifier that knows these concepts, label by label, and can learn more.
 
-        Its head is the vote. `radius` and `n_voters` are those that the concepts were learned with;
-        `params` are those of the constructor.
+        `radius` and `n_voters` are those that the concepts were learned with; `params` are those of
+        the constructor.
 
         >>> from cbcl import CBCLClassifier, agg_var
         >>> cups = agg_var([[0.0, 1.0], [0.2, 0.9]], radius=2.0)
@@ -142,61 +256,110 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
         >>> clf.predict([[4.0, 4.0]]).tolist()
         ['key']
         """
-        learner = cls(head="vote", **params)
+        learner = cls(**params)
         by_label = {label: check_concepts(known) for label, known in sorted(concepts.items())}
-        learner._knowledge = CentroidModel(
-            by_label, as_radius(radius), as_count(n_voters, "n_voters")
-        )
-        learner.n_features_in_ = learner._knowledge.dimension
+        learner._model = CentroidModel(by_label, as_radius(radius), as_count(n_voters, "n_voters"))
+        learner.n_features_in_ = learner._model.dimension
         return learner
+
+    def explain(self, X: ArrayLike) -> Evidence:
+        """Return the centroids that voted on each vector, their labels, distances and weights."""
+        model = self._fitted()
+        return model.explain(self._as_matrix(X, model))
+
+    @property
+    def concepts_(self) -> dict[Any, Concepts]:
+        return self._fitted().concepts
+
+    @property
+    def centroids_(self) -> Float32s:
+        return self._fitted().index.centroids
+
+    @property
+    def counts_(self) -> Int64s:
+        return self._fitted().index.counts
+
+    @property
+    def n_centroids_(self) -> int:
+        return len(self._fitted().index.owners)
+
+    @property
+    def radius_(self) -> float:
+        return self._fitted().radius
+
+    @property
+    def n_voters_(self) -> int:
+        return self._fitted().n_voters
+
+    def _learn(
+        self, before: CentroidModel | None, matrix: Matrix, targets: NDArray[Any]
+    ) -> CentroidModel:
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        options = Options.of(self.radius, self.n_voters, self.max_centroids, seed)
+        return learn(before, matrix, targets, options)
+
+
+class DiscriminantClassifier(IncrementalClassifier[DiscriminantModel]):
+    """Discriminant that learns classes one after another from a few vectors each.
+
+    Of each class, statistics are kept: its mean and the main axes of its scatter, in a fixed number
+    of bytes. They add up and can be taken apart: learning a class leaves the others untouched, and
+    forgetting it leaves nothing of it. A vector is labelled by a discriminant that is solved from
+    the statistics of all classes, in closed form. Its probabilities are calibrated on what was
+    learned.
+
+    Vectors of 64 features or more are taken for embeddings, whose direction counts; those of fewer
+    for measurements, which are compared as they are. All are compared in float32.
+
+    Parameters
+    ----------
+    cosines : Cosines or None, default=None
+        Cosines that were measured for the backbone that the vectors come from: by them
+        `predict_proba_open` tells strangers before much is learned. `Recognizer.as_estimator` gives
+        those of its backbone. None: not measured.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The labels known so far, sorted.
+    statistics_ : dict
+        Each label's `ClassStatistics`.
+
+    Examples
+    --------
+    >>> from cbcl import DiscriminantClassifier
+    >>> vectors, labels = [[0.0, 1.0], [0.2, 0.9], [5.0, 5.0]], ["cup", "cup", "key"]
+    >>> clf = DiscriminantClassifier().partial_fit(vectors, labels)
+    >>> clf = clf.partial_fit([[9.0, 0.0], [9.1, 0.3]], ["pen", "pen"])
+    >>> clf.predict([[8.0, 1.0], [0.0, 0.0]]).tolist()
+    ['pen', 'cup']
+    >>> clf.forget("pen").classes_.tolist()
+    ['cup', 'key']
+
+    """
+
+    def __init__(self, *, cosines: Cosines | None = None) -> None:
+        self.cosines = cosines
 
     @classmethod
-    def from_statistics(
-        cls, statistics: Mapping[Any, ClassStatistics], *, cosines: Cosines | None = None
-    ) -> Self:
+    def from_statistics(cls, statistics: Mapping[Any, ClassStatistics], **params: Any) -> Self:
         """Return a classifier that knows these statistics, label by label, and can learn more.
 
-        `cosines` are those of the backbone that the vectors come from, where it was measured.
+        `params` are those of the constructor.
 
-        >>> from cbcl import CBCLClassifier
-        >>> clf = CBCLClassifier().fit([[0.0, 1.0], [5.0, 5.0]], ["cup", "key"])
-        >>> CBCLClassifier.from_statistics(clf.statistics_).predict([[4.0, 4.0]]).tolist()
+        >>> from cbcl import DiscriminantClassifier
+        >>> clf = DiscriminantClassifier().fit([[0.0, 1.0], [5.0, 5.0]], ["cup", "key"])
+        >>> DiscriminantClassifier.from_statistics(clf.statistics_).predict([[4.0, 4.0]]).tolist()
         ['key']
         """
-        learner = cls()
-        known = dict(sorted(statistics.items()))
-        learner._knowledge = DiscriminantModel(known, cosines=cosines)
-        learner.n_features_in_ = learner._knowledge.dimension
+        if not statistics:
+            raise ValueError("there is nothing to know: give the statistics of at least one class.")
+        learner = cls(**params)
+        known = DiscriminantModel(dict(sorted(statistics.items())))
+        learner._model = learner._with_cosines(known)
+        learner.n_features_in_ = known.dimension
         return learner
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn these vectors and labels alone, forgetting all others."""
-        with self._change():
-            return self._learn(X, y, from_scratch=True)
-
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: object = None) -> Self:  # noqa: ARG002
-        """Learn more: new labels, more vectors of known ones, or both; one vector or a million.
-
-        `classes` is ignored: it is there since scikit-learn's incremental learners take it.
-        """
-        with self._change():
-            return self._learn(X, y, from_scratch=not self.__sklearn_is_fitted__())
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the label of each vector."""
-        matrix, knowledge = self._validate(X)
-        return knowledge.classes[knowledge.winners(matrix)]
-
-    def predict_proba(self, X: ArrayLike) -> Float64s:
-        """Return the probability of each label, in the order of `classes_`.
-
-        That of the discriminant is calibrated on what was learned; that of the vote is each label's
-        share of it, which is not.
-        """
-        matrix, knowledge = self._validate(X)
-        return knowledge.probabilities(matrix)
-
-    @available_if(lambda self: self.head != "vote")  # type: ignore[untyped-decorator]
     def predict_proba_open(
         self, X: ArrayLike, *, strangers: Literal["often", "sometimes", "rarely"] = "sometimes"
     ) -> Float64s:
@@ -204,150 +367,51 @@ class CBCLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
 
         `predict_proba` takes for granted that a vector is of one of the labels; this does not.
         `strangers` is how often others are to be expected while few labels are known: for one
-        vector in two ("often"), three or ten; the more are known, the less often. The vote has no
-        such method: it keeps no vectors that could be left out to see what strangers look like.
+        vector in two ("often"), three or ten; the more are known, the less often.
 
-        >>> from cbcl import CBCLClassifier
+        >>> from cbcl import DiscriminantClassifier
         >>> X, y = [[0.0, 1.0], [0.2, 0.9], [5.0, 5.0], [5.1, 4.8]], ["cup", "cup", "key", "key"]
-        >>> clf = CBCLClassifier().fit(X, y)
+        >>> clf = DiscriminantClassifier().fit(X, y)
         >>> clf.predict_proba_open([[0.1, 1.0], [90.0, 0.0]]).round(2).tolist()
         [[0.74, 0.0, 0.26], [0.0, 0.0, 1.0]]
         """
         if strangers not in PRIOR_ODDS:
             raise ValueError(f"strangers={strangers!r} is none of {', '.join(PRIOR_ODDS)}.")
-        matrix, _ = self._validate(X)
-        judgement = self._of(DiscriminantModel, "discriminant").judge(matrix, strangers)
+        model = self._fitted()
+        judgement = model.judge(self._as_matrix(X, model), strangers)
         known = judgement.known[:, np.newaxis]
         return np.concatenate([known * judgement.shares, 1.0 - known], axis=1)
 
-    def decision_function(self, X: ArrayLike) -> Float64s:
-        """Return each label's score; of the vote its votes, Pred'(y) of equation 3.
-
-        With two labels, it is one number: the second label's score less the first's; of the vote,
-        its share of the votes less the first's.
-        """
-        matrix, knowledge = self._validate(X)
-        scores = knowledge.decide(matrix)
-        if scores.shape[1] == 2:
-            lead: Float64s = scores[:, 1] - scores[:, 0]
-            return lead
-        return scores
-
-    def explain(self, X: ArrayLike) -> Evidence | Standing:
-        """Return the grounds of each vector's label.
-
-        Of the discriminant, how the five likeliest labels stand: `Standing`. Of the vote, the
-        centroids that voted, their labels, distances and weights: `Evidence`.
-        """
-        matrix, knowledge = self._validate(X)
-        return knowledge.explain(matrix)
-
-    def forget(self, label: Hashable) -> Self:
-        """Forget a label: the others are, bit for bit, as if it had never been learned.
-
-        With `max_centroids`, that holds as long as it was not reached: centroids that were merged
-        to make room for it stay merged.
-        """
-        with self._change():
-            rest = self._fitted().without(label)
-            if rest is None:
-                self.__dict__ = self.get_params(deep=False)
-            else:
-                self._knowledge = rest
-        return self
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        return self._fitted().classes
+    def explain(self, X: ArrayLike) -> Standing:
+        """Return how the five likeliest labels of each vector stand."""
+        model = self._fitted()
+        return model.explain(self._as_matrix(X, model))
 
     @property
     def statistics_(self) -> dict[Any, ClassStatistics]:
-        return self._of(DiscriminantModel, "discriminant").statistics
+        return self._fitted().statistics
 
-    @property
-    def concepts_(self) -> dict[Any, Concepts]:
-        return self._of(CentroidModel, "vote").concepts
+    def _learn(
+        self, before: DiscriminantModel | None, matrix: Matrix, targets: NDArray[Any]
+    ) -> DiscriminantModel:
+        return self._with_cosines(learn_statistics(before, matrix, targets))
 
-    @property
-    def centroids_(self) -> Float32s:
-        return self._of(CentroidModel, "vote").index.centroids
-
-    @property
-    def counts_(self) -> Int64s:
-        return self._of(CentroidModel, "vote").index.counts
-
-    @property
-    def n_centroids_(self) -> int:
-        return len(self._of(CentroidModel, "vote").index.owners)
-
-    @property
-    def radius_(self) -> float:
-        return self._of(CentroidModel, "vote").radius
-
-    @property
-    def n_voters_(self) -> int:
-        return self._of(CentroidModel, "vote").n_voters
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_knowledge")
-
-    def _fitted(self) -> CentroidModel | DiscriminantModel:
-        check_is_fitted(self)
-        return self._knowledge
-
-    def _of(self, kind: type[Kind], head: str) -> Kind:
-        knowledge = self._fitted()
-        if not isinstance(knowledge, kind):
-            raise AttributeError(f"this is an attribute of head={head!r}, not of {self.head!r}.")
-        return knowledge
-
-    def _learn(self, X: ArrayLike, y: ArrayLike, *, from_scratch: bool) -> Self:
-        learn_more = self._learner()
-        check_unmasked(X, "X")
-        check_unmasked(y, "y")
-        matrix, targets = validate_data(
-            self, X, y, reset=from_scratch, dtype=(np.float64, np.float32)
-        )
-        self._knowledge = learn_more(None if from_scratch else self._knowledge, matrix, targets)
-        return self
-
-    def _learner(self) -> Callable[[Any, Matrix, NDArray[Any]], CentroidModel | DiscriminantModel]:
-        """Check the parameters, and return the function that learns by them."""
-        if self.head == "vote":
-            seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-            options = Options.of(self.radius, self.n_voters, self.max_centroids, seed)
-            return partial(learn, options=options)
-        if self.head != "discriminant":
-            raise ValueError(f"head={self.head!r} is neither 'discriminant' nor 'vote'.")
-        given = {"radius": self.radius != "auto", "n_voters": self.n_voters != "auto"}
-        given["max_centroids"] = self.max_centroids is not None
-        for name in (name for name in given if given[name]):
-            raise ValueError(f"{name} is a parameter of the vote: give head='vote' with it.")
-        return learn_statistics
-
-    @contextmanager
-    def _change(self) -> Iterator[None]:
-        """Change what is known, one thread after another; an error leaves all as it was."""
-        with _lock_of(self):
-            # Attributes are replaced, never changed in place: the old values are the old state.
-            before = self.__dict__.copy()
-            try:
-                yield
-            except BaseException:
-                self.__dict__ = before
-                raise
-
-    def _validate(self, X: ArrayLike) -> tuple[Matrix, CentroidModel | DiscriminantModel]:
-        knowledge = self._fitted()
-        if type(X) is np.ndarray and not hasattr(self, "feature_names_in_"):
-            fits = X.ndim == 2 and len(X) > 0 and X.shape[1] == knowledge.dimension
-            if fits and X.dtype in (np.float32, np.float64):
-                return X, knowledge  # both heads find NaN and infinity without another pass
-        check_unmasked(X, "X")
-        return validate_data(self, X, reset=False, dtype=(np.float64, np.float32)), knowledge
+    def _with_cosines(self, model: DiscriminantModel) -> DiscriminantModel:
+        """Check the cosines, and return the model with them."""
+        if self.cosines is None:
+            return replace(model, cosines=None)
+        if not isinstance(self.cosines, Cosines):
+            raise ValueError(f"cosines must be a `Cosines` or None: got {self.cosines!r}.")
+        centre = self.cosines.centre
+        if centre is not None and centre.shape != (model.dimension,):
+            raise ValueError(
+                f"the cosines are of vectors of {len(centre)} features, "
+                f"but these vectors have {model.dimension}."
+            )
+        return replace(model, cosines=self.cosines)
 
 
-def _lock_of(classifier: CBCLClassifier) -> RLock:
+def _lock_of(classifier: IncrementalClassifier[Any]) -> RLock:
     with _LOCKS_LOCK:
         return _LOCKS.setdefault(classifier, RLock())
 

@@ -40,7 +40,8 @@ from cbcl.vision.backbones.base import Backbone
 from cbcl.vision.extraction import EmbeddedPicture, Progress
 
 if TYPE_CHECKING:
-    from cbcl.method.classifiers import CBCLClassifier
+    from sklearn.base import ClassifierMixin
+
 
 MAX_EXAMINED = 2000  # examples that are worth a self-test for advice: it takes a second
 
@@ -436,7 +437,7 @@ class Recognizer:
         batch = embed_labelled(self._embedder, things, broken, progress, thumbnails=False)
         return tune_by(self._memory, self._embedder, batch)
 
-    def as_estimator(self) -> CBCLClassifier:
+    def as_estimator(self) -> ClassifierMixin:
         """Return a scikit-learn classifier of vectors that gives the same answers."""
         return self.snapshot().as_estimator()
 

@@ -47,8 +47,9 @@ from cbcl.vision.decoding import name_of
 from cbcl.vision.extraction import EmbeddedPicture, Progress
 
 if TYPE_CHECKING:
+    from sklearn.base import ClassifierMixin
+
     from cbcl.export.onnx import PortableModel
-    from cbcl.method.classifiers import CBCLClassifier
     from cbcl.method.discriminant.forecast import UnknownReport
 
 MAX_READ_TRIES = 10  # while other processes change the memory
@@ -322,11 +323,10 @@ class Snapshot:
         about = self.about or self._embedder.describe(directions.shape[1])
         return group_alike(directions, measured_of(about).alike)
 
-    def as_estimator(self) -> CBCLClassifier:
+    def as_estimator(self) -> ClassifierMixin:
         """Return a scikit-learn classifier of vectors that gives the same labels."""
         self._check_knows()
-        estimator: CBCLClassifier = self._model.estimator()
-        return estimator
+        return self._model.estimator()
 
     def export_onnx(self, path: str | os.PathLike[str], *, any_size: bool = False) -> None:
         """Write what is known, backbone included, as an ONNX graph that answers: docs/onnx.md.

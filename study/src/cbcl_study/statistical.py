@@ -14,7 +14,7 @@ from cbcl_study.rivals.inputs import as_examples, as_vectors, check_width, nothi
 
 
 class StatisticalLearner:
-    """The discriminant of each class's statistics, as `CBCLClassifier` comes.
+    """The discriminant of each class's statistics, as `DiscriminantClassifier` does.
 
     >>> vectors, labels = [[0.0, 1.0], [0.0, 2.0], [5.0, 5.0]], ["cup", "cup", "key"]
     >>> StatisticalLearner().partial_fit(vectors, labels).predict([[1.0, 1.0], [5.0, 6.0]]).tolist()

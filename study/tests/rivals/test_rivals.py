@@ -18,7 +18,7 @@ from cbcl.heads.base import unpack_sketches
 from cbcl.heads.discriminant.blob import unpack_statistics
 from cbcl.machine import one_thread
 from cbcl.method.arrays import Float32s
-from cbcl.method.classifiers import CBCLClassifier
+from cbcl.method.classifiers import DiscriminantClassifier
 from cbcl.method.discriminant.directions import as_directions
 from cbcl_study.ablations import fixed, k_means
 from cbcl_study.hybrid import Hybrid
@@ -310,7 +310,7 @@ def test_logistic_regression_is_solved_and_starting_elsewhere_ends_at_the_same(
 def test_the_statistics_are_those_of_the_default_classifier() -> None:
     x, y, queries, _ = digits(0)
     learner = StatisticalLearner().partial_fit(x, y)
-    theirs = CBCLClassifier().fit(x, y).predict(queries)
+    theirs = DiscriminantClassifier().fit(x, y).predict(queries)
     np.testing.assert_array_equal(learner.predict(queries), theirs)
     state, d = learner.state(), x.shape[1]
     ends = np.cumsum(state["statistics_bytes"])

@@ -53,7 +53,7 @@ from cbcl.method.model import Verdict
 
 if TYPE_CHECKING:
     from cbcl.heads.answer_nodes import AnswerGraph, Outputs
-    from cbcl.method.classifiers import CBCLClassifier
+    from cbcl.method.classifiers import DiscriminantClassifier
 
 
 class DiscriminantHead(Head[ClassStatistics]):
@@ -206,11 +206,11 @@ class DiscriminantHeadModel(HeadModel):
             numbers[label] = of_views
         return examine_views(self.solved, numbers)
 
-    def estimator(self) -> CBCLClassifier:
-        from cbcl.method.classifiers import CBCLClassifier  # which loads scikit-learn
+    def estimator(self) -> DiscriminantClassifier:
+        from cbcl.method.classifiers import DiscriminantClassifier  # which loads scikit-learn
 
         solved = self.solved
-        return CBCLClassifier.from_statistics(solved.statistics, cosines=solved.cosines)
+        return DiscriminantClassifier.from_statistics(solved.statistics, cosines=solved.cosines)
 
     def vector_of(self, label: str, example: StoredExample) -> Float32s | None:
         known = self.solved.statistics[label]
