@@ -28,6 +28,7 @@ from cbcl.method.centroids.tuning import (
     widen_radius,
 )
 from cbcl.method.centroids.voting import block_votes, vote_weights
+from cbcl.method.values import field_state
 
 # After the matrix and its rows: the previous tuning and a seed; the radius and max_centroids; the
 # radius and the known concepts.
@@ -94,6 +95,8 @@ class CentroidModel:
     concepts: dict[Any, Concepts]
     radius: float
     n_voters: int
+
+    __getstate__ = field_state
 
     @cached_property
     def labels(self) -> list[Any]:

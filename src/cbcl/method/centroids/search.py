@@ -42,9 +42,6 @@ class Index:
             )
         self.concepts = tuple(concepts)
 
-    def __reduce__(self) -> tuple[type[Index], tuple[tuple[Concepts, ...]]]:
-        return Index, (self.concepts,)
-
     @cached_property
     def centroids(self) -> Float32s:  # (m, d)
         return read_only(np.concatenate([centroids for centroids, _ in self.concepts]))

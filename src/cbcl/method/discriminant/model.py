@@ -44,6 +44,7 @@ from cbcl.method.discriminant.statistics import (
     learn_class,
     sketch,
 )
+from cbcl.method.values import field_state
 
 MAX_EXPLAINED = 5  # labels
 TAUGHT_CONFIDENCE = 0.99  # at least, in the label of a picture that was taught
@@ -92,6 +93,8 @@ class DiscriminantModel:
     negatives: ClassStatistics | None = None  # pictures of nothing that has a label
     cosines: Cosines | None = None
     strangers: str = DEFAULT_STRANGERS  # a key of `open_set.PRIOR_ODDS`
+
+    __getstate__ = field_state
 
     @cached_property
     def labels(self) -> list[Any]:

@@ -22,6 +22,7 @@ from cbcl.machine import one_thread
 from cbcl.method.arrays import Float32s, Float64s, read_only
 from cbcl.method.discriminant.coding import CodedRows, empty_rows, encode
 from cbcl.method.discriminant.directions import MIN_EMBEDDING
+from cbcl.method.values import field_state
 
 MAX_VIEWS = 24  # that are kept, until there are more
 MAX_WITNESSES = 8  # of the latest that are kept, from then on
@@ -58,6 +59,8 @@ class ClassStatistics:
     views: CodedRows
     sketches: Sketches  # of the latest views, to know exactly the same ones
     summary: ViewSummary | None = None
+
+    __getstate__ = field_state
 
     @property
     def dimension(self) -> int:
@@ -110,7 +113,7 @@ def learn_class(
 ) -> tuple[ClassStatistics, NDArray[np.bool_]]:
     """Learn vectors of a class, in their order; tell which are views, and no copies: (n,).
 
-    `least_cosine` is that of two vectors of which one is a copy of the other.
+    `least_cosine` is that of a vector and its copy.
     """
     coded = encode(directions)
     return learn_coded(coded, sketch(coded), known, least_cosine)
