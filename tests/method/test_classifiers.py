@@ -24,6 +24,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from support import reference
 from support.statistics import bits
 from support.strategies import radii, vectors
 
@@ -68,6 +69,25 @@ def state(learner: Classifier) -> dict[str, object]:
         "classes": classes,
         "tuning": (learner.radius_, learner.n_voters_),
     }
+
+
+@many
+@given(st.data())
+def test_whoever_types_the_papers_name_gets_the_paper_bit_for_bit(data: st.DataObject) -> None:
+    x = data.draw(vectors(least=3))
+    radius, n = data.draw(radii(x)), data.draw(st.integers(1, 5))
+    y = np.arange(len(x)) % 3
+    learner = CBCLClassifier(radius=radius, n_voters=n).fit(x, y)
+    classes = [reference.agg_var(x[y == label], radius) for label in range(3)]
+    for label, wanted in enumerate(classes):
+        learned = learner.concepts_[label]
+        assert learned.centroids.tobytes() == wanted.centroids.tobytes()
+        assert learned.counts.tolist() == wanted.counts.tolist()
+    queries = np.concatenate([x[:5], data.draw(vectors(most=5, d=x.shape[1]))])
+    votes = np.array([reference.votes(query, classes, n) for query in queries])
+    assert learner.predict(queries).tolist() == votes.argmax(axis=1).tolist()
+    apart = votes.max(axis=1) < 1e290  # from every centroid
+    np.testing.assert_array_equal(learner.decision_function(queries)[apart], votes[apart])
 
 
 @many
@@ -465,6 +485,35 @@ def test_a_bad_parameter_is_refused_and_nothing_is_lost(
     learner.set_params(**parameters)
     assert state(learner) == before
     assert vars(learner) == everything
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit", "predict", "predict_proba", "explain"])
+@pytest.mark.parametrize("number", [1e39, -1e300, 10**400], ids=["1e39", "-1e300", "10**400"])
+@both
+def test_a_number_too_large_for_float32_is_refused(make: Make, number: Any, method: str) -> None:
+    learner = make().fit(X, Y)
+    before = state(learner)
+    x: Any = [[0.0, number], *X[1:].tolist()]
+    if number == -1e300:
+        x = np.array(x)
+    labels = [Y] if method.endswith("fit") else []
+    with pytest.raises(ValueError, match="too large for float32"):
+        getattr(learner, method)(x, *labels)
+    assert state(learner) == before
+    if labels:
+        with pytest.raises(ValueError, match="too large for float32"):
+            type(learner)().fit(x, Y)  # with the radius and the voters to be chosen
+
+
+@pytest.mark.parametrize("number", [1e20, 3e38])
+def test_measurements_whose_scatter_float32_cannot_hold_are_refused(number: float) -> None:
+    learner = DiscriminantClassifier().fit(X, Y)
+    with pytest.raises(ValueError, match=r"above 1e\+15, whose scatter is too large for float32"):
+        learner.partial_fit([[number, 0.0], [-number, 0.0]], ["cup", "cup"])
+    assert np.isfinite(learner.predict_proba_open([[number, 0.0]])).all()
+    large = np.random.default_rng(0).uniform(-1e15, 1e15, (60, 2))
+    learner.partial_fit(large, ["pen"] * 60)
+    assert np.isfinite(learner.predict_proba_open(np.concatenate([X, large]))).all()
 
 
 @both

@@ -27,6 +27,7 @@ from cbcl.method.arrays import (
     as_count,
     as_radius,
     check_unmasked,
+    not_finite,
 )
 from cbcl.method.centroids.concepts import Concepts, check_concepts
 from cbcl.method.centroids.model import CentroidModel, Evidence, Options, learn
@@ -143,7 +144,11 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator, ABC, Generic[Model])
         """Return vectors, and their labels if given, as arrays that scikit-learn has checked."""
         for name, values in zip("Xy", (X, *y), strict=False):
             check_unmasked(values, name)
-        return validate_data(self, X, *y, reset=reset, dtype=(np.float64, np.float32))
+        try:
+            with np.errstate(over="ignore"):  # too large for float64 is infinite, and refused
+                return validate_data(self, X, *y, reset=reset, dtype=(np.float64, np.float32))
+        except OverflowError as error:  # a whole number of Python's that is too large
+            raise not_finite("vectors") from error
 
 
 def _refuse_head(init: Init) -> Init:

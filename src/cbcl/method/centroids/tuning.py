@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cbcl.method.arrays import Float32s, Int64s, Matrix, as_float32, as_matrix
+from cbcl.method.arrays import Float32s, Int64s, Matrix, as_float32, as_matrix, not_finite
 from cbcl.method.blocks import BLOCK_ROWS, multiply
 from cbcl.method.centroids.concepts import Concepts, RepeatedClustering
 from cbcl.method.centroids.search import TILE_CENTROIDS, Index, Search, Voters, feature_keys
@@ -198,16 +198,26 @@ def _is_significantly_better(these: CorrectMask, those: CorrectMask) -> bool:
 
 def mean_distance_to_mean(matrix: Matrix, classes: Sequence[ClassRows]) -> float:
     """Return the mean distance of a vector to the mean of its class, in classes of two or more."""
-    total, count = 0.0, 0
+    total = 0.0
+    count = 0
     for rows, _ in classes:
         k = len(rows)
         if k > 1:
-            mean = sum(matrix[chunk].sum(axis=0, dtype=np.float64) for chunk in _chunks(rows)) / k
-            distances = (np.linalg.norm(matrix[chunk] - mean, axis=1) for chunk in _chunks(rows))
             # k vectors are closer to their own mean than to the true one, by this factor.
-            total += sum(chunk.sum() for chunk in distances) * math.sqrt(k / (k - 1))
+            total += _distances_to_mean(matrix, rows) * math.sqrt(k / (k - 1))
             count += k
-    return float(total / count) if count else 0.0
+    if not math.isfinite(total):
+        raise not_finite("vectors")
+    return total / count if count else 0.0
+
+
+def _distances_to_mean(matrix: Matrix, rows: Int64s) -> float:
+    """Return the sum of the distances of vectors to their mean."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = sum(matrix[chunk].sum(axis=0, dtype=np.float64) for chunk in _chunks(rows))
+        mean /= len(rows)
+        distances = (np.linalg.norm(matrix[chunk] - mean, axis=1) for chunk in _chunks(rows))
+        return float(sum(chunk.sum() for chunk in distances))
 
 
 def _cross_validate(

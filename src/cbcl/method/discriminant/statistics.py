@@ -30,6 +30,7 @@ FINE_AXES, COARSE_AXES = 8, 12  # in eight bits and in four
 MAX_SKETCHES = 512  # of the latest views
 SKETCH_BITS = 64
 EXACT = 0.9999  # the least cosine of two pictures that are the same
+MAX_MEASUREMENT = 1e15  # so that squares of many differences add up to a float32
 
 Sketches = NDArray[np.uint64]
 NO_SKETCHES: Sketches = np.empty(0, dtype=np.uint64)
@@ -115,6 +116,12 @@ def learn_class(
 
     `least_cosine` is that of a vector and its copy.
     """
+    are_measurements = directions.shape[1] < MIN_EMBEDDING
+    if are_measurements and np.abs(directions).max(initial=0.0) > MAX_MEASUREMENT:
+        raise ValueError(
+            f"vectors hold numbers above {MAX_MEASUREMENT:g}, whose scatter is too large "
+            "for float32: scale such features."
+        )
     coded = encode(directions)
     return learn_coded(coded, sketch(coded), known, least_cosine)
 
