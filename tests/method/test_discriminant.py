@@ -179,8 +179,8 @@ def test_measurements_far_from_the_origin_are_told_apart() -> None:
 
 @pytest.mark.parametrize("views", [2, 30])
 def test_threads_change_no_bit_of_a_solution(views: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(solving, "ROWS_AT_A_TIME", 100)
-    monkeypatch.setattr(solving, "CLASSES_AT_A_TIME", 4)
+    monkeypatch.setattr(solving, "BLOCK_AXES", 100)
+    monkeypatch.setattr(solving, "GROUP_CLASSES", 4)
     classes = learn(draw_classes(30, views, 96)[1])
     one, three = (Discriminant.of(classes, threads) for threads in (1, 3))
     for name in ("basis", "means", "regression", "spreads", "factors", "log_volumes"):

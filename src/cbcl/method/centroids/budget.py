@@ -70,7 +70,8 @@ def _weighted_means(
 ) -> Float32s:
     """Return the mean of each group, so many of the rows from its start on, added in order."""
     first = rows[starts]
-    sums, totals = centroids[first].astype(np.float64), weights[first]
+    totals = weights[first]
+    sums = centroids[first].astype(np.float64)
     sums *= totals[:, np.newaxis]
     for rank in range(1, sizes.max()):
         longer = np.flatnonzero(sizes > rank)
@@ -143,7 +144,8 @@ def shares(sizes: Sequence[int], limit: int) -> list[int]:
     parts = [1] * len(sizes)
     rest = list(range(len(sizes)))
     while True:  # a class whose part is below 1 gets 1, and the others divide what remains
-        whole, left = sum(sizes[y] for y in rest), limit - (len(sizes) - len(rest))
+        whole = sum(sizes[y] for y in rest)
+        left = limit - (len(sizes) - len(rest))
         large = [y for y in rest if sizes[y] * left >= whole]
         if len(large) == len(rest):
             break

@@ -30,7 +30,7 @@ from cbcl.method.blocks import multiply
 from cbcl.method.centroids.distances import distances_between, norms_squared
 from cbcl.method.centroids.kernel import KERNEL, Kernel
 
-CHUNK_BYTES = 1 << 21  # of vectors converted to float32 at a time
+CHUNK_BYTES = 1 << 21  # of vectors that are converted to float32 together
 MAX_GRAM_ROWS = 1024  # vectors of a class whose inner products are kept: 4 MB
 
 
@@ -74,10 +74,11 @@ def agg_var(vectors: ArrayLike, radius: float, known: Concepts | None = None) ->
     matrix = as_matrix(vectors)
     if known is not None:
         known = check_concepts(known)
-        d, known_d = matrix.shape[1], known.centroids.shape[1]
-        if d != known_d:
+        d = matrix.shape[1]
+        if d != known.centroids.shape[1]:
             raise ValueError(
-                f"vectors have {d} features, but the known centroids have {known_d}: "
+                f"vectors have {d} features, but the known centroids have "
+                f"{known.centroids.shape[1]}: "
                 "both must come from the same extractor."
             )
     return cluster(matrix, None, as_radius(radius), known)
@@ -92,7 +93,8 @@ def join(these: Concepts, those: Concepts, radius: float) -> Concepts:
     >>> joined.centroids.tolist(), joined.counts.tolist()
     ([[2.0]], [3])
     """
-    centroids, counts = [*these.centroids], these.counts.tolist()
+    centroids = [*these.centroids]
+    counts = these.counts.tolist()
     for centroid, count in zip(those.centroids, those.counts.tolist(), strict=True):
         distances = distances_between(centroid, np.array(centroids))
         nearest = int(distances.argmin())
@@ -100,7 +102,8 @@ def join(these: Concepts, those: Concepts, radius: float) -> Concepts:
             total = counts[nearest] + count
             weighted = centroids[nearest].astype(np.float64) * counts[nearest]
             mean = (weighted + centroid.astype(np.float64) * count) / total
-            centroids[nearest], counts[nearest] = mean.astype(np.float32), total
+            centroids[nearest] = mean.astype(np.float32)
+            counts[nearest] = total
         else:
             centroids.append(centroid)
             counts.append(count)
@@ -148,7 +151,9 @@ class RepeatedClustering:
     def __init__(
         self, matrix: Matrix, rows: Int64s, known: Concepts | None = None, *, keep: bool = True
     ) -> None:
-        self.matrix, self.rows, self.known = matrix, rows, known
+        self.matrix = matrix
+        self.rows = rows
+        self.known = known
         self.keep = keep and known is None and len(rows) <= MAX_GRAM_ROWS
 
     @cached_property
@@ -179,7 +184,8 @@ class _Clustering:
     """State of the clustering of one class: arrays with spare capacity, m centroids in use."""
 
     def __init__(self, d: int, known: Concepts | None, radius: float, plan: ClusteringPlan) -> None:
-        self.radius, self.plan = radius, plan
+        self.radius = radius
+        self.plan = plan
         self.blas_m = max(1, plan.blas_from // d)  # centroids from which BLAS is used
         self.m = 0 if known is None else len(known.counts)
         self.centroids: Float32s = np.empty((self.m, d), dtype=np.float32)

@@ -37,7 +37,7 @@ class Spread:
         return Spread(self.n + other.n, self.total + other.total, self.squares + other.squares)
 
 
-NO_SPREAD = Spread()
+NO_SPREAD = Spread()  # before the first distance
 
 
 def spread_of(
@@ -101,8 +101,10 @@ def _student_t(freedom: int) -> float:
     >>> [round(_student_t(freedom), 2) for freedom in (2, 5, 30)]
     [1.88, 1.48, 1.31]
     """
-    z, u = LIMIT_Z, 1.0 / freedom
-    first, second = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96
+    z = LIMIT_Z
+    u = 1.0 / freedom
+    first = (z**3 + z) / 4
+    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
     third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
     return z + u * (first + u * (second + u * third))
 

@@ -17,7 +17,7 @@ from cbcl.method.arrays import Float32s, Float64s, Int64s
 from cbcl.method.centroids.kernel import KERNEL, NUMPY
 
 MAX_POINTS = 2048  # whose inner products are in memory: 16 MB
-MAX_ITERATIONS = 100
+MAX_ITERATIONS = 100  # after which the groups are taken as they are
 
 
 def k_means(points: Float32s, weights: Int64s, n: int, seed: int) -> Int64s:
@@ -42,7 +42,8 @@ def k_means(points: Float32s, weights: Int64s, n: int, seed: int) -> Int64s:
     seeds = _draw_seeds(distances, shares, n, np.random.default_rng(seed))
     groups: Int64s = distances[:, seeds].argmin(axis=1)
     for _ in range(MAX_ITERATIONS):
-        before, groups = groups, _assign(products, shares, groups, n)
+        before = groups
+        groups = _assign(products, shares, before, n)
         if (groups == before).all():
             break
     n_groups = len(np.unique(groups))
@@ -54,7 +55,8 @@ def k_means(points: Float32s, weights: Int64s, n: int, seed: int) -> Int64s:
 
 def _draw_seeds(distances: Float32s, shares: Float64s, n: int, rng: np.random.Generator) -> Int64s:
     """Draw points by their squared distance to those before, the best of a few draws each: (n,)."""
-    draws, m = 2 + int(math.log(n)), len(distances)
+    draws = 2 + int(math.log(n))
+    m = len(distances)
     seeds = np.empty(n, dtype=np.int64)
     seeds[0] = rng.choice(m, p=shares)
     arrays = (distances, shares, rng.random((n - 1, draws)), distances[seeds[0]].copy(), seeds)

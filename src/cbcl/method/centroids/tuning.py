@@ -24,12 +24,12 @@ from cbcl.method.centroids.voting import tally
 RADIUS_SCALES = (math.inf, 1.5, 1.35, 1.25, 1.1, 1.0, 0.9, 0.75, 0.5, 0.0)
 MIN_VECTORS_FOR_RADIUS = 30  # of a class, on average, for several centroids a class
 VECTORS_PER_CENTROID = 4.0  # on average, at the default radius
-BISECTION_STEPS = 8
+BISECTION_STEPS = 8  # after which a radius is exact enough
 MIN_STANDARD_ERRORS = 2.5  # by which another tuning must be better than the default
-MAX_TUNED_VOTERS = 10
-TUNING_FOLDS = 5
+MAX_TUNED_VOTERS = 10  # that are tried
+TUNING_FOLDS = 5  # of the cross-validation
 MAX_TUNING_VECTORS = 10_000  # the work grows with their square
-MAX_TUNING_CLASSES = 100
+MAX_TUNING_CLASSES = 100  # of more, a sample is tried
 MAX_GRAM_NUMBERS = 1 << 24  # inner products that are kept, of all classes together: 64 MB
 MAX_VALIDATION_VECTORS = 2000  # or a whole fold, if that is more; the rest is for training only
 
@@ -58,7 +58,7 @@ def tune(classes: Sequence[ArrayLike], *, seed: int = 0) -> Tuning:
     radii are relative to the spread of the vectors, so that features of any scale will do. Of more
     than 10,000 vectors, or 100 classes, a sample is tried.
 
-    The best for ten classes need not be the best for a hundred, of which these are the first. So by
+    The best for ten classes need not be the best for the hundred that they may become. So by
     default there is one centroid a class, the best for a few examples; or, where classes have 30
     vectors and more, about one for every four vectors. Anything else is chosen only if it is more
     accurate by 2.5 standard errors.
@@ -124,7 +124,8 @@ def _clusterings(matrix: Matrix, classes: Sequence[ClassRows]) -> list[RepeatedC
 
     Without products they take longer, to the same result.
     """
-    left, clusterings = MAX_GRAM_NUMBERS, []
+    clusterings = []
+    left = MAX_GRAM_NUMBERS
     for rows, known in classes:
         one = RepeatedClustering(matrix, rows, known, keep=len(rows) ** 2 <= left)
         left -= len(rows) ** 2 if one.keep else 0
@@ -191,7 +192,8 @@ def _sample(classes: Sequence[ClassRows], seed: int) -> Sequence[ClassRows]:
 
 def _is_significantly_better(these: CorrectMask, those: CorrectMask) -> bool:
     """Compare the numbers of correct labels, in standard errors of the paired difference."""
-    better, worse = int(np.sum(these & ~those)), int(np.sum(those & ~these))
+    better = int(np.sum(these & ~those))
+    worse = int(np.sum(those & ~these))
     # Plus one: no difference in a small sample is no certainty.
     return better - worse > MIN_STANDARD_ERRORS * math.sqrt(better + worse + 1)
 
@@ -230,7 +232,8 @@ def _cross_validate(
     rng = np.random.default_rng(seed)
     sizes = np.array([len(one.rows) for one in classes])  # N_y, all folds together
     folds = [_draw_folds(size, rng) for size in sizes]
-    n_vectors, n_used = sum(map(len, folds)), max(map(max, folds)) + 1
+    n_vectors = sum(map(len, folds))
+    n_used = max(map(max, folds)) + 1
     n_folds = min(TUNING_FOLDS, max(1, MAX_VALIDATION_VECTORS * TUNING_FOLDS // n_vectors), n_used)
     correct: dict[Tuning, list[CorrectMask]] = {
         Tuning(radius, n): [] for radius in radii for n in voters
@@ -259,7 +262,8 @@ class _Validation:
     """Vectors to validate on, and those to learn from: with their inner products, made once."""
 
     def __init__(self, vectors: Float32s, training: Float32s) -> None:
-        self.vectors, self.training = vectors, training  # (q, d), (p, d)
+        self.vectors = vectors  # (q, d)
+        self.training = training  # (p, d)
         self.keys = feature_keys(training)
         self.products = np.empty((len(vectors), len(training)), dtype=np.float32)
         for start in range(0, len(training), TILE_CENTROIDS):
@@ -281,7 +285,8 @@ class _Validation:
 
     def same_rows(self, centroids: Float32s) -> Int64s:
         """Return the vector to learn from that each centroid is; -1: none, as far as is known."""
-        order, keys = np.argsort(self.keys), feature_keys(centroids)
+        order = np.argsort(self.keys)
+        keys = feature_keys(centroids)
         places = np.minimum(np.searchsorted(self.keys, keys, sorter=order), len(order) - 1)
         rows: Int64s = order[places]
         is_same = self.keys[rows] == keys
@@ -295,7 +300,8 @@ class _ValidationSearch(Search):
 
     def __init__(self, index: Index, n: int, validation: _Validation) -> None:
         super().__init__(index, n)
-        self.validation, self.same = validation, validation.same_rows(index.centroids)
+        self.validation = validation
+        self.same = validation.same_rows(index.centroids)
         self.rows = slice(0, 0)
 
     def nearest_to(self, rows: slice) -> Voters:
@@ -305,7 +311,8 @@ class _ValidationSearch(Search):
 
     def products(self, block: Float32s, tile: slice, out: Float32s) -> None:
         same = self.same[tile]
-        known, other = np.flatnonzero(same >= 0), np.flatnonzero(same < 0)
+        known = np.flatnonzero(same >= 0)
+        other = np.flatnonzero(same < 0)
         out[:, known] = self.validation.products[self.rows].take(same[known], axis=1)
         centroids = self.index.centroids[tile][other]
         out[:, other] = multiply(block, centroids, np.empty((len(block), len(other)), np.float32))

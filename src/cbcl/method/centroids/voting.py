@@ -32,11 +32,12 @@ def vote(vectors: ArrayLike, concepts: Sequence[Concepts], n_voters: int) -> Flo
     >>> vote([[1.0, 0.0], [5.0, 1.0]], [cups, keys], n_voters=1).tolist()
     [[0.5, 0.0], [0.0, 1.0]]
     """
-    matrix, index = as_matrix(vectors), Index([*map(check_concepts, concepts)])
+    matrix = as_matrix(vectors)
+    index = Index([*map(check_concepts, concepts)])
     n = as_count(n_voters, "n_voters")
-    d, known_d = matrix.shape[1], index.centroids.shape[1]
-    if d != known_d:
-        raise ValueError(f"vectors have {d} features, but the concepts have {known_d}.")
+    d = index.centroids.shape[1]
+    if matrix.shape[1] != d:
+        raise ValueError(f"vectors have {matrix.shape[1]} features, but the concepts have {d}.")
     return search_rows(matrix, index, n, block_votes)
 
 

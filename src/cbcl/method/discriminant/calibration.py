@@ -21,8 +21,8 @@ from cbcl.method.discriminant.statistics import ClassStatistics
 
 MAX_WITNESSES = 1000  # of all classes together; half of it where that is one of a class
 MIN_WITNESSES = 6  # to calibrate by
-MAX_LEVERAGE = 0.98
-TEMPERATURES = np.geomspace(0.05, 2.0, 75)
+MAX_LEVERAGE = 0.98  # of a witness, so that it can be taken out of the covariance
+TEMPERATURES = np.geomspace(0.05, 2.0, 75)  # that are tried
 FIRST_TEMPERATURE = 0.3  # that of the witnesses counts more, the more there are
 PRIOR_WITNESSES = 10.0  # that this one counts for
 
@@ -144,7 +144,8 @@ def _rescore(
 
     # The ridge regression's scores, where the Gram matrix of the means changes, too: by a matrix of
     # rank two, made of the unit vector of the class and of `along`.
-    t, penalty = len(solved.counts), ridge_penalty(solved.means)
+    t = len(solved.counts)
+    penalty = ridge_penalty(solved.means)
     inverse = -(solved.means[own] @ solved.regression).astype(np.float64) / t
     inverse[row, own] += 1.0
     inverse /= penalty  # rows of the inverse of the Gram matrix with the penalty
@@ -172,7 +173,8 @@ def _held_share(known: ClassStatistics) -> float:
     """Return the share of a class's scatter that its axes keep."""
     if known.rest is None:
         return 1.0
-    kept, rest = float((known.axes**2).sum()), float(known.rest.sum())
+    kept = float((known.axes**2).sum())
+    rest = float(known.rest.sum())
     return kept / (kept + rest) if kept > 0.0 else 0.0
 
 
@@ -188,10 +190,14 @@ def _fit_temperature(total: Float64s, own: Int64s) -> float:
         first = np.log(temperature / FIRST_TEMPERATURE) ** 2
         return float(logarithms - own_sum / temperature + 0.5 * PRIOR_WITNESSES * first)
 
-    low, high = 0, len(TEMPERATURES) - 1
+    low = 0
+    high = len(TEMPERATURES) - 1
     while low < high:  # there is one minimum
         middle = (low + high) // 2
-        low, high = (low, middle) if loss(middle) <= loss(middle + 1) else (middle + 1, high)
+        if loss(middle) <= loss(middle + 1):
+            high = middle
+        else:
+            low = middle + 1
     return float(TEMPERATURES[low])
 
 

@@ -60,7 +60,8 @@ def encode(rows: Matrix, bits: int = 8) -> CodedRows:
         return CodedRows(read_only(values.copy()), read_only(np.ones(n, dtype=np.float32)))
     if bits == 4:
         mean_squares = np.einsum("nd,nd->n", rows, rows, dtype=np.float64) / d
-        steps, most = FOUR_BIT_STEP * np.sqrt(mean_squares), 7
+        steps = FOUR_BIT_STEP * np.sqrt(mean_squares)
+        most = 7
     else:
         most = (1 << (bits - 1)) - 1
         steps = np.abs(rows).max(axis=1, initial=0.0) / most
@@ -94,6 +95,7 @@ def pack_four_bits(codes: Codes) -> NDArray[np.uint8]:
 def unpack_four_bits(packed: NDArray[np.uint8], d: int) -> Codes:
     """Return what `pack_four_bits` packed: (n, d)."""
     nibbles = np.empty((len(packed), 2 * packed.shape[1]), dtype=np.uint8)
-    nibbles[:, ::2], nibbles[:, 1::2] = packed & 15, packed >> 4
+    nibbles[:, ::2] = packed & 15
+    nibbles[:, 1::2] = packed >> 4
     codes: Codes = ((nibbles[:, :d] ^ 8).astype(np.int8) - 8).astype(np.int8)
     return codes

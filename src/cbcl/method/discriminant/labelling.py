@@ -14,7 +14,7 @@ from cbcl.method.blocks import map_blocks, map_classes
 from cbcl.method.discriminant.directions import as_directions
 from cbcl.method.discriminant.scoring import Discriminant
 
-BLOCK_ROWS = 512  # vectors that are scored at a time
+BLOCK_ROWS = 512  # vectors that are scored together
 CLOSE_CALL = 2e-4  # between the two best scores; another block changes them by 1e-5 at most
 
 

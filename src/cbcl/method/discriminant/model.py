@@ -152,7 +152,7 @@ class DiscriminantModel:
         return owners
 
     def without(self, label: Hashable) -> DiscriminantModel | None:
-        """Return the knowledge without a label; None where it was the only one."""
+        """Return the model without a label; None where it was the only one."""
         if label not in self.statistics:
             raise ValueError(f"{label!r} cannot be forgotten: the known labels are {self.labels}.")
         rest = {other: known for other, known in self.statistics.items() if other != label}
@@ -240,7 +240,8 @@ class DiscriminantModel:
 
     def _log_odds(self, directions: Float32s, scores: Scores, strangers: str) -> Float64s:
         """Return the log odds that vectors are of a known class: (q,)."""
-        open_set, negatives = self.open_set, self.negatives
+        open_set = self.open_set
+        negatives = self.negatives
         if self.dimension < MIN_EMBEDDING:
             nearest = scores.distances.min(axis=1)
             found = distance_scores(nearest[:, np.newaxis])
@@ -275,7 +276,7 @@ def learn_statistics(
     targets: NDArray[Any],
     least_cosine: float = EXACT,
 ) -> DiscriminantModel:
-    """Return the knowledge after learning these vectors and their labels."""
+    """Return the model after learning these vectors and their labels."""
     known: Mapping[Any, ClassStatistics] = {} if before is None else before.statistics
     directions = as_directions(matrix)
     groups = group_rows(targets, known)
@@ -299,7 +300,8 @@ def _directions(known: ClassStatistics) -> Float32s:
 def _raise_to(shares: Float64s, rows: Int64s, classes: Int64s) -> None:
     """Raise the shares of these classes to TAUGHT_CONFIDENCE where they are below, in place."""
     low = shares[rows, classes] < TAUGHT_CONFIDENCE
-    rows, classes = rows[low], classes[low]
+    rows = rows[low]
+    classes = classes[low]
     others = 1.0 - shares[rows, classes]
     shares[rows] *= ((1.0 - TAUGHT_CONFIDENCE) / others)[:, np.newaxis]
     shares[rows, classes] = TAUGHT_CONFIDENCE

@@ -25,7 +25,7 @@ from cbcl.method.discriminant.scoring import Scores
 from cbcl.method.discriminant.statistics import ClassStatistics
 
 PRIOR_ODDS = {"often": 1.0, "sometimes": 2.0, "rarely": 9.0}  # of a known thing to a stranger
-DEFAULT_STRANGERS = "sometimes"
+DEFAULT_STRANGERS = "sometimes"  # a key of these
 USUAL_CLASSES = 12.0  # with so many known, the odds are twice those
 CENTRE_WEIGHT = 0.75  # of the mean direction of all photos, which is taken off
 MEAN_WEIGHT = 10.0  # of the first mean of known things, in witnesses
@@ -36,10 +36,10 @@ MAX_CLASS_WEIGHT = 10.0  # of all witnesses of a class
 MIN_GAP = 0.05  # between the means of known things and strangers
 MIN_DEVIATION = 0.04  # of strangers
 SIGNS_WEIGHT = 1.25  # of the discriminant's signs, in deviations of the score, by many witnesses
-MANY_WITNESSES = 30.0  # of which they count half of that; and again of
-MANY_CLASSES = 10.0
+MANY_WITNESSES = 30.0  # with so many, the signs count half of that
+MANY_CLASSES = 10.0  # likewise
 FAR = 3.0  # deviations from known measurements to strange ones, where there is one class
-NORMALS = np.linspace(-8.0, 8.0, 2001)
+NORMALS = np.linspace(-8.0, 8.0, 2001)  # where the normal distribution is summed
 
 
 class Cosines(NamedTuple):
@@ -47,7 +47,7 @@ class Cosines(NamedTuple):
 
     same: float  # of two photos of a thing, on average
     deviation: float  # of that
-    class_deviation: float  # of the score of a thing of which very many photos were learned
+    class_deviation: float  # of the score of a thing, after very many photos
     other: float  # of two photos of different things of one kind, on average
     other_deviation: float
     centre: Float32s | None = None  # (d,), the mean direction of photos of anything
@@ -66,6 +66,7 @@ class Cosines(NamedTuple):
         return offset
 
 
+# Where a backbone was not measured.
 WIDE = Cosines(0.5, 0.2, 0.15, 0.2, 0.15)
 
 
@@ -74,7 +75,7 @@ class Hypotheses(NamedTuple):
 
     known: float
     deviations: Float64s  # (t,), of known things, by their class
-    one_view: float  # deviation of a thing of which one view was learned
+    one_view: float  # deviation of a known thing after one view
     stranger: float
     stranger_deviation: float
 
@@ -202,7 +203,7 @@ class OpenSet:
     def log_odds_of_negative(self, scores: Float64s) -> Float64s:
         """Return the log odds that vectors show a negative, and not any other stranger: (q,).
 
-        `scores` are the best for the negatives, each of which is a thing of one view.
+        `scores` are the best for the negatives, each a thing of one view.
         """
         if self.hypotheses is None:
             return np.full(len(scores), -np.inf)
@@ -254,7 +255,8 @@ def _without_own(witnesses: Witnesses) -> Scores:
     total, distances, gains, ridge = (part.copy() for part in witnesses.scores)
     if total.shape[1] > 1:
         distances[row] = np.inf
-        gains[row], ridge[row] = -np.inf, -np.inf
+        gains[row] = -np.inf
+        ridge[row] = -np.inf
     return Scores(total, distances, gains, ridge)
 
 
@@ -324,7 +326,7 @@ def distance_scores(distances: Float64s) -> Float64s:
 def _of_measurements(
     classes: Sequence[ClassStatistics], witnesses: Witnesses | None, counts: Int64s
 ) -> OpenSet:
-    """Compare measurements, of which nothing is known but what the witnesses tell."""
+    """Compare measurements by what the witnesses tell: nothing else is known of them."""
     templates = np.empty((len(classes), 0), dtype=np.float32)
     own = np.empty(0, dtype=np.int64)
     scores = np.empty((0, len(classes)))

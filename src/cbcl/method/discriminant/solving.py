@@ -24,8 +24,8 @@ MAX_GENERAL_SOLVE = 128  # rows of a triangle that is solved like any matrix: sc
 MIN_EIGENVALUE = 1e-9  # of the largest
 MIN_PIVOT = 1e-6  # of the largest: with a smaller one, the eigenvalues are computed
 MAX_EIGENVECTORS = 200  # classes up to which they are computed anyway
-ROWS_AT_A_TIME = 4096  # of the axes of all classes
-CLASSES_AT_A_TIME = 64  # of equal ranks
+BLOCK_AXES = 4096  # of the axes of all classes
+GROUP_CLASSES = 64  # of equal ranks
 
 
 class Whitening(NamedTuple):
@@ -48,7 +48,7 @@ def row_squares(rows: Matrix) -> Matrix:
 
 def _blocks(n_rows: int) -> list[slice]:
     """Divide the axes of all classes, always in the same way, so that no bit depends on threads."""
-    return [slice(start, start + ROWS_AT_A_TIME) for start in range(0, n_rows, ROWS_AT_A_TIME)]
+    return [slice(start, start + BLOCK_AXES) for start in range(0, n_rows, BLOCK_AXES)]
 
 
 def multiply_rows(rows: Float32s, matrix: Matrix, threads: int) -> Matrix:
@@ -77,7 +77,8 @@ def whiten(
     d = len(rest)
     trace = float(np.einsum("rd,rd->", axes, axes, dtype=np.float64) + rest.sum())
     if freedom == 0 or trace <= 0.0:  # no class has two views: as if they differed as classes do
-        freedom, trace = 1, float((offsets**2).sum(axis=1).mean()) or 1.0
+        freedom = 1
+        trace = float((offsets**2).sum(axis=1).mean()) or 1.0
     pseudo = SHRINKAGE * d
     diagonal = rest + pseudo * trace / (d * freedom)
     total = freedom + pseudo
@@ -219,7 +220,7 @@ def own_covariances(
     groups: list[Int64s] = []
     for rank in np.unique(ranks[ranks > 0]):
         numbers = np.flatnonzero(ranks == rank)
-        groups += np.split(numbers, range(CLASSES_AT_A_TIME, len(numbers), CLASSES_AT_A_TIME))
+        groups += np.split(numbers, range(GROUP_CLASSES, len(numbers), GROUP_CLASSES))
     for _ in map_threads(solve, groups, threads):
         pass
     return spreads, factors, starts, volumes

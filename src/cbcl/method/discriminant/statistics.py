@@ -2,7 +2,7 @@
 
 n views, d features, r axes. A view is a vector that is no near-copy of another of its class. The
 first 24 views are kept, each in eight bits a number. When there are more, the views are folded into
-a summary eight at a time, in their order: their number, their mean, the main axes of their scatter
+a summary, eight together, in their order: their number, their mean, the main axes of their scatter
 and the rest of it, feature by feature; the latest eight stay, as witnesses. That happens at fixed
 counts, wherever a call ends, so learning in two calls is learning in one, bit for bit.
 """
@@ -26,14 +26,15 @@ from cbcl.method.values import field_state
 
 MAX_VIEWS = 24  # that are kept, until there are more
 MAX_WITNESSES = 8  # of the latest that are kept, from then on
-FINE_AXES, COARSE_AXES = 8, 12  # in eight bits and in four
+FINE_AXES = 8  # of a summary, in eight bits a number
+COARSE_AXES = 12  # in four
 MAX_SKETCHES = 512  # of the latest views
-SKETCH_BITS = 64
+SKETCH_BITS = 64  # of a vector, by which the very same one is known again
 EXACT = 0.9999  # the least cosine of two pictures that are the same
 MAX_MEASUREMENT = 1e15  # so that squares of many differences add up to a float32
 
 Sketches = NDArray[np.uint64]
-NO_SKETCHES: Sketches = np.empty(0, dtype=np.uint64)
+NO_SKETCHES: Sketches = np.empty(0, dtype=np.uint64)  # of a class before its first view
 
 
 class ViewSummary(NamedTuple):
@@ -79,7 +80,8 @@ class ClassStatistics:
     @cached_property
     def axes(self) -> Float32s:
         """Rows whose products, with `rest`, make the scatter of the views: A'A + diag(rest)."""
-        new, folded = self._unfolded, self.summary
+        new = self._unfolded
+        folded = self.summary
         if folded is None:
             return _scatter(new)
         if not len(new):
@@ -140,7 +142,9 @@ def learn_coded(
     seen = dict.fromkeys(state.sketches.tolist())
     latest = np.concatenate([_unit(state.directions), np.empty_like(units)])
     pending: list[int] = []  # views since the last fold
-    end, most, room = len(state.views), _max_kept(state), _room(state)
+    end = len(state.views)
+    most = _max_kept(state)
+    room = _room(state)
 
     def append() -> ClassStatistics:
         return _append(state, coded.take(np.array(pending, dtype=np.int64)), sketches[pending])
@@ -153,14 +157,17 @@ def learn_coded(
                 continue
             if room == 0:
                 state = _fold(append())
-                pending, most, room = [], _max_kept(state), _room(state)
+                pending = []
+                most = _max_kept(state)
+                room = _room(state)
             is_view[row] = True
             pending.append(row)
             seen[own] = None
             if len(seen) > MAX_SKETCHES:
                 del seen[next(iter(seen))]
             latest[end] = units[row]
-            end, room = end + 1, room - 1
+            end += 1
+            room -= 1
         return append() if pending else state, is_view
 
 
@@ -172,7 +179,8 @@ def merge_classes(
         into, other = (these, those) if those.summary is None else (those, these)
         return learn_coded(other.views, other.sketches, into, least_cosine)[0]
     with one_thread():
-        this, that = _fold(these), _fold(those)
+        this = _fold(these)
+        that = _fold(those)
         assert this.summary is not None
         assert that.summary is not None
         n, m = this.n, that.n
@@ -205,7 +213,9 @@ def unlearn_view(
         direction = known.directions[row]
     sketches = np.delete(known.sketches, [place] if place >= 0 else [])
     others = np.flatnonzero(np.arange(len(known.views)) != row)
-    views, n, old = known.views.take(others), known.n - 1, known.summary
+    views = known.views.take(others)
+    n = known.n - 1
+    old = known.summary
     if old is None or number >= old.n:
         return ClassStatistics(n, views, read_only(sketches), old)
     if direction is None:
@@ -217,7 +227,8 @@ def unlearn_view(
 
 def _take_out(summary: ViewSummary, direction: Float32s) -> ViewSummary:
     """Take one view out of a summary."""
-    n, axes = summary.n, np.concatenate(_axes(summary)).astype(np.float64)
+    n = summary.n
+    axes = np.concatenate(_axes(summary)).astype(np.float64)
     centre = summary.centre.astype(np.float64)
     away = direction - centre
     taken = np.sqrt(n / (n - 1)) * away
@@ -262,7 +273,8 @@ def _summarize(n: int, mean: Float64s, scatter: Float32s, rest: Float32s) -> Vie
     _, vectors = np.linalg.eigh((scatter @ scatter.T).astype(np.float64))
     main = vectors.T[: -(FINE_AXES + COARSE_AXES + 1) : -1].astype(np.float32)
     axes = main @ scatter
-    fine, coarse = encode(axes[:FINE_AXES]), encode(axes[FINE_AXES:], bits=4)
+    fine = encode(axes[:FINE_AXES])
+    coarse = encode(axes[FINE_AXES:], bits=4)
     left = rest + _column_squares(scatter)
     left -= _column_squares(fine.values) + _column_squares(coarse.values)
     return ViewSummary(n, encode(mean[np.newaxis], bits=16), fine, coarse, _round_rest(left))
