@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
@@ -39,7 +41,6 @@ USES = [
     "cbcl.CBCLClassifier().explain([[0.0]])",
     "cbcl.DiscriminantClassifier().fit([[0.0]], ['cup']).predict_proba_open([[0.0]])",
     "cbcl.DiscriminantClassifier().explain([[0.0]])",
-    "cbcl.DiscriminantClassifier().statistics_",
     "cbcl.Recognizer('things.cbcl').recognize('new.jpg')",
     "cbcl.Recognizer('things.cbcl').recognize('new.jpg').ranking[0].label",
     "cbcl.Recognizer('things.cbcl').learn('cup', ['1.jpg']).totals",
@@ -67,6 +68,30 @@ def test_every_name_has_an_example_that_runs_as_a_doctest(name: str) -> None:
     assert public.__doc__
     shown = CBCLError.__doc__ if is_error else public.__doc__  # one example for all errors
     assert ">>>" in str(shown)
+
+
+def types_in(hint: Any) -> set[type]:
+    """Return our types in a type hint."""
+    if isinstance(hint, type) and hint.__module__.startswith("cbcl."):
+        return {hint}
+    return {one for part in get_args(hint) for one in types_in(part)}
+
+
+@pytest.mark.parametrize(
+    "name", ["CBCLClassifier", "DiscriminantClassifier", "agg_var", "reduce", "tune", "vote"]
+)
+def test_every_type_that_is_taken_or_returned_is_documented(name: str) -> None:
+    page = (ROOT / "docs" / "api.md").read_text()
+    public = getattr(cbcl, name)
+    members = inspect.getmembers(public) if isinstance(public, type) else [(name, public)]
+    for own, member in members:
+        function = getattr(member, "fget", member)
+        is_public = own == "__init__" or not own.startswith("_")
+        if not is_public or not inspect.isroutine(function):
+            continue
+        for hint in get_type_hints(function).values():
+            for kind in types_in(hint):
+                assert f"::: {kind.__module__}.{kind.__name__}\n" in page, f"{name}.{own}"
 
 
 def test_a_type_checker_sees_the_type_of_every_name_and_result(tmp_path: Path) -> None:
