@@ -25,7 +25,7 @@ from cbcl.heads.base import (
     ExamplePlaces,
     Head,
     HeadModel,
-    Lesson,
+    PictureBatch,
     Records,
     Sight,
     Sketches,
@@ -169,7 +169,7 @@ class NearestHead(Head[KeptViews]):
 
     def learn(
         self,
-        lesson: Lesson,
+        lesson: PictureBatch,
         records: Records[KeptViews],
         context: Context,
         options: Mapping[str, Any],  # noqa: ARG002

@@ -76,6 +76,9 @@ class StoredExample(NamedTuple):
     number: int = 0  # permanent, even when its class is rewritten; 0: not written yet
 
 
+Picture: TypeAlias = EmbeddedPicture | StoredExample
+
+
 class ExamplePlaces(NamedTuple):
     """Places in a class that its examples can have."""
 
@@ -134,7 +137,7 @@ Records: TypeAlias = Mapping[str, ClassRecord[K]]
 
 
 class Context(NamedTuple):
-    """What a head is told of a memory beside its classes."""
+    """Facts about a memory, beside its classes, that a head works by."""
 
     settings: Settings
     private: bool  # no examples are kept
@@ -160,12 +163,12 @@ class Sight:
         return None
 
 
-class Lesson(NamedTuple):
+class PictureBatch(NamedTuple):
     """Pictures to be learned."""
 
     sight: Sight
     targets: NDArray[Any]  # (n,), their labels
-    pictures: Sequence[EmbeddedPicture | StoredExample]
+    pictures: Sequence[Picture]
     taught: Mapping[int, str]  # label of each sketch among these that a class has
 
 
@@ -295,7 +298,11 @@ class Head(ABC, Generic[K]):
 
     @abstractmethod
     def learn(
-        self, lesson: Lesson, records: Records[K], context: Context, options: Mapping[str, Any]
+        self,
+        lesson: PictureBatch,
+        records: Records[K],
+        context: Context,
+        options: Mapping[str, Any],
     ) -> Changes[K]:
         """Learn pictures with the classes that they have, or as new ones."""
 
@@ -403,7 +410,7 @@ def unpack_sketches(blob: bytes) -> Sketches:
     return read_only(np.frombuffer(blob, UINT64).astype(np.uint64))
 
 
-def as_example(picture: EmbeddedPicture | StoredExample, place: int) -> StoredExample | None:
+def as_example(picture: Picture, place: int) -> StoredExample | None:
     """Return a picture as an example without a vector; None: its file is gone by now."""
     if isinstance(picture, StoredExample):
         return picture._replace(place=place, rank=0)
@@ -413,5 +420,5 @@ def as_example(picture: EmbeddedPicture | StoredExample, place: int) -> StoredEx
         return None
 
 
-def has_thumbnail(picture: EmbeddedPicture | StoredExample) -> bool:
+def has_thumbnail(picture: Picture) -> bool:
     return isinstance(picture, StoredExample) or picture.has_thumbnail

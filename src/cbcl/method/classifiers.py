@@ -34,8 +34,9 @@ from cbcl.method.centroids.model import CentroidModel, Evidence, Options, learn
 from cbcl.method.discriminant.model import DiscriminantModel, Standing, learn_statistics
 from cbcl.method.discriminant.open_set import PRIOR_ODDS, Cosines
 from cbcl.method.discriminant.statistics import ClassStatistics
+from cbcl.method.model import Model
 
-Model = TypeVar("Model", CentroidModel, DiscriminantModel)
+M = TypeVar("M", bound=Model)
 Init = TypeVar("Init", bound=Callable[..., None])
 
 FITTED_ATTRIBUTES = ("_model", "n_features_in_", "feature_names_in_")
@@ -46,7 +47,7 @@ _LOCKS_LOCK = Lock()
 
 
 # scikit-learn has no types
-class IncrementalClassifier(ClassifierMixin, BaseEstimator, ABC, Generic[Model]):  # type: ignore[misc]
+class IncrementalClassifier(ClassifierMixin, BaseEstimator, ABC, Generic[M]):  # type: ignore[misc]
     """Methods of both classifiers.
 
     Threads may share a classifier: what they teach is learned one call after another, and a
@@ -54,10 +55,10 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator, ABC, Generic[Model])
     counts from the next call of `fit` or `partial_fit` on.
     """
 
-    _model: Model
+    _model: M
 
     @abstractmethod
-    def _learn(self, before: Model | None, matrix: Matrix, targets: NDArray[Any]) -> Model:
+    def _learn(self, before: M | None, matrix: Matrix, targets: NDArray[Any]) -> M:
         """Check the parameters, and return the model after learning these vectors and labels."""
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
@@ -115,7 +116,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator, ABC, Generic[Model])
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")
 
-    def _fitted(self) -> Model:
+    def _fitted(self) -> M:
         check_is_fitted(self)
         return self._model
 
@@ -131,7 +132,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator, ABC, Generic[Model])
                 self.__dict__ = before
                 raise
 
-    def _as_matrix(self, X: ArrayLike, model: Model) -> Matrix:
+    def _as_matrix(self, X: ArrayLike, model: M) -> Matrix:
         """Return vectors to label as a matrix."""
         if type(X) is np.ndarray and not hasattr(self, "feature_names_in_"):
             fits = X.ndim == 2 and len(X) > 0 and X.shape[1] == model.dimension

@@ -5,12 +5,46 @@ q vectors, t classes.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Hashable
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cbcl.method.arrays import Float64s, Int64s, Matrix
+
 MAX_GUESSES = 5
+
+
+class Model(Protocol):
+    """All classes that were learned: a value that labels vectors, and never changes."""
+
+    @property
+    def labels(self) -> list[Any]:
+        """The labels, in their order."""
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """The labels as an array: (t,)."""
+
+    @property
+    def dimension(self) -> int:
+        """The number of features."""
+
+    def without(self, label: Hashable) -> Self | None:
+        """Return the model without a label; None where it was the only one."""
+
+    def winners(self, matrix: Matrix) -> Int64s:
+        """Return the number of each vector's class: (q,)."""
+
+    def probabilities(self, matrix: Matrix) -> Float64s:
+        """Return the probability of each class, given that it is one of them: (q, t)."""
+
+    def decide(self, matrix: Matrix) -> Float64s:
+        """Return the score of each class: (q, t)."""
+
+    def explain(self, matrix: Matrix) -> Any:
+        """Return the grounds of each vector's label."""
 
 
 class Guess(NamedTuple):

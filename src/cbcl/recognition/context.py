@@ -1,4 +1,4 @@
-"""What a head is told of a memory beside its classes."""
+"""Context that a head works in: the settings of a memory, and numbers of its backbone."""
 
 from __future__ import annotations
 

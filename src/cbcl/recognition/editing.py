@@ -17,7 +17,7 @@ from cbcl.heads.base import (
     NEGATIVES,
     ClassRecord,
     Head,
-    Lesson,
+    PictureBatch,
     Settings,
     StoredExample,
     find_head,
@@ -142,7 +142,7 @@ def _keeps_all(record: ClassRecord[Any], head: Head[Any]) -> bool:
     return len(record.examples) == head.summarize(record.known).pictures
 
 
-def _as_lesson(records: Mapping[str, ClassRecord[Any]], head: Head[Any]) -> Lesson:
+def _as_lesson(records: Mapping[str, ClassRecord[Any]], head: Head[Any]) -> PictureBatch:
     """Return the examples that are kept as pictures to be learned by another head."""
     targets: list[str] = []
     examples: list[StoredExample] = []
@@ -150,7 +150,7 @@ def _as_lesson(records: Mapping[str, ClassRecord[Any]], head: Head[Any]) -> Less
         targets += [label] * len(record.examples)
         examples += record.examples
     sight = head.see(np.stack([example.vector for example in examples]))
-    return Lesson(sight, np.array(targets, dtype=object), examples, {})
+    return PictureBatch(sight, np.array(targets, dtype=object), examples, {})
 
 
 def read(path: Path, accept: Callable[[MemoryInfo], None]) -> ForeignMemory:

@@ -23,7 +23,7 @@ from cbcl.heads.base import (
     ClassRecord,
     Context,
     Head,
-    Lesson,
+    PictureBatch,
     Records,
     Settings,
     check_able,
@@ -104,7 +104,7 @@ class LearningInputs(NamedTuple):
 
     step: int  # of the state
     head: Head[Any]
-    lesson: Lesson
+    lesson: PictureBatch
     records: Records[Any]
     context: Context
 
@@ -227,7 +227,7 @@ def _read(
     taught: dict[int, str] = {}
     if sight.sketches is not None and state.rows:
         taught = memory.find_taught(state, sight.sketches.tolist())
-    lesson = Lesson(sight, batch.targets, batch.pictures, taught)
+    lesson = PictureBatch(sight, batch.targets, batch.pictures, taught)
     labels = None
     if not head.needs_all(context, len(batch.targets), len(batch.counts)):
         labels = [label for label in (*batch.counts, *taught.values()) if label in state.rows]

@@ -163,7 +163,7 @@ class Recognizer:
 
     @property
     def embedder(self) -> Embedder:
-        """What finds pictures, and turns them into vectors."""
+        """Embedder of the memory: it finds pictures, and turns them into vectors."""
         return self._embedder
 
     def snapshot(self) -> Snapshot:

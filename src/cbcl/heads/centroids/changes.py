@@ -10,20 +10,21 @@ from cbcl.heads.base import (
     Changes,
     ClassRecord,
     Context,
-    Lesson,
+    Picture,
+    PictureBatch,
     Records,
     Settings,
     StoredExample,
     has_thumbnail,
 )
-from cbcl.heads.centroids.examples import CentroidClass, Picture, find_changed, select
+from cbcl.heads.centroids.examples import CentroidClass, find_changed, select
 from cbcl.method.centroids.concepts import Concepts, cluster, join
 from cbcl.method.centroids.confidence import NO_SPREAD, spread_of
 from cbcl.method.centroids.model import CentroidModel, Options, learn
 
 
 def learn_pictures(
-    lesson: Lesson, records: Records[CentroidClass], context: Context, options: Options
+    lesson: PictureBatch, records: Records[CentroidClass], context: Context, options: Options
 ) -> Changes[CentroidClass]:
     """Cluster each label's pictures with its centroids; merge some where a budget is reached."""
     settings = context.settings

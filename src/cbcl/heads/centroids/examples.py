@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
 from cbcl.errors import PictureError
-from cbcl.heads.base import FIRST, Settings, StoredExample
+from cbcl.heads.base import FIRST, Picture, Settings, StoredExample
 from cbcl.method.centroids.budget import reduce
 from cbcl.method.centroids.concepts import Concepts
 from cbcl.method.centroids.confidence import Spread
 from cbcl.method.centroids.search import Index, nearest
-from cbcl.vision.extraction import EmbeddedPicture
 
 PER_CENTROID = 3  # of the nearest are always kept
-
-Picture: TypeAlias = EmbeddedPicture | StoredExample
 
 
 class CentroidClass(NamedTuple):

@@ -22,7 +22,7 @@ from cbcl.heads.base import (
     ExamplePlaces,
     Head,
     HeadModel,
-    Lesson,
+    PictureBatch,
     Records,
     Settings,
     Sight,
@@ -146,7 +146,7 @@ class CentroidHead(Head[CentroidClass]):
 
     def learn(
         self,
-        lesson: Lesson,
+        lesson: PictureBatch,
         records: Records[CentroidClass],
         context: Context,
         options: Mapping[str, Any],

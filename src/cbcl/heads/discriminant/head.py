@@ -19,7 +19,7 @@ from cbcl.heads.base import (
     ExamplePlaces,
     Head,
     HeadModel,
-    Lesson,
+    PictureBatch,
     Records,
     Sight,
     StoredExample,
@@ -97,7 +97,7 @@ class DiscriminantHead(Head[ClassStatistics]):
 
     def learn(
         self,
-        lesson: Lesson,
+        lesson: PictureBatch,
         records: Records[ClassStatistics],
         context: Context,
         options: Mapping[str, Any],  # noqa: ARG002  # it has none

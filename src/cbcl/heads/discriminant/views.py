@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from cbcl.heads.base import (
     FIRST,
     ClassRecord,
+    Picture,
     Records,
     Sight,
     Sketches,
@@ -35,9 +36,6 @@ from cbcl.method.discriminant.statistics import (
     sketch,
     unlearn_view,
 )
-from cbcl.vision.extraction import EmbeddedPicture
-
-Picture: TypeAlias = EmbeddedPicture | StoredExample
 
 
 class DirectionSight(Sight):
