@@ -90,7 +90,8 @@ def main(folder: Path | None = None) -> None:
     place = (folder or Path(mkdtemp(prefix="cbcl-"))) / "demo"
     if place.exists():
         raise SystemExit(f"{place} is there already: give another folder.")
-    photos, page = place / "photos", place / "page.html"
+    photos = place / "photos"
+    page = place / "page.html"
     for name in in_sight([*TAUGHT, *NEVER_TAUGHT], "making photos"):
         make_photos(name, photos / name)
     with Recognizer(place / "things.cbcl") as things:
@@ -226,7 +227,8 @@ def bits_of(things: Recognizer) -> dict[str, tuple[bytes, bytes]]:
 
 def page_of(scores: Sequence[Score], answers: Answers, photos: Path) -> str:
     """Fill in page.html: one page with every answer and its evidence, complete in itself."""
-    last, never = scores[-1], ASKED * len(NEVER_TAUGHT)
+    last = scores[-1]
+    never = ASKED * len(NEVER_TAUGHT)
     numbers = {
         f"of {ASKED * last.things} views of things taught were given their name": last.right,
         "of them had it as the first guess": last.first,
@@ -349,7 +351,8 @@ def anchor_of(name: str) -> str:
 
 def picture_of(path: Path, words: str) -> str:
     """Return a photo as an element, small enough to be written into a page."""
-    small, file = Image.open(path), io.BytesIO()
+    small = Image.open(path)
+    file = io.BytesIO()
     small.thumbnail((272, 272), Image.Resampling.LANCZOS)
     small.save(file, "JPEG", quality=70)
     return image_of(file.getvalue(), words)

@@ -51,13 +51,12 @@ def full_precision() -> Iterator[None]:
     import torch
 
     with _SETTINGS:
-        matrices, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
+        matrices = torch.backends.cuda.matmul
+        convolutions = torch.backends.cudnn
         before = matrices.allow_tf32, convolutions.allow_tf32, convolutions.deterministic
-        matrices.allow_tf32, convolutions.allow_tf32, convolutions.deterministic = (
-            False,
-            False,
-            True,
-        )
+        matrices.allow_tf32 = False
+        convolutions.allow_tf32 = False
+        convolutions.deterministic = True
         try:
             yield
         finally:

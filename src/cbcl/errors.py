@@ -43,7 +43,9 @@ class CBCLError(Exception):
 
     def __init__(self, subject: Subject, problem: str = "", advice: str = "") -> None:
         super().__init__(subject, problem, advice)  # as given, so that copies and pickles are equal
-        self.subject, self.problem, self.advice = subject, problem, advice
+        self.subject = subject
+        self.problem = problem
+        self.advice = advice
 
     def __str__(self) -> str:
         return self.about(str(self.subject))

@@ -29,7 +29,9 @@ class _ThreadLimit:
     """Limit of one thread, shared by its users: the first sets it, the last removes it."""
 
     def __init__(self) -> None:
-        self.lock, self.users, self.limit = Lock(), 0, ExitStack()
+        self.lock = Lock()
+        self.users = 0
+        self.limit = ExitStack()
 
     def enter(self) -> None:
         with self.lock:

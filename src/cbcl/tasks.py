@@ -15,7 +15,8 @@ from typing import Any
 from cbcl.errors import WorkerError, first_line
 
 CALL_TASKS = 4  # a worker, of an engine that returns the results of a call together
-MANAGER, MANAGER_SECONDS = "ExecutorManagerThread", 5.0  # of joblib's processes, and its end
+MANAGER = "ExecutorManagerThread"  # joblib's thread that feeds its worker processes
+MANAGER_SECONDS = 5.0  # to wait for its end
 MAX_FAILURES = 3  # of the engine, one after another, without a result between them
 
 
@@ -30,7 +31,8 @@ def perform_tasks(
     >>> sorted(perform_tasks(pow, {1: (2, 3), 2: (3, 2)}, n_jobs=1))
     [(1, 8), (2, 9)]
     """
-    missing, failures = dict(tasks), 0
+    missing = dict(tasks)
+    failures = 0
     while missing:
         results = _perform(function, missing, n_jobs)
         try:

@@ -349,7 +349,8 @@ def test_of_one_photo_there_is_a_picture_without_any(photos: Path, tmp_path: Pat
 
 
 def test_what_has_no_such_setting_says_so(photos: Path, tmp_path: Path) -> None:
-    vote, empty = tmp_path / "vote.cbcl", tmp_path / "empty.cbcl"
+    vote = tmp_path / "vote.cbcl"
+    empty = tmp_path / "empty.cbcl"
     said("learn", vote, photos, "--head", "vote")
     for words in (["strangers", vote], ["strangers", vote, "often"], ["show", vote, "--unknown"]):
         result = run(*words)
@@ -568,7 +569,8 @@ def interrupted_on_terminal(
     leader, follower = pty.openpty()
     command = [sys.executable, "-m", "cbcl", *map(str, words)]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": str(columns)}
-    shown, pressed = b"", False
+    shown = b""
+    pressed = False
     with subprocess.Popen(
         command, env=environment, stdin=follower, stdout=follower, stderr=follower
     ) as process:

@@ -27,7 +27,8 @@ class Page:
     """A browser's or a program's way to the application, without a network between them."""
 
     def __init__(self, client: TestClient, memory: Path) -> None:
-        self.http, self.memory = client, memory
+        self.http = client
+        self.memory = memory
 
     def get(self, address: str, **options: Any) -> Any:
         return self.http.get(address, **options)

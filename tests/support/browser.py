@@ -81,7 +81,8 @@ class Browsers:
     """Browsers of several kinds, each started when it is first asked for."""
 
     def __init__(self, playwright: Playwright, films: Path) -> None:
-        self._playwright, self._films = playwright, films
+        self._playwright = playwright
+        self._films = films
         self._open: dict[tuple[str, ...], Browser] = {}
 
     def showing(self, *names: str) -> Browser:
@@ -153,7 +154,8 @@ class Visit:
 
     def __init__(self, context: BrowserContext, origin: str, forgiven: Sequence[str]) -> None:
         self.wrong: list[str] = []
-        self._origin, self._forgiven = origin, forgiven
+        self._origin = origin
+        self._forgiven = forgiven
         context.set_default_timeout(TIMEOUT_MS)
         context.add_init_script(WATCH)
         context.on("console", self._heard)
@@ -198,7 +200,8 @@ class Server:
         self._port = str(re.findall(r":(\d+)", self.address)[0])
 
     def stop(self) -> None:
-        running, self._running = self._running, None
+        running = self._running
+        self._running = None
         with self._held:
             if running is not None:
                 self.said, wrong = running.stop(signal.SIGINT)

@@ -179,7 +179,8 @@ def random_opcodes(rng: random.Random) -> bytes:
 
 def depth_of(value: Any) -> int:
     """The objects within objects of a value, met by a loop, since recursion would end first."""
-    depth, level = 0, [value]
+    depth = 0
+    level = [value]
     while level:
         depth += 1
         containers = [one for one in level if isinstance(one, tuple | list | dict)]

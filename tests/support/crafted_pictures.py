@@ -114,5 +114,6 @@ def in_three_colours(grey: bytes) -> bytes:
     """Return a grey JPEG as the first of three colours, each to have a scan of its own."""
     frame = grey.index(b"\xff\xc0")  # marker, length, bits, height, width, and the one colour
     colours = b"\x03\x01\x11\x00\x02\x11\x00\x03\x11\x00"
-    length, sides = b"\x00\x11", grey[frame + 4 : frame + 9]
+    length = b"\x00\x11"
+    sides = grey[frame + 4 : frame + 9]
     return grey[: frame + 2] + length + sides + colours + grey[frame + 13 :]

@@ -28,7 +28,8 @@ class Environment:
     """A virtual environment with cbcl in it, and a home of its own."""
 
     def __init__(self, place: Path) -> None:
-        self.place, self.bin = place, place / "bin"
+        self.place = place
+        self.bin = place / "bin"
         venv.create(place, symlinks=True)
         (self._packages,) = place.glob("lib/python*/site-packages")
         (self._packages / "cbcl").symlink_to(Path(cbcl.__file__).parent)
@@ -69,7 +70,8 @@ class Environment:
 
 def _closure(requirements: list[str]) -> Iterator[Distribution]:
     """Yield what requirements ask for, and what that asks for in turn, each once."""
-    left, seen = [Requirement(text) for text in requirements], set()
+    left = [Requirement(text) for text in requirements]
+    seen = set()
     while left:
         wanted = left.pop()
         key = (canonicalize_name(wanted.name), *sorted(wanted.extras))

@@ -44,7 +44,8 @@ class FirefoxPage:
     """A page in Firefox."""
 
     def __init__(self, connection: socket.socket) -> None:
-        self._connection, self._number = connection, 0
+        self._connection = connection
+        self._number = 0
         self._stream = connection.makefile("rb")
         self._read()  # its greeting
         self.command("WebDriver:NewSession", capabilities={"alwaysMatch": {}})

@@ -27,7 +27,10 @@ SLICE = b64decode(
     "MMaos2NL/SDbX0T9Zi2AAAADAABhwAAAAwAAAwAFZbsbPetlaA8duAvxE3dTKdABW1tB7pL9VaLaDgCKwcldF30QV/7r"
     "4GGNUWbur9p2wL6J+sxbAAADAAADAPWA"
 )
-GRID, EXIF, TILES = 1, 2, 3  # numbers of the items; of the tiles, the first
+# Numbers of the items; the tiles are counted from TILES.
+GRID = 1
+EXIF = 2
+TILES = 3
 
 
 def heic(

@@ -27,7 +27,9 @@ class HttpDouble:
     """What was asked, and what is answered."""
 
     def __init__(self, answer: Callable[[Received], Reply]) -> None:
-        self.answer, self.received, self.url = answer, list[Received](), ""
+        self.answer = answer
+        self.received = list[Received]()
+        self.url = ""
 
 
 @contextmanager

@@ -10,13 +10,16 @@ from PIL import Image
 
 from cbcl.vision.onnx_graph import Filters, NetworkGraph
 
-THINGS, PHOTOS = 20, 12  # the fewest that can be measured
+# The fewest that can be measured.
+THINGS = 20
+PHOTOS = 12
 HOW = {"size": 32, "mean": [127, 127, 127], "scale": [64, 64, 64]}
 
 
 def network(folder: Path) -> Path:
     """Write a network of 64 random filters, and its description."""
-    graph, rng = NetworkGraph("small", 32), np.random.default_rng(0)
+    graph = NetworkGraph("small", 32)
+    rng = np.random.default_rng(0)
     filters = Filters(rng.normal(size=(64, 3, 3, 3)), rng.normal(size=64))
     model = graph.finish(graph.relu(graph.conv(graph.pictures, filters)))
     (folder / "net.onnx").write_bytes(model)

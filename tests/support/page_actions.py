@@ -130,7 +130,8 @@ def held(page: Page, address: str) -> Iterator[None]:
 
     page.route(f"**{address}", meet)
     yield
-    late, waiting = waiting or [], None
+    late = waiting or []
+    waiting = None
     for route in late:
         route.continue_()
 

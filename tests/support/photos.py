@@ -31,7 +31,8 @@ def views(name: str, count: int, seed: int = 0) -> list[Pixels]:
 def view(image: Image.Image, rng: np.random.Generator) -> Pixels:
     width, height = image.size
     side = min(width, height) * rng.uniform(0.6, 0.9)
-    left, top = rng.uniform(0, width - side), rng.uniform(0, height - side)
+    left = rng.uniform(0, width - side)
+    top = rng.uniform(0, height - side)
     turned = image.rotate(
         rng.uniform(-10, 10), Image.Resampling.BICUBIC, center=(left + side / 2, top + side / 2)
     )

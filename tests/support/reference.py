@@ -29,10 +29,12 @@ def agg_var(vectors: Float32s, radius: float, known: Concepts | None = None) -> 
     centroids: list[Float32s] = [] if known is None else list(known.centroids)
     counts: list[int] = [] if known is None else known.counts.tolist()
     for x in np.asarray(vectors, dtype=np.float32):
-        nearest, least = -1, math.inf
+        nearest = -1
+        least = math.inf
         for j, c in enumerate(centroids):
             if distance(c, x) < least:
-                nearest, least = j, distance(c, x)
+                nearest = j
+                least = distance(c, x)
         if nearest >= 0 and least < radius:
             w = counts[nearest]
             mean = (w * centroids[nearest].astype(np.float64) + x.astype(np.float64)) / (w + 1)

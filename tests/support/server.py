@@ -45,7 +45,8 @@ def make_certificate(folder: Path) -> tuple[Path, Path]:
     """Make a self-signed certificate for this machine, and its key."""
     if shutil.which("openssl") is None:
         pytest.skip("no openssl is here to make a certificate with")
-    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    certificate = folder / "certificate.pem"
+    key = folder / "key.pem"
     options = "-x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
     names = "subjectAltName=DNS:localhost,IP:127.0.0.1"
     files = f"-keyout {key} -out {certificate}"
@@ -60,7 +61,10 @@ class ServerProcess:
     def __init__(
         self, process: subprocess.Popen[str], memory: Path, url: str, errors: IO[str]
     ) -> None:
-        self.process, self.memory, self.url, self._errors = process, memory, url, errors
+        self.process = process
+        self.memory = memory
+        self.url = url
+        self._errors = errors
         self.client = Client(url)
 
     def connect(self) -> HTTPConnection:

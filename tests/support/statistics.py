@@ -41,11 +41,13 @@ def draw_classes(
 def borders(known: DiscriminantModel, some: Float32s, others: Float32s) -> Float32s:
     """Return vectors between some and others on both sides of a change of label, side by side."""
     first = known.winners(some)
-    low, high = np.zeros((len(some), 1)), np.ones((len(some), 1))
+    low = np.zeros((len(some), 1))
+    high = np.ones((len(some), 1))
     for _ in range(40):
         middle = (low + high) / 2
         between = ((1.0 - middle) * some + middle * others).astype(np.float32)
         same = (known.winners(between) == first)[:, np.newaxis]
-        low, high = np.where(same, middle, low), np.where(same, high, middle)
+        low = np.where(same, middle, low)
+        high = np.where(same, high, middle)
     ends = (((1.0 - at) * some + at * others).astype(np.float32) for at in (low, high))
     return np.concatenate([*ends])

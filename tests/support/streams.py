@@ -16,7 +16,8 @@ Labels = NDArray[Any]
 def digits(seed: int) -> tuple[Float32s, Labels, Float32s, Labels]:
     pixels, targets = load_digits(return_X_y=True)
     order = np.random.default_rng(seed).permutation(len(targets))
-    x, y = pixels[order].astype(np.float32), targets[order].astype(str)
+    x = pixels[order].astype(np.float32)
+    y = targets[order].astype(str)
     return x[:1200], y[:1200], x[1200:], y[1200:]
 
 

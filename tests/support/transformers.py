@@ -7,7 +7,9 @@ from onnx import TensorProto, helper
 
 from cbcl.vision.onnx_graph import GraphBuilder
 
-SIZE, PATCH, WIDTH = 32, 8, 6  # pixels of a picture and of a patch; features of a token
+SIZE = 32  # pixels a side of a picture
+PATCH = 8  # pixels a side of a patch
+WIDTH = 6  # features of a token
 TOKENS = 1 + (SIZE // PATCH) ** 2
 
 
@@ -54,5 +56,6 @@ def transformer(seed: int = 0, opset: int = 17) -> bytes:
 
 
 def _normalize(graph: GraphBuilder, x: str) -> str:
-    ones, zeros = np.ones(WIDTH, np.float32), np.zeros(WIDTH, np.float32)
+    ones = np.ones(WIDTH, np.float32)
+    zeros = np.zeros(WIDTH, np.float32)
     return graph("LayerNormalization", x, ones, zeros, axis=-1)

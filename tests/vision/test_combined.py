@@ -25,7 +25,8 @@ from cbcl.vision.extraction import extract
 from cbcl.vision.onnx_graph import Filters, NetworkGraph, with_size
 from cbcl.vision.preprocessing import Preprocessing
 
-LITE0, INT8 = "efficientnet-lite0", "efficientnet-lite0-int8"
+LITE0 = "efficientnet-lite0"
+INT8 = "efficientnet-lite0-int8"
 PLAIN = {"size": 32, "mean": [0, 0, 0], "scale": [255, 255, 255]}
 
 
@@ -91,7 +92,8 @@ def edges(how: Preprocessing, picture: Image.Image) -> list[int]:
 
 def test_a_crop_is_the_central_square_or_a_share_of_both_sides_also_mirrored() -> None:
     picture = gradient(300, 150)
-    black, white = (0.0, 0.0, 0.0), (255.0, 255.0, 255.0)
+    black = (0.0, 0.0, 0.0)
+    white = (255.0, 255.0, 255.0)
     for options, wanted in (
         ({}, [64, 191, 0, 255]),
         ({"squashed": True}, [0, 255, 0, 255]),
@@ -150,7 +152,8 @@ def cast_network(backbone: Any) -> Network:
 
 
 def test_two_views_of_a_photo_point_the_way_that_one_does_but_not_exactly() -> None:
-    one, two = load_backbone(LITE0), load(f"{LITE0}@2views")
+    one = load_backbone(LITE0)
+    two = load(f"{LITE0}@2views")
     assert isinstance(one, Network)
     for a, b in zip(one.vectors(pictures()), two.vectors(pictures()), strict=True):
         assert 0.5 < a @ b / np.linalg.norm(a) / np.linalg.norm(b) < 0.99
@@ -191,10 +194,12 @@ def test_a_file_of_fixed_size_keeps_it(file: Path) -> None:
 
 
 def test_parts_are_of_unit_length_and_in_the_order_of_their_names() -> None:
-    lite0, int8 = load_backbone(LITE0), load_backbone(INT8)
+    lite0 = load_backbone(LITE0)
+    int8 = load_backbone(INT8)
     assert isinstance(lite0, Network)
     assert isinstance(int8, Network)
-    both, turned = load(f"{LITE0}+{INT8}"), load(f"{INT8}+{LITE0}")
+    both = load(f"{LITE0}+{INT8}")
+    turned = load(f"{INT8}+{LITE0}")
     assert isinstance(both, Joined)
     vectors = both.vectors(pictures())
     assert vectors.shape == (4, 2560)
@@ -212,7 +217,8 @@ def test_parts_are_of_unit_length_and_in_the_order_of_their_names() -> None:
 
 def test_a_vector_of_zeros_stays_one(file: Path) -> None:
     joined = load(f"{file}+{file}@2views")
-    black, red = Image.new("RGB", (50, 40)), Image.new("RGB", (50, 40), (255, 0, 0))
+    black = Image.new("RGB", (50, 40))
+    red = Image.new("RGB", (50, 40), (255, 0, 0))
     np.testing.assert_allclose(
         joined.vectors([black, red]), [[0.0] * 6, [1.0, 0.0, 0.0] * 2], atol=1e-6
     )

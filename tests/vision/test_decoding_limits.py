@@ -84,7 +84,9 @@ def test_a_picture_converted_in_bands_is_that_converted_at_once(
 
 
 def test_one_waits_for_bytes_that_another_has_unless_it_has_some_itself() -> None:
-    budget, started, order = DecodingBudget(100), Event(), list[str]()
+    budget = DecodingBudget(100)
+    started = Event()
+    order = list[str]()
 
     def other() -> None:
         with budget.share():

@@ -81,7 +81,9 @@ def test_a_picture_seen_before_is_not_looked_at_again(tmp_path: Path) -> None:
     photos = folders(tmp_path / "photos", NAMES[:2])
     files = sorted(photos.rglob("*.jpg"))
     with_cache = VectorCache("00" * 16, tmp_path / "vectors.sqlite")
-    first, again, renamed = Counting(), Counting(), Counting()
+    first = Counting()
+    again = Counting()
+    renamed = Counting()
     once = extract(first, files, cache=with_cache)
     twice = extract(again, files, cache=with_cache)
     assert (len(first.seen), len(again.seen)) == (6, 0)
@@ -176,7 +178,8 @@ def test_a_batch_is_embedded_before_it_takes_too_much_memory(
 def test_no_more_pictures_are_decoded_at_a_time_than_there_are_cores(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    alive, most = 0, 0
+    alive = 0
+    most = 0
     lock = Lock()
 
     class Slow(Counting):

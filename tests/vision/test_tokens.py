@@ -45,7 +45,8 @@ def tokens_of(network: Network) -> Floats:
 
 def test_the_vector_is_the_class_token_or_the_mean_of_the_others(file: Path) -> None:
     shown = [photo(name) for name in NAMES]
-    by_class, by_mean = load(file, tokens="class"), load(file, tokens="mean")
+    by_class = load(file, tokens="class")
+    by_mean = load(file, tokens="mean")
     tokens = tokens_of(by_class)
     np.testing.assert_array_equal(by_class.vectors(shown), tokens[:, 0])
     np.testing.assert_allclose(by_mean.vectors(shown), tokens[:, 1:].mean(axis=1), rtol=1e-6)
@@ -56,7 +57,9 @@ def test_the_vector_is_the_class_token_or_the_mean_of_the_others(file: Path) -> 
 
 
 def test_it_is_part_of_the_description_and_of_the_fingerprint(file: Path) -> None:
-    by_class, by_mean, neither = load(file, tokens="class"), load(file, tokens="mean"), load(file)
+    by_class = load(file, tokens="class")
+    by_mean = load(file, tokens="mean")
+    neither = load(file)
     assert by_class.description == {**by_class.preprocessing.description, "tokens": "class"}
     assert "tokens" not in neither.description
     assert len({network.fingerprint for network in (by_class, by_mean, neither)}) == 3

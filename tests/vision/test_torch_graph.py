@@ -48,7 +48,8 @@ def test_channels_in_the_other_order_are_turned() -> None:
     how = replace(network.preprocessing, channels="BGR", mean=(100.0, 110.0, 120.0))
     turned = replace(network, preprocessing=how)
     graph = TorchGraph(turned.model, how, "cpu", BATCH, "turned")
-    wanted, given = turned.vectors(PHOTOS[:2]), graph(crops_of(turned, PHOTOS[:2]))
+    wanted = turned.vectors(PHOTOS[:2])
+    given = graph(crops_of(turned, PHOTOS[:2]))
     np.testing.assert_allclose(given, wanted, rtol=1e-4, atol=1e-5)
 
 
@@ -88,7 +89,8 @@ def test_operations_that_are_joined_give_the_same(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(torch, "cudnn_convolution_relu", conv_relu)
     monkeypatch.setattr(torch, "cudnn_convolution_add_relu", conv_add_relu)
-    model, how = residual_network(), replace(networks()[1].preprocessing, size=16)
+    model = residual_network()
+    how = replace(networks()[1].preprocessing, size=16)
     crops = np.random.default_rng(1).integers(0, 256, (3, 16, 16, 3), np.uint8)
     wanted = Network("small", model, how, "x")._run(crops)
     plain = TorchGraph(model, how, "cpu", BATCH, "small")

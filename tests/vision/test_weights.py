@@ -160,7 +160,8 @@ def test_parameters_as_torch_wrote_them_in_2017_are_read(write: Writer, tmp_path
 def test_a_pickle_that_asks_for_anything_else_is_refused_by_name(
     write: Writer, module: str, name: str, tmp_path: Path
 ) -> None:
-    path, witness = tmp_path / "w.pth", tmp_path / "witness"
+    path = tmp_path / "w.pth"
+    witness = tmp_path / "witness"
     write(
         path, {**PLAIN, "evil": Call(Global(module, name), (f"touch {witness}",))}, {"0": NUMBERS}
     )
@@ -212,7 +213,8 @@ def test_a_storage_of_no_kind_that_torch_has_is_refused(dtype: object, tmp_path:
 
 @both
 def test_a_file_cut_short_anywhere_is_refused(write: Writer, tmp_path: Path) -> None:
-    whole, cut = tmp_path / "w.pth", tmp_path / "cut.pth"
+    whole = tmp_path / "w.pth"
+    cut = tmp_path / "cut.pth"
     write(whole, PLAIN, {"0": NUMBERS})
     content = whole.read_bytes()
     for end in range(len(content)):
@@ -234,7 +236,8 @@ def test_a_file_with_wrong_bytes_is_read_or_refused_and_nothing_else(
     for _ in range(data.draw(st.integers(1, 3))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     path.write_bytes(content)
-    tensors, error = {}, None
+    tensors = {}
+    error = None
     try:
         tensors = read_state_dict(path)
     except WeightsError as caught:
@@ -406,7 +409,8 @@ def test_links_and_bombs_in_an_archive_are_refused(
 ) -> None:
     with tarfile.open(tmp_path / "link.tgz", "w:gz") as archive:
         link = tarfile.TarInfo("package/N/model.json")
-        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        link.type = tarfile.SYMTYPE
+        link.linkname = "/etc/passwd"
         archive.addfile(link)
     with pytest.raises(WeightsError, match="has a link"):
         keras.read_archive(tmp_path / "link.tgz")

@@ -82,7 +82,8 @@ class Capture:
     """Frames as numbers, and how many were grabbed between them."""
 
     def __init__(self, frames: list[bytes]) -> None:
-        self.frames, self.released = iter(frames), False
+        self.frames = iter(frames)
+        self.released = False
 
     def read(self) -> tuple[bool, bytes | None]:
         frame = next(self.frames, None)

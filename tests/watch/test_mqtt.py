@@ -124,7 +124,8 @@ def connected(port: int, told: list[str]) -> Iterator[MqttSink]:
 
 @broker
 def test_each_thing_is_a_sensor_of_home_assistant(tmp_path: Path) -> None:
-    port, told = free_port(), list[str]()
+    port = free_port()
+    told = list[str]()
     with running_broker(PROGRAM or "", port, tmp_path), subscribed(port) as home:
         with connected(port, told) as sink:
             sink.announce(["cup", "my key"])
@@ -152,7 +153,8 @@ def test_each_thing_is_a_sensor_of_home_assistant(tmp_path: Path) -> None:
 
 @broker
 def test_what_was_forgotten_while_nobody_watched_is_no_sensor_any_more(tmp_path: Path) -> None:
-    port, told = free_port(), list[str]()
+    port = free_port()
+    told = list[str]()
     topic = "homeassistant/binary_sensor/shelf/{}/config"
     with running_broker(PROGRAM or "", port, tmp_path):
         with subscribed(port) as home, connected(port, told) as sink:
@@ -169,7 +171,8 @@ def test_what_was_forgotten_while_nobody_watched_is_no_sensor_any_more(tmp_path:
 
 @broker
 def test_a_broker_that_is_away_is_told_once_and_told_all_when_it_is_back(tmp_path: Path) -> None:
-    port, told = free_port(), list[str]()
+    port = free_port()
+    told = list[str]()
     with connected(port, told) as sink:
         sink.announce(["cup"])
         until(lambda: told)
@@ -182,7 +185,8 @@ def test_a_broker_that_is_away_is_told_once_and_told_all_when_it_is_back(tmp_pat
 
 @broker
 def test_a_watch_that_is_killed_is_told_by_the_broker(tmp_path: Path) -> None:
-    port, told = free_port(), list[str]()
+    port = free_port()
+    told = list[str]()
     with (
         running_broker(PROGRAM or "", port, tmp_path),
         subscribed(port) as home,
@@ -197,7 +201,8 @@ def test_a_watch_that_is_killed_is_told_by_the_broker(tmp_path: Path) -> None:
 
 @broker
 def test_a_broker_that_refuses_is_told(tmp_path: Path) -> None:
-    port, told = free_port(), list[str]()
+    port = free_port()
+    told = list[str]()
     with (
         running_broker(PROGRAM or "", port, tmp_path, open_to_all=False),
         connected(port, told),

@@ -31,7 +31,8 @@ class Flaky:
     name = "flaky"
 
     def __init__(self, failures: int = 0) -> None:
-        self.failures, self.delivered = failures, list[str | None]()
+        self.failures = failures
+        self.delivered = list[str | None]()
         self.is_done = Event()
 
     def __call__(self, sighting: Sighting) -> None:

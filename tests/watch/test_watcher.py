@@ -106,7 +106,8 @@ def test_what_is_taught_meanwhile_is_announced_and_answered(recognizer: Recogniz
 def test_a_memory_that_cannot_be_read_is_waited_for(
     recognizer: Recognizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    heard, recognize = Listener(), recognizer.recognize
+    heard = Listener()
+    recognize = recognizer.recognize
     failures = iter([True, True])
 
     def recognize_later(picture: object) -> Any:

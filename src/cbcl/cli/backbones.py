@@ -106,7 +106,8 @@ def measure(name: str, folders: tuple[Path, Path], output: Path | None, quiet: b
     from cbcl.vision.backbones.base import Fittable, subject_of
     from cbcl.vision.backbones.names import short_name
 
-    backbone, screen = load_backbone(name), Output(quiet=quiet)
+    backbone = load_backbone(name)
+    screen = Output(quiet=quiet)
     if isinstance(backbone, Fittable):
         raise WeightsError(name, "is made from the first pictures that are learned", "give another")
     if output is not None:
@@ -122,9 +123,11 @@ def measure(name: str, folders: tuple[Path, Path], output: Path | None, quiet: b
         "command": shlex.join(["cbcl", "backbones", "measure", short_name(name), *data]),
         "numbers": found.numbers,
     }
-    key, subject = short_name(name), subject_of(name)
+    key = short_name(name)
+    subject = subject_of(name)
     if output is None and isinstance(subject, Path):
-        key, output = "measured", subject.with_suffix(".json")
+        key = "measured"
+        output = subject.with_suffix(".json")
     if output is None:
         click.echo(json.dumps({key: row}, indent=1))
     else:

@@ -167,7 +167,8 @@ def learn(
 
     if none and label is not None:
         raise click.UsageError("give either --label or --none.")
-    screen, on_broken = Output(quiet=quiet), _on_broken(strict)
+    screen = Output(quiet=quiet)
+    on_broken = _on_broken(strict)
     start = perf_counter()
     with (
         Recognizer(

@@ -91,12 +91,14 @@ def draw(report: UnknownReport) -> list[str]:
     curves = (report.strange, report.known)
     ends = [mean + side * deviation for mean, deviation in curves for side in (-3.0, 3.0)]
     places = [*ends, report.limit, *report.strange_scores, *report.known_scores]
-    low, high = min(places), max(places)
+    low = min(places)
+    high = max(places)
 
     def column(score: float) -> int:
         return round((score - low) / (high - low) * (WIDTH - 1))
 
-    limit, lines = column(report.limit), []
+    limit = column(report.limit)
+    lines = []
     for name, curve, scores in (
         ("strangers", report.strange, report.strange_scores),
         ("known", report.known, report.known_scores),
@@ -107,7 +109,8 @@ def draw(report: UnknownReport) -> list[str]:
         lines += [_line(*pair, limit) for pair in zip(names, [*pictured, marks], strict=True)]
     axis = "─" * limit + "┴" + "─" * (WIDTH - 1 - limit)
     words = f"limit {report.limit:.2f}"
-    first, last = f"{low:.2f}", f"{high:.2f}"
+    first = f"{low:.2f}"
+    last = f"{high:.2f}"
     room = WIDTH - len(first) - len(last) - 2
     start = min(max(limit - len(words) // 2 - len(first) - 1, 0), room - len(words))
     below = f"{first} {' ' * start}{words}".ljust(WIDTH - len(last)) + last
@@ -155,7 +158,8 @@ def _show_forecasts(screen: Output, report: UnknownReport | None) -> None:
         return
     rows = []
     for setting, told in report.forecasts.items():
-        refused, found = f"{told.refused} of {told.known}", f"{told.found} of {told.strange}"
+        refused = f"{told.refused} of {told.known}"
+        found = f"{told.found} of {told.strange}"
         rows.append((setting, refused, found, "now" if setting == report.strangers else ""))
     screen.table(["strangers", "known refused", "strange found", ""], rows)
     screen.say(

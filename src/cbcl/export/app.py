@@ -93,7 +93,8 @@ def _is_inside(path: object) -> bool:
 
 def _contents(name: str, model: PortableModel, runtime: Runtime) -> dict[str, bytes]:
     """Return all files by their paths in the folder; the list of them is the last to be written."""
-    own, page = files("cbcl.export").joinpath("static"), files("cbcl.web").joinpath("static")
+    own = files("cbcl.export").joinpath("static")
+    page = files("cbcl.web").joinpath("static")
     english = languages()[DEFAULT_LANGUAGE]
     pictures = b"".join(example.jpeg for example in model.examples)
     large = {

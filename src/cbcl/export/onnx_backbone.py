@@ -53,7 +53,8 @@ class BackboneNodes:
     """A backbone that is made of networks, added to a graph."""
 
     def __init__(self, graph: AnswerGraph, backbone: Backbone, *, any_size: bool = False) -> None:
-        self._graph, self._count = graph, 0
+        self._graph = graph
+        self._count = 0
         self._opset = max([OPSET, *(_opset(one) for one in networks_of(backbone))])
         self._opsets = {"": self._opset}
         self._weights: dict[bytes, str] = {}  # names by digest
@@ -95,7 +96,8 @@ class BackboneNodes:
         self._count += 1
         prefix = _numbered(NETWORK_PREFIX, self._count)
         model = compose.add_prefix(_load(network, self._opset), f"{prefix}/")
-        source, target = model.graph.input[0], model.graph.output[0]
+        source = model.graph.input[0]
+        target = model.graph.output[0]
         self.batch = source.type.tensor_type.shape.dim[0].dim_value or self.batch
         self._add_normalization(network.preprocessing, source.name)
         self._add_weights(model.graph.initializer)
@@ -114,7 +116,8 @@ class BackboneNodes:
         """Add weights; those that another view of the same network has, too, are stored once."""
         own = {}
         for tensor in tensors:
-            name, tensor.name = tensor.name, ""
+            name = tensor.name
+            tensor.name = ""
             digest = sha256(tensor.SerializeToString(deterministic=True)).digest()
             if digest in self._weights:
                 self._graph("Identity", self._weights[digest], name=name)

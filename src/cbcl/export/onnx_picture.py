@@ -73,7 +73,8 @@ def _multiply(graph: AnswerGraph, rows: str, planes: str, columns: str, is_tall:
         "then_branch": [(rows, ""), ("", columns)],
         "else_branch": [("", columns), (rows, "")],
     }.items():
-        branch, values = AnswerGraph(), planes
+        branch = AnswerGraph()
+        values = planes
         branch.prefix = f"{graph.prefix}{name}{len(graph.nodes)}/"
         for left, right in order:
             values = _round(branch, branch("MatMul", left or values, right or values))

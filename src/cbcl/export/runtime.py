@@ -18,7 +18,8 @@ from cbcl.errors import AppError, first_line, reason
 from cbcl.files import write_atomically
 from cbcl.folders import cache_folder
 
-PACKAGE, VERSION = "onnxruntime-web", "1.30.0"  # the version that the tests run
+PACKAGE = "onnxruntime-web"
+VERSION = "1.30.0"  # the version that the tests run
 SHA512 = (
     "ab4cbe26baedba45d2cec05610c71c55fa97db92d19a8b171c5f8269126683ca"
     "590a5cdc57bb2f35ce2b298de32f4d956fb42644c0ecd528a0a91e025c07ca61"

@@ -52,10 +52,15 @@ KINDS = {  # of files that are sent by mistake, or are cut off, by how they begi
 STILL_BRANDS = (b"avif", b"avis", b"heic", b"heix", b"mif1", b"msf1")  # of ISO media files
 KEEP_DECODERS = ("WEBP", "AVIF")  # as long as the picture lives, which a copy of it does not need
 SEGMENT = re.compile(rb"\xff[^\x00\x01\xd0-\xd8\xff]")  # the marker of one that has a length
-START_OF_SCAN, END_OF_PICTURE = b"\xff\xda", b"\xff\xd9"
+START_OF_SCAN = b"\xff\xda"
+END_OF_PICTURE = b"\xff\xd9"
 TURNED = range(2, 9)  # orientations of a picture that is not stored upright
-ORIENTATION, BITS_PER_SAMPLE = 0x0112, 0x0102  # tags
-STRIP_HEIGHT, TILE_WIDTH, TILE_HEIGHT = 0x0116, 0x0142, 0x0143
+# Tags of TIFF and EXIF.
+ORIENTATION = 0x0112
+BITS_PER_SAMPLE = 0x0102
+STRIP_HEIGHT = 0x0116
+TILE_WIDTH = 0x0142
+TILE_HEIGHT = 0x0143
 TIFF_BYTE_ORDERS = {prefix: "<" if prefix[:2] == b"II" else ">" for prefix in PREFIXES}
 TIFF_BYTES = (1, 2, 6, 7)  # types of values that stay bytes, such as a colour profile
 
@@ -178,7 +183,8 @@ def _decode_heic(data: bytes, name: Subject) -> Image.Image:
 
 def _check_directory(data: bytes, name: Subject) -> None:
     """Refuse a TIFF, before it is opened, that has too many numbers in its first directory."""
-    order, is_big = TIFF_BYTE_ORDERS[data[:4]], data[2] == 43  # which Pillow takes for a BigTIFF
+    order = TIFF_BYTE_ORDERS[data[:4]]
+    is_big = data[2] == 43  # Pillow's test for a BigTIFF
     (place,) = struct.unpack_from(f"{order}Q" if is_big else f"{order}I", data, 8 if is_big else 4)
     head, entry = (f"{order}Q", f"{order}HHQ8x") if is_big else (f"{order}H", f"{order}HHI4x")
     (count,) = struct.unpack_from(head, data, place)

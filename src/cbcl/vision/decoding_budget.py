@@ -32,7 +32,9 @@ class DecodingBudget:
             os.register_at_fork(after_in_child=self._reset)  # what is taken is the parent's
 
     def _reset(self) -> None:
-        self.taken, self._changed, self._share = 0, Condition(), _Share()
+        self.taken = 0
+        self._changed = Condition()
+        self._share = _Share()
 
     @contextmanager
     def share(self, make_room: Callable[[], None] | None = None) -> Iterator[None]:
@@ -43,12 +45,14 @@ class DecodingBudget:
         if self._share.is_open:
             yield
             return
-        self._share.is_open, self._share.make_room = True, make_room
+        self._share.is_open = True
+        self._share.make_room = make_room
         try:
             yield
         finally:
             self.give_back()
-            self._share.is_open, self._share.make_room = False, None
+            self._share.is_open = False
+            self._share.make_room = None
 
     def take(self, count: int) -> None:
         """Take bytes for the share of this thread; wait until they are there."""
@@ -63,7 +67,8 @@ class DecodingBudget:
 
     def give_back(self) -> None:
         """Give back all bytes that this thread has taken."""
-        count, self._share.taken = self._share.taken, 0
+        count = self._share.taken
+        self._share.taken = 0
         with self._changed:
             self.taken -= count
             self._changed.notify_all()

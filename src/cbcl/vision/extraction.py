@@ -145,7 +145,9 @@ class _Pipeline:
         thumbnails: Container[int] | None,
         on_one_core: bool = False,
     ) -> None:
-        self.sources, self.cache, self.thumbnails = sources, cache, thumbnails
+        self.sources = sources
+        self.cache = cache
+        self.thumbnails = thumbnails
         self.cores = 1 if on_one_core else cores()
         starts = range(0, len(sources), backbone.batch)
         self.batches = [range(start, min(start + backbone.batch, len(sources))) for start in starts]
@@ -201,7 +203,8 @@ class _Pipeline:
 
     def _prepare(self, number: int) -> DecodedPicture | EmbeddingResult:
         """Decode a picture, unless neither its vector nor its thumbnail takes that."""
-        source, at_least = self.sources[number], self.backbone.at_least
+        source = self.sources[number]
+        at_least = self.backbone.at_least
         if isinstance(source, EmbeddedPicture):
             return EmbeddingResult(source)
         if at_least is None:  # a thing, not a picture

@@ -121,7 +121,8 @@ def _walk(top: Path) -> Iterator[Path]:
     Each folder is met once, by its own name if it has one here: links may lead in circles.
     """
     walked: set[Identity | None] = set()
-    folders, links = [top], deque[Path]()
+    folders = [top]
+    links = deque[Path]()
     while folders or links:
         folder = folders.pop() if folders else links.popleft()
         here = identity(folder)

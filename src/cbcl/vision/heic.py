@@ -16,7 +16,8 @@ from PIL import Image
 from cbcl.errors import PictureError, Subject
 
 BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs", b"mif1", b"msf1")
-PIECE, GRID = b"hvc1", b"grid"
+PIECE = b"hvc1"
+GRID = b"grid"
 # Bytes for a pixel while it is decoded, measured: planes, bytes of all pixels, the picture itself.
 USUAL_BYTES = 7.5  # of 8 bits, with fewer pixels for colour, as phones write them
 OTHER_BYTES = 10.0
@@ -143,7 +144,8 @@ def _read_places(iloc: memoryview) -> dict[int, tuple[bool | None, int]]:
 
     None: in another item, or in several places.
     """
-    version, sizes = iloc[0], [iloc[4] >> 4, iloc[4] & 15, iloc[5] >> 4, iloc[5] & 15]
+    version = iloc[0]
+    sizes = [iloc[4] >> 4, iloc[4] & 15, iloc[5] >> 4, iloc[5] & 15]
     offset_size, length_size, base_size, index_size = sizes
     count = _read_number(iloc, 6, is_long=version > 1)
     place = 10 if version > 1 else 8

@@ -19,8 +19,11 @@ from cbcl.errors import WeightsError
 WeightArray: TypeAlias = NDArray[np.float64]
 Operand: TypeAlias = str | float | NDArray[Any] | np.generic  # a value's name, or a constant
 
-OPSET, IR_VERSION = 17, 8  # which ONNX Runtime has read since 1.12
-INPUT_NAME, OUTPUT_NAME = "pictures", "vectors"
+# ONNX Runtime reads both since 1.12.
+OPSET = 17
+IR_VERSION = 8
+INPUT_NAME = "pictures"
+OUTPUT_NAME = "vectors"
 TORCH_NORM = (".weight", ".bias", ".running_mean", ".running_var")  # of a batch norm in PyTorch
 
 
@@ -208,7 +211,8 @@ class NetworkGraph(GraphBuilder):
     ) -> FeatureMaps:
         before, after = padding
         pads = [before] * 2 + [after] * 2
-        kernels, strides = [kernel] * 2, [stride] * 2
+        kernels = [kernel] * 2
+        strides = [stride] * 2
         name = self(
             operator, *inputs, kernel_shape=kernels, strides=strides, pads=pads, **attributes
         )

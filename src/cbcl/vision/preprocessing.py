@@ -73,7 +73,8 @@ class Preprocessing:
         keys = [field.name for field in fields(cls)]
         given = set(description) if isinstance(description, dict) else set()
         if not isinstance(description, dict) or not set(keys[:3]) <= given <= set(keys):
-            needed, optional = ", ".join(keys[:3]), ", ".join(keys[3:])
+            needed = ", ".join(keys[:3])
+            optional = ", ".join(keys[3:])
             problem = f"must describe {needed} and may describe {optional}, tokens, note"
             raise WeightsError(name, problem)
         try:

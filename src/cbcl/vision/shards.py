@@ -115,8 +115,11 @@ class ShardedEmbedding:
         thumbnails: Container[int] | None,
         n_jobs: int | None,
     ) -> None:
-        self.backbone, self.cache, self.thumbnails = backbone, cache, thumbnails
-        self.ticket, self.n_jobs = BackboneTicket.of(backbone), n_jobs
+        self.backbone = backbone
+        self.cache = cache
+        self.thumbnails = thumbnails
+        self.ticket = BackboneTicket.of(backbone)
+        self.n_jobs = n_jobs
         self.workers = count_workers(n_jobs)
         self.shard_size = max(SHARD_SIZE, backbone.batch if backbone.threads else 1)
 

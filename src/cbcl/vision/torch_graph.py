@@ -44,11 +44,13 @@ class TorchGraph:
     def __init__(
         self, model: bytes, how: Preprocessing, device: str, batch: int, name: Subject
     ) -> None:
-        self._device, self._batch = torch.device(device), batch
+        self._device = torch.device(device)
+        self._batch = batch
         graph = onnx.load_from_string(model).graph
         constants = {one.name: numpy_helper.to_array(one) for one in graph.initializer}
         self._constants = {key: _as_tensor(value, device) for key, value in constants.items()}
-        self._input, self._output = graph.input[0].name, graph.output[0].name
+        self._input = graph.input[0].name
+        self._output = graph.output[0].name
         nodes = _read_nodes(graph, name)
         if self._device.type == "cuda":
             nodes = _fuse(nodes, self._output)

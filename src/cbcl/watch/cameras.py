@@ -21,7 +21,9 @@ class SnapshotCamera:
     """A camera that gives its latest picture at an address."""
 
     def __init__(self, address: HttpAddress, problems: ProblemLog, *, every: float = 1.0) -> None:
-        self._address, self._problems, self._every = address, problems, every
+        self._address = address
+        self._problems = problems
+        self._every = every
 
     def frames(self) -> Iterator[WatchedFrame]:
         """Yield frames for ever; while the camera does not answer, that is told once."""
@@ -45,13 +47,15 @@ class VideoCamera:
         self._cv2 = cv2 or _opencv()
         self._opened_by: int | str
         if number_or_url.isdecimal():
-            self._opened_by, self._name = int(number_or_url), f"camera {int(number_or_url)}"
+            self._opened_by = int(number_or_url)
+            self._name = f"camera {int(number_or_url)}"
         else:
             parts = urlsplit(number_or_url)
             place = parts.netloc.rpartition("@")[2]
             self._opened_by = number_or_url
             self._name = f"{parts.scheme}://{place}{parts.path}"
-        self._problems, self._every = problems, every
+        self._problems = problems
+        self._every = every
 
     def frames(self, sleep: Callable[[float], None] = time.sleep) -> Iterator[WatchedFrame]:
         """Yield frames for ever; a camera that is lost is told once, and opened again."""

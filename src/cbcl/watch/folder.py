@@ -33,7 +33,9 @@ class PhotoFolder:
         existing: bool = False,
         leave_out: Collection[Path] = (),
     ) -> None:
-        self._folder, self._problems, self._every = folder.resolve(), problems, every
+        self._folder = folder.resolve()
+        self._problems = problems
+        self._every = every
         self._leave_out = {str(path.resolve()) for path in leave_out}
         self._pending: dict[str, FileVersion] = {}
         try:

@@ -42,7 +42,8 @@ class HttpAddress:
         self._url = parts._replace(netloc=place, fragment="").geturl()
         passwords = HTTPPasswordMgrWithDefaultRealm()
         if parts.username is not None:
-            user, password = unquote(parts.username), unquote(parts.password or "")
+            user = unquote(parts.username)
+            password = unquote(parts.password or "")
             passwords.add_password(None, f"{parts.scheme}://{place}/", user, password)
         # Proxies of the environment are ignored: they do not know machines nearby.
         self._opener = build_opener(

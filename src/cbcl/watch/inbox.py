@@ -33,7 +33,9 @@ class Inbox:
     def __init__(
         self, folder: Path, problems: ProblemLog, *, limit: int, copy_cosine: float
     ) -> None:
-        self._folder, self._problems, self._limit = folder, problems, limit
+        self._folder = folder
+        self._problems = problems
+        self._limit = limit
         self._copy_cosine = copy_cosine
         self._kept: deque[Float32s] = deque(maxlen=limit)
         try:

@@ -50,7 +50,8 @@ class MqttAddress(NamedTuple):
         """Read an address; `topic` is taken where it has none."""
         try:
             parts = urlsplit(url)
-            given, port = unquote(parts.path).strip("/"), parts.port
+            given = unquote(parts.path).strip("/")
+            port = parts.port
             is_address = parts.scheme in ("mqtt", "mqtts") and not {*"+#\0"} & {*given}
         except ValueError:
             is_address = False
@@ -74,7 +75,8 @@ class MqttSink:
 
     def __init__(self, address: MqttAddress, problems: ProblemLog) -> None:
         mqtt = _paho()
-        self._topic, self._problems = address.topic, problems
+        self._topic = address.topic
+        self._problems = problems
         self._tls = address.tls
         self._name = f"mqtt{'s' if address.tls else ''}://{address.host}:{address.port}"
         self._device = topic_id(address.topic)
@@ -86,7 +88,8 @@ class MqttSink:
             client.tls_set()
         client.will_set(f"{self._topic}/availability", "offline", qos=1, retain=True)
         client.reconnect_delay_set(1, MAX_RETRY_SECONDS)
-        client.on_connect, client.on_disconnect = self._connected, self._disconnected
+        client.on_connect = self._connected
+        client.on_disconnect = self._disconnected
         client.on_connect_fail = self._failed
         client.on_message = self._discovered
         client.connect_async(address.host, address.port, KEEPALIVE_SECONDS)

@@ -41,7 +41,10 @@ class BackgroundSink:
     def __init__(
         self, sink: Sink, problems: ProblemLog, delays: tuple[float, ...] = DELAYS
     ) -> None:
-        self._name, self._deliver, self._problems, self._delays = sink.name, sink, problems, delays
+        self._name = sink.name
+        self._deliver = sink
+        self._problems = problems
+        self._delays = delays
         self._queue: Queue[Sighting] = Queue(MAX_WAITING)
         self._closing = Event()
         self._thread = Thread(target=self._run, name=sink.name, daemon=True)
@@ -147,7 +150,8 @@ class FrigateSubLabel:
         if path is None:
             advice = "give one such as http://frigate:5000/api/door/latest.jpg"
             raise ServerError(self._address.name, "is not a camera of Frigate", advice)
-        self._api, self._camera = path[1], path[2]
+        self._api = path[1]
+        self._camera = path[2]
         self.name = f"{self._address.name} (sub_label)"
 
     def __call__(self, sighting: Sighting) -> None:

@@ -51,9 +51,13 @@ class Watcher:
         keep: Callable[[WatchedFrame, Sighting, EmbeddedPicture], None] | None = None,
         announce: Callable[[Collection[str]], None] | None = None,
     ) -> None:
-        self._recognizer, self._problems = recognizer, problems
-        self._tell, self._keep, self._announce = tell, keep, announce
-        self._agreement, self._min_confidence = agreement, min_confidence
+        self._recognizer = recognizer
+        self._problems = problems
+        self._tell = tell
+        self._keep = keep
+        self._announce = announce
+        self._agreement = agreement
+        self._min_confidence = min_confidence
         self._labels: Collection[str] | None = None
 
     def watch(self, frames: Iterable[WatchedFrame]) -> None:

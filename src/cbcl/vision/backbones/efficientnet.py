@@ -16,7 +16,8 @@ from cbcl.vision.backbones.int8 import Int8Graph
 from cbcl.vision.onnx_graph import FeatureMaps, Filters, NetworkGraph, Weights, fold, same_padding
 
 BATCH_NORM_EPSILON = 1e-3
-STEM_CHANNELS, HEAD_CHANNELS = 32, 1280
+STEM_CHANNELS = 32
+HEAD_CHANNELS = 1280
 
 
 class Variant(NamedTuple):

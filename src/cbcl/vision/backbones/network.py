@@ -106,7 +106,8 @@ class Network:
 
     def _check_interface(self, session: InferenceSession) -> None:
         """Check that the input is one batch of pictures, and the first output numbers."""
-        inputs, output = session.get_inputs(), session.get_outputs()[0]
+        inputs = session.get_inputs()
+        output = session.get_outputs()[0]
         if len(inputs) != 1 or inputs[0].type != "tensor(float)" or len(inputs[0].shape) != 4:
             given = ", ".join(f"{value.name}: {value.type} {value.shape}" for value in inputs)
             wanted = "one input of (pictures, 3, height, width) float32 numbers"
@@ -183,15 +184,18 @@ class Network:
 
 
 def _record(weights: str, model: bytes, note: str) -> dict[str, str]:
-    digest, given = sha256(model).hexdigest(), {"note": note} if note else {}
+    digest = sha256(model).hexdigest()
+    given = {"note": note} if note else {}
     both = fingerprint(weights, digest, *given.values())
     return {"weights": weights, "model": digest, "both": both, **given}
 
 
 def read_stored(path: Path, name: str, preprocessing: Preprocessing) -> Network:
     """Read a network that `Network.write` stored."""
-    model, record = _read(path), _read_json(path.with_suffix(".json"))
-    weights, note = str(record.get("weights")), str(record.get("note", ""))
+    model = _read(path)
+    record = _read_json(path.with_suffix(".json"))
+    weights = str(record.get("weights"))
+    note = str(record.get("note", ""))
     if record != _record(weights, model, note):
         raise WeightsError(path, "is not the file that was stored", "import it again")
     return Network(name, model, preprocessing, weights, note=note)
@@ -201,7 +205,8 @@ def read_network(path: Path, name: str) -> Network:
     """Read a model of the user's, `net.onnx`, with its description beside it, `net.json`."""
     import onnx
 
-    model, description = _read(path), _read_json(path.with_suffix(".json"))
+    model = _read(path)
+    description = _read_json(path.with_suffix(".json"))
     try:
         is_whole = not _has_external_data(onnx.load_from_string(model))
     except Exception as error:  # of protobuf, which has no common class but this
@@ -219,7 +224,8 @@ def read_network(path: Path, name: str) -> Network:
         raise WeightsError(path.with_suffix(".json"), problem, "give a text")
     measured = description.pop("measured", None)
     if not isinstance(measured, dict | None):
-        problem, advice = 'has a "measured" that is no object', "leave it out, or measure again"
+        problem = 'has a "measured" that is no object'
+        advice = "leave it out, or measure again"
         raise WeightsError(path.with_suffix(".json"), problem, advice)
     preprocessing = Preprocessing.from_description(description, path.with_suffix(".json"))
     weights = sha256(model).hexdigest()

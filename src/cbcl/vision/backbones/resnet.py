@@ -50,9 +50,11 @@ def build(tensors: Mapping[str, NDArray[Any]], depth: int, *, size: int = 224) -
 
     def layer(place: BlockPosition, shape: tuple[int, int, int, int]) -> Filters:
         prefix = f"layer{place.stage}.{place.block}." if place.stage else ""
-        conv, norm = f"conv{place.part + 1}", f"bn{place.part + 1}"
+        conv = f"conv{place.part + 1}"
+        norm = f"bn{place.part + 1}"
         if place.is_shortcut:
-            conv, norm = "downsample.0", "downsample.1"
+            conv = "downsample.0"
+            norm = "downsample.1"
         weight = weights.take(f"{prefix}{conv}.weight", *shape)
         return fold(weight, weights.take_norm(f"{prefix}{norm}", shape[0]), BATCH_NORM_EPSILON)
 

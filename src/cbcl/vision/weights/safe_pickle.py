@@ -84,7 +84,8 @@ def read_pickle_bytes(stream: PickleStream) -> bytes:
     end = stream.tell()
     stream.seek(start)
     data = stream.read(end - start)
-    starts, ends = [0, *(place + FRAME_BYTES for place in frames)], [*frames, len(data)]
+    starts = [0, *(place + FRAME_BYTES for place in frames)]
+    ends = [*frames, len(data)]
     return b"".join(data[first:last] for first, last in zip(starts, ends, strict=True))
 
 
@@ -94,7 +95,9 @@ class _Measure:
     __slots__ = ("depth", "is_part", "size")
 
     def __init__(self) -> None:
-        self.depth, self.size, self.is_part = 1, 1, False
+        self.depth = 1
+        self.size = 1
+        self.is_part = False
 
     def add(self, parts: Sequence[_Measure]) -> None:
         for part in parts:
@@ -142,7 +145,8 @@ class _Simulation:
 
     def _pop(self, kinds: Sequence[pickletools.StackObject]) -> list[_Measure]:
         """Take the operands of an opcode; the last of them may be all objects since the mark."""
-        count, since_mark = len(kinds), list[_Measure]()
+        count = len(kinds)
+        since_mark = list[_Measure]()
         if pickletools.markobject in kinds:
             count = kinds.index(pickletools.markobject)
             while (value := self.stack.pop()) is not None:
@@ -152,7 +156,8 @@ class _Simulation:
         return operands + since_mark
 
     def _put_together(self, name: str, operands: Sequence[_Measure]) -> _Measure:
-        whole, parts = _Measure(), operands
+        whole = _Measure()
+        parts = operands
         if name in CHANGES:
             whole, *parts = operands
         before = whole.size
