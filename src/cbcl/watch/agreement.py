@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Agreement:
-    """The answer that so many frames in a row gave last.
+    """The latest answer that `frames` frames in a row gave.
 
     >>> agreement = Agreement(2)
     >>> [agreement.changes_to(label) for label in ["cup", "key", "key", "cup", "key", None, None]]
@@ -18,7 +18,7 @@ class Agreement:
         self._agreed: tuple[str | None] | None = None  # None: nothing yet
 
     def changes_to(self, label: str | None) -> bool:
-        """Count one more frame, and tell whether the answer agreed on is another one now."""
+        """Count one more frame; tell whether it changes the answer agreed on."""
         self._count = self._count + 1 if label == self._label else 1
         self._label = label
         if self._count < self._frames or self._agreed == (label,):

@@ -1,4 +1,4 @@
-"""Frames of a camera: snapshots over http, or what OpenCV opens, if it is installed."""
+"""Frames of cameras: snapshots over http, or cameras and streams that OpenCV opens."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from cbcl.watch.frames import WatchedFrame, ticks
 from cbcl.watch.http_requests import HttpAddress
 from cbcl.watch.problems import ProblemLog
 
-REOPEN_SECONDS = 5.0  # after a camera was lost
+REOPEN_SECONDS = 5.0  # between two tries to open a lost camera
 
 
 class SnapshotCamera:
-    """A camera that gives its latest picture at an address."""
+    """A camera with an address that answers with its latest picture."""
 
     def __init__(self, address: HttpAddress, problems: ProblemLog, *, every: float = 1.0) -> None:
         self._address = address
@@ -26,7 +26,7 @@ class SnapshotCamera:
         self._every = every
 
     def frames(self) -> Iterator[WatchedFrame]:
-        """Yield frames for ever; while the camera does not answer, that is told once."""
+        """Yield frames for ever; report once that the camera does not answer."""
         name = self._address.name
         for _ in ticks(self._every):
             try:
@@ -58,7 +58,7 @@ class VideoCamera:
         self._every = every
 
     def frames(self, sleep: Callable[[float], None] = time.sleep) -> Iterator[WatchedFrame]:
-        """Yield frames for ever; a camera that is lost is told once, and opened again."""
+        """Yield frames for ever; report a lost camera once, and open it again."""
         while True:
             capture = self._cv2.VideoCapture(self._opened_by)
             try:
@@ -70,7 +70,7 @@ class VideoCamera:
             sleep(REOPEN_SECONDS)
 
     def _capture(self, capture: Any) -> Iterator[WatchedFrame]:
-        """Yield frames until there are none; those in between are taken, so that none is old."""
+        """Yield a frame each period until there are none; skip those between: no frame is old."""
         while True:
             due = time.monotonic() + self._every
             is_taken, pixels = capture.read()

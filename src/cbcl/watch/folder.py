@@ -1,4 +1,4 @@
-"""New photos of a folder, each when it is written whole."""
+"""New photos in a folder, each once it is completely written."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from cbcl.watch.problems import ProblemLog
 
 FileVersion: TypeAlias = tuple[int, int, int]  # modified (ns), bytes, inode
 
-MAX_MISSING = 10_000  # photos that are gone, and still known in case they come back
+MAX_MISSING = 10_000  # deleted photos that are remembered in case they come back
 
 
 class PhotoFolder:
-    """Photos that are put into a folder, or into folders in it; hidden files are none.
+    """Photos put into a folder, or into folders in it; hidden files are left out.
 
-    A photo is new if its path is, or if it was written anew. It is whole when two polls in a row
-    find it the same. Those that are there at first are not new, unless `existing` says so.
+    A photo is new if its path is new or its file was rewritten. It is complete when two polls in a
+    row find it unchanged. Photos that are there at the start count as new with `existing` only.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class PhotoFolder:
         self._handled = {} if existing else found
 
     def frames(self) -> Iterator[WatchedFrame]:
-        """Yield new photos for ever; what cannot be read is told, and nothing ends the watch."""
+        """Yield new photos for ever; report what cannot be read, and go on."""
         name = str(self._folder)
         for _ in ticks(self._every):
             try:
@@ -62,18 +62,18 @@ class PhotoFolder:
                     self._problems.report(photo, str(error))
 
     def poll(self) -> list[str]:
-        """Return the photos that are new and whole by now, the oldest first."""
+        """Return the photos that are new and complete by now, the oldest first."""
         found = self._scan()
-        new = {path: found[path] for path in found if self._handled.get(path) != found[path]}
-        whole = {path: new[path] for path in new if self._pending.get(path) == new[path]}
+        new = dict(found.items() - self._handled.items())
+        complete = dict(new.items() & self._pending.items())
         self._pending = new
-        self._handled.update(whole)
+        self._handled.update(complete)
         if len(self._handled) > len(found) + MAX_MISSING:
-            self._handled = {path: self._handled[path] for path in self._handled if path in found}
-        return sorted(whole, key=lambda path: (whole[path], path))
+            self._handled = {path: self._handled[path] for path in self._handled.keys() & found}
+        return sorted(complete, key=lambda path: (complete[path], path))
 
     def _scan(self) -> dict[str, FileVersion]:
-        """Return the files with something in them, by path."""
+        """Return the versions of all files that are not empty, by path."""
         files: dict[str, FileVersion] = {}
         folders = [str(self._folder)]
         while folders:
@@ -84,7 +84,7 @@ class PhotoFolder:
             except OSError:
                 if folder == str(self._folder):
                     raise
-                continue  # a folder in it, which is gone or not for us
+                continue  # an inner folder that is gone or not readable
             for entry in visible:
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
@@ -97,6 +97,6 @@ def _version(entry: os.DirEntry[str]) -> FileVersion | None:
     try:
         status = entry.stat()
         is_written = entry.is_file() and status.st_size > 0
-    except OSError:  # gone meanwhile
+    except OSError:  # deleted meanwhile
         return None
     return (status.st_mtime_ns, status.st_size, status.st_ino) if is_written else None

@@ -1,4 +1,4 @@
-"""Frames: pictures as a source gives them, one after another, and the time between two of them."""
+"""Frames: the pictures of a source, and the time between two of them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 
 class WatchedFrame(NamedTuple):
-    """The file of a picture, and where it is from."""
+    """The file of a picture, and its source."""
 
     source: str  # path of the photo, or name of the camera
     data: bytes
 
 
 def ticks(seconds: float) -> Iterator[None]:
-    """Return at once, then each time so many seconds have passed; a slow user misses some."""
+    """Yield at once, then after each period of `seconds`; a slow caller misses some."""
     while True:
         due = time.monotonic() + seconds
         yield

@@ -1,4 +1,4 @@
-"""Requests to an http address; no message tells its user, password and query."""
+"""Requests to an http address; messages hide its user, password and query."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TIMEOUT_SECONDS = 10.0
 
 
 class HttpAddress:
-    """An address of http or https, with the user and password that may be in it.
+    """An address of http or https, which may contain a user and a password.
 
     >>> HttpAddress("http://ann:secret@camera.lan/snapshot.jpg?key=7").name
     'http://camera.lan/snapshot.jpg'
@@ -30,7 +30,7 @@ class HttpAddress:
         try:
             parts = urlsplit(url)
             is_address = parts.scheme in ("http", "https") and bool(parts.hostname)
-            _ = parts.port  # raises an error, if it is no number
+            _ = parts.port  # raises a ValueError if it is not a number
         except ValueError:
             is_address = False
         if not is_address:
@@ -53,7 +53,7 @@ class HttpAddress:
     def request(
         self, target: str = "", *, json: bytes | None = None, limit: int = 1_000_000
     ) -> bytes:
-        """Return what is answered, of at most so many bytes; JSON is posted.
+        """Return the answer, of at most `limit` bytes; with `json`, post that.
 
         `target` is another path and query on the same server.
         """
@@ -63,7 +63,7 @@ class HttpAddress:
         request = Request(urljoin(self._url, target), data=json, headers=headers)
         try:
             with self._opener.open(request, timeout=TIMEOUT_SECONDS) as answer:
-                if answer.headers.get_content_maintype() == "multipart":  # it would never end
+                if answer.headers.get_content_maintype() == "multipart":  # without an end
                     advice = "give the address of single pictures"
                     raise ServerError(self.name, "is a stream", advice)
                 data: bytes = answer.read(limit + 1)
@@ -71,9 +71,10 @@ class HttpAddress:
             with error:
                 raise ServerError(self.name, f"answers {error.code} {error.reason}") from None
         except (OSError, HTTPException, ValueError) as error:
-            cause = getattr(error, "reason", error)  # of an URLError
+            cause = getattr(error, "reason", error)  # a URLError has one
             problem = reason(cause) if isinstance(cause, Exception) else cause
             raise ServerError(self.name, f"does not answer ({problem})") from error
         if len(data) > limit:
-            raise ServerError(self.name, f"answers more than {limit // 1_000_000} MB")
+            megabytes = limit // 1_000_000
+            raise ServerError(self.name, f"answers more than {megabytes} MB")
         return data

@@ -1,4 +1,4 @@
-"""Inbox: uncertain frames in a folder, each with its answer, until a person names them."""
+"""Inbox: a folder of uncertain frames with their answers, kept until a person names them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ SUFFIXES = (".avif", ".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".
 class Inbox:
     """A folder of at most `limit` frames; the oldest make room for new ones.
 
-    Beside `NAME.jpg`, the answer is in the hidden file `.NAME.jpg.json`; only files with such a
-    companion are ever removed. A frame that is nearly the same as one of those kept lately is not
-    kept: the cosine of two such frames is at least `copy_cosine`.
+    The answer to `NAME.jpg` is in the hidden file `.NAME.jpg.json`; only files with such a file
+    beside them are ever removed. A near-copy of a recent frame is not kept: the cosine of the two
+    is at least `copy_cosine`.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Inbox:
             raise PictureError(folder, f"cannot be made a folder ({reason(error)})") from error
 
     def put(self, frame: WatchedFrame, sighting: Sighting, picture: EmbeddedPicture) -> None:
-        """Keep a frame, unless there is one like it; where that fails, it is told."""
+        """Keep a frame unless it is a near-copy; report a failure to write."""
         direction = as_directions(picture.vector[None])[0]
         direction /= float(np.linalg.norm(direction)) or 1.0
         if any(float(kept @ direction) >= self._copy_cosine for kept in self._kept):
@@ -81,7 +81,7 @@ def _answer_file(photo: Path) -> Path:
 
 
 def _file_name(sighting: Sighting) -> str:
-    """Return a name that sorts by time and tells the source: 20261116T152050.123-door.jpg."""
+    """Return a name that sorts by time and has the source: 20261116T152050.123-door.jpg."""
     time = re.sub(r"[-:]|\+.*", "", sighting.time)
     source = re.sub(r"[^\w.-]+", "_", re.split(r"[\\/]", sighting.source.rstrip("/"))[-1])
     name = f"{time}-{source[-MAX_NAME:]}"

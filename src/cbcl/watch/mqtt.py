@@ -1,10 +1,10 @@
-"""Sightings over MQTT, and Home Assistant's discovery: each thing that is known is a sensor.
+"""Sightings over MQTT, and Home Assistant's discovery: each known thing is a sensor.
 
-Topics, under the one that is given; all messages are retained, so that whoever comes later knows:
+Topics, below the given one; messages are retained, so that later subscribers get them:
 
 - `state`: the latest sighting, as JSON;
-- `things/<id>`: ON, if that is the latest answer, else OFF;
-- `availability`: online or offline; the broker says so, too, when the watch was killed.
+- `things/<id>`: ON if it is the latest answer, else OFF;
+- `availability`: online or offline; the broker says offline when the watch was killed.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from cbcl.errors import ServerError
 from cbcl.watch.problems import ProblemLog
 from cbcl.watch.watcher import Sighting
 
-DISCOVERY = "homeassistant"  # the prefix that Home Assistant listens to, unless told otherwise
+DISCOVERY = "homeassistant"  # Home Assistant's default prefix
 KEEPALIVE_SECONDS = 30
 MAX_RETRY_SECONDS = 60
 CLOSE_SECONDS = 5.0
 
 
 class MqttAddress(NamedTuple):
-    """A broker, and the topic under which all is told.
+    """A broker, and the topic above all messages.
 
     >>> MqttAddress.of("mqtt://ann:secret@broker/home/shelf")[:4]
     ('broker', 1883, 'home/shelf', False)
@@ -47,7 +47,7 @@ class MqttAddress(NamedTuple):
 
     @classmethod
     def of(cls, url: str, topic: str = "cbcl") -> MqttAddress:
-        """Read an address; `topic` is taken where it has none."""
+        """Read an address; `topic` is the default for one without a path."""
         try:
             parts = urlsplit(url)
             given = unquote(parts.path).strip("/")
@@ -68,9 +68,9 @@ class MqttAddress(NamedTuple):
 
 
 class MqttSink:
-    """A client of a broker; it connects by itself, and again when the broker was away.
+    """A client of a broker; it connects, and reconnects, by itself.
 
-    While there is no connection nothing waits: with the next one, the latest state is told.
+    Without a connection nothing is queued: the next connection begins with the latest state.
     """
 
     def __init__(self, address: MqttAddress, problems: ProblemLog) -> None:
@@ -80,7 +80,7 @@ class MqttSink:
         self._tls = address.tls
         self._name = f"mqtt{'s' if address.tls else ''}://{address.host}:{address.port}"
         self._device = topic_id(address.topic)
-        self._labels: list[str] | None = None  # None: not known yet
+        self._labels: list[str] | None = None  # None: not announced yet
         self._latest: Sighting | None = None
         self._client = client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2)
         client.username_pw_set(address.user, address.password)
@@ -96,7 +96,7 @@ class MqttSink:
         client.loop_start()
 
     def announce(self, labels: Collection[str]) -> None:
-        """Make a sensor of each label, and remove those of labels that are gone."""
+        """Make a sensor for each label, and remove the sensors of deleted labels."""
         gone = set(self._labels or ()) - {*labels}
         self._labels = [*labels]
         for label in gone:
@@ -105,19 +105,17 @@ class MqttSink:
         self._tell_all()
 
     def send(self, sighting: Sighting) -> None:
-        """Tell the latest answer."""
+        """Publish the latest answer."""
         self._latest = sighting
         self._tell_state()
 
     def close(self) -> None:
-        """Tell that the watch has ended, and disconnect."""
+        """Publish that the watch has ended, and disconnect."""
         if self._client.is_connected():
             message = self._client.publish(
                 f"{self._topic}/availability", "offline", qos=1, retain=True
             )
-            with suppress(
-                RuntimeError
-            ):  # it was lost at this moment: the broker's last will says so
+            with suppress(RuntimeError):  # the connection is lost: the broker's last will says so
                 message.wait_for_publish(CLOSE_SECONDS)
         self._client.disconnect()
         self._client.loop_stop()
@@ -139,7 +137,7 @@ class MqttSink:
         self._problems.report(self._name, f"{self._name} cannot be reached{or_else}: trying again.")
 
     def _discovered(self, _: Any, __: Any, message: Any) -> None:
-        """Remove the sensor of a thing that was forgotten while nobody watched."""
+        """Remove the sensor of a thing that was forgotten while no watch ran."""
         if self._labels is None or not message.payload:
             return
         if message.topic not in {self._config_topic(label) for label in self._labels}:
@@ -203,7 +201,7 @@ class MqttSink:
 
 
 def topic_id(text: str) -> str:
-    """Return a text as a part of a topic; what had to be changed ends with a hash.
+    """Return a text as a part of a topic; a text that had to be changed ends with a hash.
 
     >>> topic_id("cup"), topic_id("my cup/mug")
     ('cup', 'my_cup_mug-dcd0af97')

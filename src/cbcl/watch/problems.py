@@ -1,4 +1,4 @@
-"""Problems of a long watch: each is told once, until it is over."""
+"""Problems of a long watch, each reported once until it is over."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class ProblemLog:
-    """Tells the first of the problems of each subject, and the next after it was resolved.
+    """Log that tells the first problem of each subject, and the next after it was resolved.
 
     >>> problems = ProblemLog(print)
     >>> problems.report("door", "door does not answer.")

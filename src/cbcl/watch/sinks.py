@@ -1,4 +1,4 @@
-"""Sinks of sightings: a webhook, a command, Frigate; each in a thread, so that no watch waits."""
+"""Sinks of sightings: a webhook, a command, Frigate; each in a thread of its own."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from cbcl.watch.http_requests import HttpAddress
 from cbcl.watch.problems import ProblemLog
 from cbcl.watch.watcher import Sighting
 
-MAX_WAITING = 100  # sightings, for a sink that is slow
-DELAYS = (1.0, 4.0)  # seconds before it is tried again
-CLOSE_SECONDS = 10.0  # for what waits, when the watch ends
+MAX_WAITING = 100  # sightings in the queue of a slow sink
+DELAYS = (1.0, 4.0)  # seconds before the second and third try
+CLOSE_SECONDS = 10.0  # to empty the queue when the watch ends
 COMMAND_SECONDS = 60.0
 STDERR = 2
-MAX_SUB_LABEL = 100  # letters, by Frigate's API
+MAX_SUB_LABEL = 100  # letters, the limit of Frigate's API
 POLL_SECONDS = 0.1
 
 
 class Sink(Protocol):
-    """Delivers a sighting, or raises a CBCLError."""
+    """Receiver of sightings; raises a CBCLError if one cannot be delivered."""
 
     name: str
 
@@ -36,7 +36,7 @@ class Sink(Protocol):
 
 
 class BackgroundSink:
-    """Gives sightings to a sink in a thread of its own; one that cannot be delivered is retried."""
+    """A sink in a thread of its own, which tries again what could not be delivered."""
 
     def __init__(
         self, sink: Sink, problems: ProblemLog, delays: tuple[float, ...] = DELAYS
@@ -51,7 +51,7 @@ class BackgroundSink:
         self._thread.start()
 
     def send(self, sighting: Sighting) -> None:
-        """Return at once; if too many wait already, this one is lost, and that is told."""
+        """Queue a sighting and return at once; if the queue is full, drop it and report that."""
         try:
             self._queue.put_nowait(sighting)
         except Full:
@@ -59,7 +59,7 @@ class BackgroundSink:
             self._problems.report(f"{self._name}, full", problem)
 
     def close(self) -> None:
-        """Deliver what waits, as far as there is time, each once."""
+        """Deliver the queue, as far as time allows, with one try each."""
         self._closing.set()
         self._thread.join(CLOSE_SECONDS)
 
@@ -88,7 +88,7 @@ class BackgroundSink:
 
 
 class Webhook:
-    """Posts a sighting as JSON."""
+    """An address to which sightings are posted as JSON."""
 
     def __init__(self, url: str) -> None:
         self._address = HttpAddress(url)
@@ -99,10 +99,10 @@ class Webhook:
 
 
 class Command:
-    """Runs a program, without a shell: its arguments end with the label and the source.
+    """A program run without a shell, with label and source as its last arguments.
 
-    The label of an unknown picture is `unknown`. Label, confidence, source and time are in the
-    environment, too: CBCL_LABEL and so on.
+    The label of an unknown picture is `unknown`. The environment has label, confidence, source and
+    time, too: CBCL_LABEL and so on.
     """
 
     def __init__(self, text: str) -> None:
@@ -116,7 +116,7 @@ class Command:
 
     def __call__(self, sighting: Sighting) -> None:
         answer = sighting.answer
-        label = answer.label or "unknown"  # which is the label of nothing
+        label = answer.label or "unknown"  # never the name of a thing
         variables = {
             "CBCL_LABEL": label,
             "CBCL_CONFIDENCE": f"{answer.confidence:.6g}",
@@ -142,7 +142,7 @@ class Command:
 
 
 class FrigateSubLabel:
-    """Sets the label as `sub_label` of all that Frigate is tracking on a camera at the moment."""
+    """The `sub_label` of everything that Frigate is tracking on a camera at the moment."""
 
     def __init__(self, url: str) -> None:
         self._address = HttpAddress(url)
@@ -156,12 +156,12 @@ class FrigateSubLabel:
 
     def __call__(self, sighting: Sighting) -> None:
         answer = sighting.answer
-        if answer.label is None:  # what Frigate was told before stays true of what it tracked
+        if answer.label is None:  # an earlier label stays true of what was tracked then
             return
         body = {"subLabel": answer.label[:MAX_SUB_LABEL], "subLabelScore": answer.confidence}
         query = f"cameras={self._camera}&in_progress=1&include_thumbnails=0"
         events = self._tracked(f"{self._api}/events?{query}")
-        if not events:  # it may begin to in a moment, when this is tried again
+        if not events:  # there may be one at the next try
             raise ServerError(self.name, "tracks nothing that could be labelled")
         for event in events:
             target = f"{self._api}/events/{quote(event, safe='')}/sub_label"

@@ -1,4 +1,4 @@
-"""The watch: from frames to answers, and to those who want to know."""
+"""The watch: from frames to answers, and on to the sinks."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from cbcl.watch.agreement import Agreement
 from cbcl.watch.frames import WatchedFrame
 from cbcl.watch.problems import ProblemLog
 
-RETRY_SECONDS = 1.0  # while the memory cannot be read
+RETRY_SECONDS = 1.0  # between two tries to read the memory
 
 
 class Sighting(NamedTuple):
-    """An answer that is told: that of a new photo, or another one than before of a camera."""
+    """An answer to be told: about a new photo, or a changed one of a camera."""
 
     time: str  # UTC
     source: str  # path of the photo, or name of the camera
@@ -33,11 +33,11 @@ class Sighting(NamedTuple):
 
 
 class Watcher:
-    """Answers about frames, each told to all of `tell`.
+    """Watcher of frames: every function of `tell` gets the answers.
 
-    With an agreement, an answer is told when it changes; without, each is. `keep` is given the
-    frames with uncertain answers: unknown, or below `min_confidence`; the latter do not count for
-    an agreement. `announce` is given the labels, at first and when they have changed.
+    With an agreement, an answer is told when it changes; without one, always. `keep` gets the
+    frames with uncertain answers: unknown, or with a confidence below `min_confidence`; the latter
+    do not count for the agreement. `announce` gets the labels, at the start and when they change.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Watcher:
         self._labels: Collection[str] | None = None
 
     def watch(self, frames: Iterable[WatchedFrame]) -> None:
-        """Answer all frames; one that is broken is reported."""
+        """Answer all frames; report broken ones."""
         self._announce_labels()
         for frame in frames:
             try:
@@ -86,7 +86,7 @@ class Watcher:
             tell(sighting)
 
     def _recognize(self, frame: WatchedFrame) -> tuple[EmbeddedPicture, Answer]:
-        """Return the answer; while the memory cannot be read, wait for it."""
+        """Return picture and answer; while the memory cannot be read, wait for it."""
         memory = str(self._recognizer.path)
         while True:
             try:
