@@ -31,9 +31,9 @@ from cbcl.errors import (
 PictureFile: TypeAlias = str | os.PathLike[str] | bytes  # a path, or the bytes of a file
 
 MAX_TRIES = 5  # while the server is busy
-MAX_WAIT_SECONDS = 600.0  # that it may ask for
+MAX_WAIT_SECONDS = 600.0  # that a busy server may ask for
 TIMEOUT_SECONDS = 120.0
-NOT_OURS = (  # errors of taking an answer of another server for one of ours
+NOT_OURS = (  # raised where another server's answer is read as one of cbcl's
     ArithmeticError,
     AttributeError,
     LookupError,
@@ -60,7 +60,7 @@ class Client:
     token
         Access token, if it is not in the address.
     certificate
-        File of a certificate to trust: of a server that made its own, `/cbcl-authority.crt` there.
+        File of a certificate to trust. A server that made its own has it at `/cbcl-authority.crt`.
 
     Examples
     --------
@@ -111,8 +111,8 @@ class Client:
         """Learn a label from pictures, or from the `seen` of answers, without sending them again.
 
         The label None teaches them as none of the known things: what looks like them is unknown.
-        Returned are the number of pictures learned, of `copies` among them, which add nothing, and
-        of those `moved` from other labels; and the problems of those that were skipped.
+        The answer counts the pictures learned, the `copies` among them, which add nothing, and
+        those `moved` from other labels; it has the problems of those that were skipped.
         """
         digests = [("seen", digest) for digest in seen]
         if label is None:
@@ -132,14 +132,14 @@ class Client:
             return suspects
 
     def recognize_many(self, pictures: Iterable[PictureFile]) -> list[dict[str, Any]]:
-        """Return an answer for each picture, in their order; an error where it cannot be read."""
+        """Return an answer for each picture, in order; an error where a picture cannot be read."""
         body = self._form("/api/recognize-many", [], "pictures", _as_list(pictures))
         with self._as_described():
             answers: list[dict[str, Any]] = body["answers"]
             return answers
 
     def memories(self) -> list[str]:
-        """Return the names of the memories that can be opened, the one changed latest first."""
+        """Return the names of the memories that can be opened, the latest changed first."""
         body = self._json("GET", "/api/memories")
         with self._as_described():
             return [entry["name"] for entry in body["memories"]]
@@ -193,7 +193,7 @@ class Client:
         return self._examples(f"/api/examples?label={quote(label, safe='')}")
 
     def negatives(self) -> list[int]:
-        """Return the numbers of pictures taught as none of the known things, likewise."""
+        """Return the numbers of those taught as none of the known things, as `examples` does."""
         return self._examples("/api/negatives")
 
     def thumbnail(self, example: int) -> bytes:
@@ -207,7 +207,7 @@ class Client:
             return str(body["label"])
 
     def unlearn_many(self, examples: Iterable[int]) -> dict[str, int]:
-        """Remove several examples in one change; return how many of each label there were."""
+        """Remove several examples in one change; return how many each label lost."""
         body = self._json("POST", "/api/unlearn", {"examples": [*examples]})
         with self._as_described():
             return dict(body["removed"])
@@ -215,8 +215,8 @@ class Client:
     def move(self, examples: Iterable[int], into: str | None) -> dict[str, Any]:
         """Move examples to another label, known or new, in one change; None: to none of them.
 
-        Returned are the number of those `moved` by the label they had, of `copies` among them,
-        which add nothing, and the labels of which nothing is left: `gone`.
+        The answer counts those `moved` from each label and the `copies` among them, which add
+        nothing, and lists the labels that have no examples left as `gone`.
         """
         return self._json("POST", "/api/move", {"examples": [*examples], "into": into})
 
@@ -239,7 +239,7 @@ class Client:
 
     @contextmanager
     def _as_described(self) -> Iterator[None]:
-        """Take the fields of an answer, which another server may not have."""
+        """Raise a ServerError where the fields of an answer are not those of a server of cbcl."""
         try:
             yield
         except NOT_OURS as error:
@@ -340,7 +340,7 @@ def _read(path: Path, error_type: type[CBCLError]) -> bytes:
 def _tls_context(certificate: str | os.PathLike[str] | None) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=certificate)
-    except OSError as error:  # of which ssl.SSLError is one
+    except OSError as error:  # ssl.SSLError is a subclass
         problem = f"cannot be used as a certificate ({reason(error)})"
         raise ServerError(str(certificate), problem) from error
 

@@ -1,24 +1,20 @@
-"""The device for networks: the processor, or a GPU by PyTorch where asked for.
+"""The device for networks: the processor, or a GPU through PyTorch.
 
-PyTorch is imported only then.
+PyTorch is imported only where a GPU is asked for.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
-from threading import Lock
 
 from cbcl.errors import WeightsError
 
 VARIABLE = "CBCL_DEVICE"
-_SETTINGS = Lock()  # of PyTorch's precision, which is one for all threads
 
 
 def choose_device(device: str | None = None) -> str:
-    """Return "cpu" or "cuda", as given, else as the environment says; the latter if there is one.
+    """Return "cpu" or "cuda": as given, or else as $CBCL_DEVICE says; raise if there is no GPU.
 
     >>> choose_device("cpu")
     'cpu'
@@ -43,21 +39,3 @@ def _check_gpu() -> None:
         ) from None
     if not cuda.is_available():
         raise WeightsError("the GPU", "cannot be used: PyTorch finds none", "use the processor")
-
-
-@contextmanager
-def full_precision() -> Iterator[None]:
-    """Compute in full float32, by the same algorithms each time."""
-    import torch
-
-    with _SETTINGS:
-        matrices = torch.backends.cuda.matmul
-        convolutions = torch.backends.cudnn
-        before = matrices.allow_tf32, convolutions.allow_tf32, convolutions.deterministic
-        matrices.allow_tf32 = False
-        convolutions.allow_tf32 = False
-        convolutions.deterministic = True
-        try:
-            yield
-        finally:
-            matrices.allow_tf32, convolutions.allow_tf32, convolutions.deterministic = before

@@ -1,6 +1,6 @@
 """Downloads over HTTP: checked by size and checksum, resumed after an interruption.
 
-A file got by other means, at the place where it is to be, is checked as if it had been downloaded.
+A file that is already in place, however it got there, is checked like a download.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from urllib.request import Request, urlopen
 
 try:
     import fcntl
-except ImportError:  # Windows, where no open file can be renamed
+except ImportError:  # Windows, where an open file cannot be renamed
     fcntl = None  # type: ignore[assignment]
 
 from cbcl.errors import CBCLError, first_line
@@ -32,7 +32,7 @@ MAX_DOWNLOAD_BYTES = 4 << 30  # of a file whose size is unknown
 class RemoteFile(NamedTuple):
     """A file on the web."""
 
-    urls: tuple[str, ...]  # tried one after the other
+    urls: tuple[str, ...]  # tried in order
     algorithm: Literal["md5", "sha256"]
     checksum: str  # hexadecimal; the first digits are enough
     size: int | None = None  # in bytes; None: unknown
@@ -46,7 +46,7 @@ def download(
 ) -> None:
     """Download a file to a path unless it is there; `error` is the type of the errors raised.
 
-    An error of the file system is raised as the OSError that it is.
+    Errors of the file system are raised as OSErrors.
     """
     if path.exists():
         _check(path, path, remote, error)
@@ -60,13 +60,13 @@ def download(
 
 
 def partial(path: Path) -> Path:
-    """Return the path of what has arrived of a file, for the next download to go on with."""
+    """Return the path of a partial download, which the next download continues."""
     return path.with_name(f"{path.name}.part")
 
 
 @contextmanager
 def _open_part(path: Path) -> Iterator[Path]:
-    """Yield a file that no other download writes: what broke off, if none goes on with it."""
+    """Yield a file that no other download writes: the partial one, unless that is in use."""
     part = partial(path)
     if fcntl is None:
         yield part
@@ -87,16 +87,16 @@ def _open_part(path: Path) -> Iterator[Path]:
 
 
 def _lock(file: BinaryIO) -> bool:
-    """Lock a file until it is closed, or its process ends; return False if another has."""
+    """Lock a file until it is closed; return False if another process has locked it."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # or the file system has no locks
+    except OSError:  # locked, or on a file system without locks
         return False
     return True
 
 
 def _is_at(file: BinaryIO, path: Path) -> bool:
-    """Tell whether an open file still has its name: else it has arrived, or is deleted."""
+    """Tell whether an open file still has its name: a finished or deleted one has not."""
     return path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat())
 
 
@@ -112,7 +112,7 @@ def _request(remote: RemoteFile, path: Path, part: Path, error: type[CBCLError])
             if isinstance(failure, HTTPError):
                 failure.close()
                 if failure.code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-                    os.truncate(part, 0)  # it is of another file
+                    os.truncate(part, 0)  # a part of another file
             problems.append(f"{url}: {first_line(failure)}")
     advice = f"try again, or get it from {remote.urls[0]} by other means and put it there"
     raise error(path, f"cannot be downloaded ({'; '.join(problems)})", advice)
@@ -138,15 +138,17 @@ def _receive(
             file.write(chunk)
             if progress is not None:
                 progress(file.tell(), total)
-    if (done := _size(part)) < total:
-        problem = f"broke off after {done / 1e6:,.0f} MB"
+    received = _size(part)
+    if received < total:
+        megabytes = received / 1e6
+        problem = f"broke off after {megabytes:,.0f} MB"
         raise error(response.url, problem, "the same command goes on from there")
 
 
 def _read_chunk(response: HTTPResponse) -> bytes:
     try:
         return response.read(DOWNLOAD_CHUNK_BYTES)
-    except (OSError, HTTPException):  # the file is too short then
+    except (OSError, HTTPException):  # the caller finds the file too short
         return b""
 
 

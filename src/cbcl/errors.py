@@ -8,10 +8,10 @@ CBCLError
 │   ├── ChangedError  another process changed it between two reads
 │   └── GoneError     it was moved, deleted or replaced while it was open
 ├── DataError         a data set cannot be loaded: missing, of another layout, damaged
-├── WorkerError       workers that were to embed pictures are lost, or lack a file
+├── WorkerError       workers that embed pictures are lost, or lack a file
 ├── AppError          an app cannot be exported: no runtime for it, a folder that is not its own
 ├── ServerError       a server cannot be reached, is not one of cbcl, or refuses a request
-│   └── BusyError     it has no place for a request at the moment
+│   └── BusyError     it is too busy for a request at the moment
 ├── LabelError        a label is unknown, taken or invalid; a ValueError, too
 └── BudgetError       more classes than centroids to keep; a ValueError, too
 
@@ -98,7 +98,7 @@ class DataError(CBCLError):
 
 
 class WorkerError(CBCLError):
-    """Workers that were to embed pictures are lost, or lack a file that is here."""
+    """Workers that embed pictures are lost, or lack a file that this machine has."""
 
 
 class AppError(CBCLError):
@@ -110,7 +110,7 @@ class ServerError(CBCLError):
 
 
 class BusyError(ServerError):
-    """A server has no place for a request at the moment; it may be asked again after `seconds`."""
+    """A server is too busy for a request; it may be asked again after `seconds`."""
 
     def __init__(
         self, subject: Subject, problem: str, advice: str = "", seconds: float = 1.0
@@ -133,7 +133,7 @@ class BudgetError(CBCLError, ValueError):
 
 
 def encodable(text: str) -> str:
-    r"""Return text that UTF-8 can encode: a file's name may have bytes that are no text.
+    r"""Return text that UTF-8 can encode: the name of a file may hold other bytes.
 
     >>> encodable("caf\udce9.cbcl")
     'caf�.cbcl'
@@ -142,10 +142,10 @@ def encodable(text: str) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of another library's message, to be part of a sentence."""
+    """Return the first line of another library's message, for use inside a sentence."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
 def reason(error: Exception) -> str:
-    """Return the reason for an error of the system in words, without the path that it is about."""
+    """Return the operating system's reason for an error in words, without the path."""
     return error.strerror if isinstance(error, OSError) and error.strerror else first_line(error)

@@ -1,4 +1,4 @@
-"""Atomic writes, and which file a path leads to."""
+"""Atomic writes, and the identity of files."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ Identity: TypeAlias = tuple[int, int]  # device and inode
 
 
 def part_of(path: Path) -> Path:
-    """Return the path, beside the one given, of a file that this thread alone writes."""
+    """Return the path of a temporary file beside `path` that this thread alone writes."""
     return path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}.part")
 
 
 def write_atomically(path: Path, data: bytes, *, secret: bool = False) -> None:
-    """Write a file that is there whole or not at all, also for a reader at the same time.
+    """Write a file as a whole: no reader and no power cut finds a part of it.
 
-    A secret one can be read and written by its owner alone.
+    A secret file can be read and written by its owner only.
     """
     with _written_part(path, data, secret=secret) as part:
         part.replace(path)
 
 
 def create_atomically(path: Path, data: bytes) -> bool:
-    """Write a secret file, unless there is one: of several processes, one does."""
+    """Write a secret file unless it exists; return whether this process wrote it."""
     with _written_part(path, data, secret=True) as part:
         try:
             path.hardlink_to(part)
@@ -52,9 +52,9 @@ def _written_part(path: Path, data: bytes, *, secret: bool) -> Iterator[Path]:
 
 
 def name_also(path: Path, new: Path) -> None:
-    """Give a file a second name, which must be free; where there are no hard links, only that one.
+    """Give a file a second name; where there are no hard links, rename it.
 
-    FileExistsError: the name is another file's.
+    FileExistsError: another file has the name.
     """
     try:
         os.link(path, new)
@@ -71,7 +71,7 @@ def _open_secret(path: str, flags: int) -> int:
 
 
 def identity(path: str | os.PathLike[str]) -> Identity | None:
-    """Return the device and inode of the file that a path leads to, or None if there is no file."""
+    """Return device and inode of the file at a path; None: there is no file."""
     try:
         status = Path(path).stat()
     except (OSError, ValueError):

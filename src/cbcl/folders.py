@@ -1,6 +1,6 @@
-"""Folders for files that are no memories: cache, imported networks, certificates and tokens.
+"""Folders of the cache, imported networks, certificates and tokens.
 
-All are in $CBCL_HOME where that is set, else where the system keeps such files.
+All are in $CBCL_HOME if it is set, else where the operating system keeps such files.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def backbones_folder() -> Path:
 
 
 def access_folder() -> Path:
-    """Return the folder of what lets others in: certificates with their keys, access tokens."""
+    """Return the folder of certificates with their keys, and of access tokens."""
     return _data_folder() / "access"
 
 

@@ -51,7 +51,7 @@ _thread_limit = _ThreadLimit()
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Limit matrix products and k-means to one thread each, in the whole process, meanwhile."""
+    """Limit matrix products and k-means of the whole process to one thread each."""
     _thread_limit.enter()
     try:
         yield
@@ -67,7 +67,7 @@ def cores() -> int:
 
 
 def description() -> str:
-    """Return the processor, the cores that may be used, and the system, for records of runs."""
+    """Return the processor, the usable cores and the operating system, for records of runs."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -77,7 +77,7 @@ def description() -> str:
 
 
 def trim_memory() -> None:
-    """Return free memory to the system, which the C library may keep for later (on Linux)."""
+    """Return to the system the free memory that the C library keeps (on Linux)."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
     if trim is not None:
         trim(0)

@@ -1,6 +1,6 @@
 """Tasks: independent calls made by joblib's workers, on this machine or on others.
 
-`joblib.parallel_config` decides who they are: processes (loky), dask, ray, spark.
+`joblib.parallel_config` decides which: processes (loky), dask, ray, spark.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import Any
 
 from cbcl.errors import WorkerError, first_line
 
-CALL_TASKS = 4  # a worker, of an engine that returns the results of a call together
+CALL_TASKS = 4  # for each worker, where an engine returns the results of a call together
 MANAGER = "ExecutorManagerThread"  # joblib's thread that feeds its worker processes
 MANAGER_SECONDS = 5.0  # to wait for its end
-MAX_FAILURES = 3  # of the engine, one after another, without a result between them
+MAX_FAILURES = 3  # of the engine in a row, without a result between them
 
 
 def perform_tasks(
     function: Callable[..., Any], tasks: Mapping[int, Sequence[Any]], n_jobs: int | None
 ) -> Iterator[tuple[int, Any]]:
-    """Yield the number and the result of each task as it comes, once.
+    """Yield number and result of each task once, as it comes.
 
-    Those of workers that are lost are given to others. What the function raises is raised here.
-    `n_jobs` is joblib's: None is as `joblib.parallel_config` has it, or 1.
+    A task of a lost worker is given to another. Errors of the function are raised here. `n_jobs`
+    is joblib's: None stands for that of `joblib.parallel_config`, or 1.
 
     >>> sorted(perform_tasks(pow, {1: (2, 3), 2: (3, 2)}, n_jobs=1))
     [(1, 8), (2, 9)]
@@ -55,7 +55,7 @@ def perform_tasks(
 
 
 def count_workers(n_jobs: int | None) -> int:
-    """Return how many tasks are performed at a time."""
+    """Return the number of tasks performed in parallel."""
     from joblib import effective_n_jobs
 
     return int(effective_n_jobs(n_jobs))
@@ -69,7 +69,7 @@ def _perform(
     calls = [delayed(_call)(function, number, given) for number, given in tasks.items()]
     try:
         parallel = Parallel(n_jobs, batch_size=1, return_as="generator_unordered")
-    except ValueError:  # as of ray, which returns all results of a call together
+    except ValueError:  # ray returns all results of a call together
         size = CALL_TASKS * count_workers(n_jobs)
         with Parallel(n_jobs, batch_size=1) as parallel:
             for start in range(0, len(calls), size):
@@ -82,21 +82,21 @@ def _perform(
 
 @contextmanager
 def _ending_quietly() -> Iterator[None]:
-    """Say nothing of tasks that are cancelled: who stops, knows it. Ctrl-C once more is ignored.
+    """Suppress warnings about cancelled tasks, and ignore further Ctrl-C.
 
-    joblib warns of them, and its thread may fail at giving one of them to a worker just then. It
-    finds the processes to kill by a program: if Ctrl-C stopped that, workers would live on, and
-    this process would wait for them for ever.
+    joblib warns of cancelled tasks, and its thread may fail while it hands one to a worker. To find
+    the processes to kill, joblib runs a program: if Ctrl-C stopped that program, workers would live
+    on, and this process would wait for them for ever.
     """
     before = threading.excepthook
 
-    def tell(failure: threading.ExceptHookArgs) -> None:
+    def report(failure: threading.ExceptHookArgs) -> None:
         if failure.thread is None or failure.thread.name != MANAGER:
             before(failure)
 
-    threading.excepthook = tell
+    threading.excepthook = report
     try:
-        with interrupts_ignored():  # which programs that are started meanwhile inherit
+        with interrupts_ignored():  # programs started here inherit that
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 yield
@@ -109,10 +109,10 @@ def _ending_quietly() -> Iterator[None]:
 
 @contextmanager
 def interrupts_ignored() -> Iterator[None]:
-    """Ignore Ctrl-C for a moment; processes that are started meanwhile ignore it for ever.
+    """Ignore Ctrl-C for a moment; processes started meanwhile ignore it for good.
 
-    On a terminal it comes to all of them at once, and workers would print tracebacks; it is this
-    process that decides, and ends them.
+    A terminal sends Ctrl-C to all processes, and workers would print tracebacks. This process
+    decides, and ends them.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -125,7 +125,7 @@ def interrupts_ignored() -> Iterator[None]:
 
 
 def _call(function: Callable[..., Any], number: int, arguments: Sequence[Any]) -> tuple[int, Any]:
-    """Make one call, in a worker. Its error is returned: those that are raised are the engine's."""
+    """Make a call in a worker; return its error, since raised errors are those of the engine."""
     try:
         return number, function(*arguments)
     except Exception as error:
@@ -133,6 +133,7 @@ def _call(function: Callable[..., Any], number: int, arguments: Sequence[Any]) -
 
 
 def _failed(error: Exception) -> WorkerError:
+    tries = MAX_FAILURES + 1
     what = f"{type(error).__name__}: {first_line(error)}"
-    problem = f"failed {MAX_FAILURES + 1} times, one after another ({what})"
+    problem = f"failed {tries} times, one after another ({what})"
     return WorkerError("the workers", problem, "what was finished is kept: go on from there")

@@ -1,13 +1,14 @@
-"""An ONNX graph run by PyTorch, operation by operation: for a GPU, where ONNX Runtime has none.
+"""ONNX graphs run by PyTorch on a GPU, for machines where ONNX Runtime has no GPU support.
 
-b pictures, s pixels a side. Numbers are float32 throughout, without the shorter ones (TF32) that
-GPUs would use for speed, so that vectors agree with those of a processor.
+b pictures, s pixels a side. All numbers are float32. TF32, which GPUs use for speed, is off, since
+vectors must agree with those of a processor.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,13 +17,14 @@ import torch
 from onnx import numpy_helper
 from torch.nn import functional
 
-from cbcl.device import full_precision
 from cbcl.errors import Subject, WeightsError
 from cbcl.vision.decoding import Floats, Pixels
 from cbcl.vision.preprocessing import Preprocessing
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+_PRECISION = Lock()  # PyTorch's setting is one for all threads
 
 
 class _Node(NamedTuple):
@@ -37,8 +39,8 @@ class _Node(NamedTuple):
 class TorchGraph:
     """The graph of a network on a device, from cropped pictures to its first output.
 
-    It computes `batch` pictures at a time: fewer are filled up, as another number of them would
-    give other bits.
+    Each batch has the same number of pictures, the last one padded: in a smaller batch, a picture
+    would get other bits.
     """
 
     def __init__(
@@ -67,7 +69,8 @@ class TorchGraph:
         return np.concatenate([self._run(crops[one : one + self._batch]) for one in starts])
 
     def _run(self, crops: Pixels) -> Floats:
-        with torch.inference_mode(), full_precision():
+        precision = torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False)
+        with torch.inference_mode(), _PRECISION, precision:
             pixels = torch.from_numpy(crops).to(self._device)
             missing = self._batch - len(crops)
             pixels = functional.pad(pixels, (0, 0, 0, 0, 0, 0, 0, missing)).permute(0, 3, 1, 2)
@@ -103,16 +106,16 @@ def _read_nodes(graph: onnx.GraphProto, name: Subject) -> list[_Node]:
 
 
 def _last_used(nodes: list[_Node], kept: set[str]) -> list[list[str]]:
-    """Return, of each operation, the operands that no later one needs."""
+    """Return for each operation the operands that no later one needs."""
     last = {operand: index for index, node in enumerate(nodes) for operand in node.operands}
-    return [
-        [one for one in node.operands if last[one] == index and one not in kept]
-        for index, node in enumerate(nodes)
-    ]
+    unneeded: list[list[str]] = [[] for _ in nodes]
+    for operand in last.keys() - kept:
+        unneeded[last[operand]].append(operand)
+    return unneeded
 
 
 def _fuse(nodes: list[_Node], output: str) -> list[_Node]:
-    """Join each convolution with the sum and the ReLU after it, which cuDNN computes in one go."""
+    """Join each convolution with the sum and the ReLU after it: cuDNN computes them together."""
     users = Counter(operand for node in nodes for operand in node.operands)
     users[output] += 1
     made = {node.result: node for node in nodes}
@@ -131,7 +134,7 @@ def _fuse(nodes: list[_Node], output: str) -> list[_Node]:
 def _parts(
     relu: _Node, made: Mapping[str, _Node], users: Mapping[str, int]
 ) -> tuple[_Node, _Node | None] | None:
-    """Return the convolution that only a ReLU uses, and the sum between them, if there is one."""
+    """Return the convolution that only this ReLU uses, and the sum between them, if any."""
     before = made.get(relu.operands[0])
     if before is None or users[before.result] != 1:
         return None
@@ -154,7 +157,7 @@ def _joined(relu: _Node, conv: _Node, add: _Node | None) -> _Node:
 
 
 def _padded(x: Tensor, pads: list[int] | None, value: float) -> Tensor:
-    """Pad above, left, below and right, as ONNX counts them."""
+    """Pad a picture; `pads` are above, left, below and right, as in ONNX."""
     if pads is None or not any(pads):
         return x
     above, left, below, right = pads
@@ -189,7 +192,7 @@ def _symmetric(
     group: int = 1,
     dilations: list[int] | None = None,
 ) -> tuple[Tensor, list[int], list[int], list[int], int]:
-    """Return the picture and the arguments of a convolution that pads both sides equally."""
+    """Return the picture, padded where needed, and arguments for equal padding on both sides."""
     sides = [0, 0]
     if pads is not None and pads[:2] == pads[2:]:
         sides = pads[:2]
@@ -208,7 +211,7 @@ def _clip(x: Tensor, lowest: Tensor | None = None, highest: Tensor | None = None
     return x.clamp(lowest, highest)
 
 
-OPERATIONS: dict[str, Callable[..., Tensor]] = {  # all of the networks known by name
+OPERATIONS: dict[str, Callable[..., Tensor]] = {  # all that the networks known by name need
     "Add": torch.add,
     "Clip": _clip,
     "Conv": _conv,
