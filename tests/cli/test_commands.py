@@ -144,8 +144,8 @@ def test_photos_that_are_known_add_nothing_and_corrected_ones_move(
     assert "mug\t1\t1\t1\n1 photo moved here from coffee.\n" in moving
     assert "coffee\t2\n" in said("show", memory)
     moving = said("learn", memory, "--label", "tea", photos / "coffee")
-    assert "\n2 photos moved here from coffee, of which nothing is left.\n" in moving
-    assert "\n1 photo moved here from mug, of which nothing is left.\n" in moving
+    assert "\n2 photos moved here from coffee, which has none left.\n" in moving
+    assert "\n1 photo moved here from mug, which has none left.\n" in moving
     with Recognizer(memory) as recognizer:
         assert [*recognizer.labels()] == ["astronaut", "chelsea", "rocket", "tea"]
 

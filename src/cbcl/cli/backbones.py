@@ -50,7 +50,7 @@ def import_backbone(name: str, file: Path, quiet: bool) -> None:
 @click.argument("name")
 @QUIET
 def download(name: str, quiet: bool) -> None:
-    """Download the weights its authors published, check their SHA-256, and import them.
+    """Download the published weights of a network, check their SHA-256, and import them.
 
     \b
     cbcl backbones download resnet18
@@ -88,12 +88,12 @@ def test(name: str) -> None:
 )
 @QUIET
 def measure(name: str, folders: tuple[Path, Path], output: Path | None, quiet: bool) -> None:
-    """Measure how alike photos are to a backbone, so that it knows at once what is unknown.
+    """Measure how similar photos are to a backbone: it decides what is "unknown" to new memories.
 
-    Each folder has a folder of photos for each of at least 20 things; the things in one folder are
-    of another kind than those in the other. The numbers for an .onnx file are written into its
-    description, the .json file beside it, and kept by the memories that are begun afterwards.
-    Those for a backbone known by name are printed as JSON.
+    Each FOLDER has a folder of photos for each of at least 20 things; the things in the two are of
+    different kinds. The numbers of an .onnx file are written into its description, the .json file
+    beside it, and kept by memories begun afterwards. Those of a backbone known by name are printed
+    as JSON.
 
     \b
     cbcl backbones measure net.onnx birds/ groceries/
@@ -111,7 +111,7 @@ def measure(name: str, folders: tuple[Path, Path], output: Path | None, quiet: b
     if isinstance(backbone, Fittable):
         raise WeightsError(name, "is made from the first pictures that are learned", "give another")
     if output is not None:
-        read_rows(output)  # before the work
+        read_rows(output)  # fails before the work, not after it
     with screen.progress("measuring") as progress:
         found = measured_on(backbone, folders, progress)
     data = [folder.resolve().name for folder in folders]

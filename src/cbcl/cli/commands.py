@@ -63,7 +63,7 @@ class CommandGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except BrokenPipeError:  # as of `| head`: click handles it
+        except BrokenPipeError:  # a closed pipe, such as `| head`: click handles it
             raise
         except (CBCLError, ValueError, OSError) as error:
             raise click.ClickException(printable(str(error), keep="\n")) from error
@@ -103,7 +103,7 @@ def main() -> None:
     cbcl recognize things.cbcl new.jpg      # cup, 97 %
     cbcl learn things.cbcl --label key new.jpg   # no, that was a key
     """
-    warnings.filterwarnings("ignore", module="PIL")  # odd metadata and large pictures: handled
+    warnings.filterwarnings("ignore", module="PIL")  # of odd metadata and large pictures
 
 
 @main.command()
@@ -123,7 +123,7 @@ def main() -> None:
     "--radius",
     type=click.FloatRange(0),
     metavar="D",
-    help="Of the vote: merge photos closer than this into one centroid; chosen if not given.",
+    help="With the vote: merge photos closer than this into one centroid; chosen if not given.",
 )
 @STRICT
 @JOBS
@@ -151,8 +151,8 @@ def learn(
     """Learn labels from photos in folders.
 
     PHOTOS are folders with one folder per label in them, or folders named after their label; with
-    --label or --none, any photos; also addresses that fsspec opens, such as s3://bucket/photos.
-    MEMORY is a file, created if it does not exist.
+    --label or --none, any photos. Addresses that fsspec opens work, too: s3://bucket/photos. MEMORY
+    is a file, created if it does not exist.
 
     A photo that is nearly the same as a known one of its label adds nothing: the same folder can be
     learned again. A photo that was learned with another label moves to the new one.
@@ -200,8 +200,9 @@ def learn(
         screen.say(f"{count(result.n_before, 'thing')} had been learned before this was stopped.")
     _show_learned(screen, memory, result)
     photos_read = count(sum(result.pictures.values()), "photo")
+    seconds = perf_counter() - start
     known = count(result.n_labels, "thing")
-    screen.say(f"{photos_read} in {perf_counter() - start:.1f} s; {memory} knows {known}.")
+    screen.say(f"{photos_read} in {seconds:.1f} s; {memory} knows {known}.")
     screen.problems(result.problems)
 
 
@@ -216,7 +217,7 @@ def _show_learned(screen: Output, memory: Path, result: LearningResult) -> None:
         were = "was" if copies == 1 else "were"
         screen.say(f"{count(copies, 'photo')} {were} nearly the same as known ones: nothing new.")
     for label, number in result.moved.items():
-        nothing_left = ", of which nothing is left" if label in result.gone else ""
+        nothing_left = ", which has none left" if label in result.gone else ""
         screen.say(f"{count(number, 'photo')} moved here from {name_of(label)}{nothing_left}.")
     for label, known in result.spelled_alike.items():
         screen.say(describe_alike(memory, label, known))
@@ -247,11 +248,11 @@ def recognize(
 ) -> None:
     """Print the label of each photo.
 
-    PHOTOS are files, folders or patterns. "unknown" means: that it is none of the known things is
-    more probable than any of them. The confidence is that in the answer, a label or "unknown".
+    PHOTOS are files, folders or patterns. The answer is "unknown" where that is more probable than
+    each known thing. The confidence is the probability of the answer, a label or "unknown".
 
-    With --why, "because" has the distances to the most similar photos of the likeliest label, and
-    to one of the next label, which speaks against it.
+    With --why, the column "because" has the distances to the most similar photos of the likeliest
+    label, and to one of the next label, which speaks against the answer.
 
     \b
     cbcl recognize things.cbcl new.jpg
@@ -287,7 +288,7 @@ def recognize(
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="Address to listen on, such as 0.0.0.0: for other machines, with https and a token.",
+    help="Address to listen on; 0.0.0.0 lets other machines in, over https and with a token.",
 )
 @click.option(
     "--port", type=click.IntRange(0, 65535), help="Port; 8737 or the next free one if not given."
@@ -300,7 +301,7 @@ def recognize(
     "--certificate",
     type=PathArgument(),
     metavar="FILE",
-    help="Certificate (PEM) for https, in place of one that is made and kept for you.",
+    help="Certificate (PEM) for https, instead of one that cbcl makes and keeps.",
 )
 @click.option(
     "--key",
@@ -342,11 +343,10 @@ def teach(
 ) -> None:
     """Serve a page to teach and ask with a camera or photos, and an API for robots.
 
-    MEMORY is a file, created by the first thing learned. Of a folder, or of this one if nothing is
-    given, the page lists all memories: each can be opened, and new ones made. Only this machine can
-    reach the page unless --host says otherwise: then it is served over https, and an access token
-    is needed, which is part of the printed address and stays the same until --new-token. More:
-    docs/serving.md.
+    MEMORY is a file, created with the first thing learned, or a folder, by default this one: then
+    the page lists its memories, opens them, and makes new ones. Only this machine can reach the
+    page. With --host, others can, too: over https, and with an access token, which is part of the
+    printed address and stays the same until --new-token. More: docs/serving.md.
 
     \b
     cbcl teach things.cbcl
@@ -403,11 +403,11 @@ def tune(
     no_cache: bool,
     quiet: bool,
 ) -> None:
-    """Choose radius and number of voters of the vote by cross-validation on photos.
+    """Choose the vote's radius and number of voters by cross-validation on photos.
 
-    Only memories that learn by the vote have these (`cbcl learn --head vote`). FOLDERS are as for
-    `cbcl learn`, but they are not learned. What is known stays as it is: the radius holds for what
-    is learned from now on. `cbcl learn` tunes by itself when it learns several labels at once.
+    Only memories that learn by the vote have them (`cbcl learn --head vote`). FOLDERS are like
+    those of `cbcl learn`, but are not learned. What is known stays as it is: the radius holds for
+    what is learned from now on. `cbcl learn` tunes by itself if it learns several labels at once.
 
     \b
     cbcl tune things.cbcl photos/

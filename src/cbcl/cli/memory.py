@@ -1,4 +1,4 @@
-"""Commands on a memory that look at no photos: show, edit, check, export and import it."""
+"""Commands on a memory alone, without photos: show, edit, check, export and import it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class LabelCommand(click.Command):
-    """A command on labels: what it says of too many words is how to write a label of several."""
+    """Command on labels; its error about too many words says how to quote a label."""
 
     allow_extra_args = True
 
@@ -122,13 +122,13 @@ def _describe_centroids(settings: Settings, rows: Sequence[tuple[str, int, int]]
 @click.option(
     "--for-good",
     is_flag=True,
-    help="Erase it from the file, name and all; neither this nor any step before can be undone.",
+    help="Erase it from the file, name and all; this step and those before cannot be undone.",
 )
 @QUIET
 def forget(memory: Path, label: str | None, none: bool, for_good: bool, quiet: bool) -> None:
     """Forget a label; all others are as if it had never been learned.
 
-    With a limit on centroids, those that the others lost to make room for it are not restored.
+    With a limit on centroids, others may have lost some to make room for it: these stay lost.
 
     \b
     cbcl forget things.cbcl cup
@@ -151,10 +151,10 @@ def forget(memory: Path, label: str | None, none: bool, for_good: bool, quiet: b
 @MEMORY
 @QUIET
 def upgrade(memory: Path, quiet: bool) -> None:
-    """Make a memory that learns by the vote learn by the discriminant, which is right more often.
+    """Change a memory from the vote to the discriminant, which is right more often.
 
-    It takes the vectors of all its photos. A memory keeps those of the first hundred photos of each
-    label; where some are missing it stays as it is. `cbcl undo` brings the vote back.
+    This needs the vectors of all photos. A memory keeps those of the first hundred photos of each
+    label; if some are missing, it stays as it is. `cbcl undo` brings the vote back.
 
     \b
     cbcl upgrade things.cbcl
@@ -262,13 +262,13 @@ def check(memory: Path, repair: bool, quiet: bool) -> None:
 @click.option(
     "--runtime",
     metavar="FOLDER|FILE.tgz|npm",
-    help="With --app: where ONNX Runtime for browsers is, the npm package onnxruntime-web; npm: "
-    "fetch it, checked, and keep it for the next time.",
+    help="With --app: folder or archive of ONNX Runtime for browsers (npm package onnxruntime-web);"
+    " npm: fetch it, check it, and keep it for the next time.",
 )
 @click.option(
     "--thumbnails",
     is_flag=True,
-    help="With --app: show the examples that a photo is like. Who has the app has their pictures.",
+    help="With --app: show the examples most like a photo. Whoever has the app has their pictures.",
 )
 @BACKBONE
 @QUIET
@@ -288,7 +288,7 @@ def export(
     Thumbnails and history are not exported. With --onnx, the file answers by itself, without cbcl
     (docs/onnx.md). With --app, a folder of files for any web server recognizes with the camera or
     from photos, in the browser and offline (docs/app.md). A backbone that is a file of your own
-    must be given again.
+    must be given with --backbone.
 
     \b
     cbcl export things.cbcl things.safetensors
@@ -328,7 +328,8 @@ def _export_app(
     loaded = load_runtime(runtime)
     model = recognizer.snapshot().portable(thumbnails=thumbnails)
     app = export_app(folder, recognizer.path.stem, model, loaded)
-    screen.say(f"wrote {folder}: {app.n_bytes / 1e6:.1f} MB, {count(len(app.labels), 'thing')}.")
+    megabytes = app.n_bytes / 1e6
+    screen.say(f"wrote {folder}: {megabytes:.1f} MB, {count(len(app.labels), 'thing')}.")
     screen.say(f"try it: python -m http.server --directory {folder}, then http://localhost:8000/")
 
 

@@ -10,7 +10,7 @@ from click.shell_completion import CompletionItem
 from cbcl.vision.remote import is_url
 
 ENGINES = ("loky", "dask", "ray")
-MEMORY_SUFFIX = ".cbcl"  # usual, not needed
+MEMORY_SUFFIX = ".cbcl"  # usual, not required
 
 
 class PathArgument(click.ParamType):  # type: ignore[type-arg] # older versions are not generic
@@ -30,7 +30,7 @@ class PathArgument(click.ParamType):  # type: ignore[type-arg] # older versions 
 
 
 class PhotoArgument(PathArgument):
-    """A path, or an address such as s3://bucket/photos, which stays a text."""
+    """A path, or an address such as s3://bucket/photos, which stays a string."""
 
     def convert(  # type: ignore[override]
         self, value: str, param: click.Parameter | None, ctx: click.Context | None
@@ -41,7 +41,7 @@ class PhotoArgument(PathArgument):
 def _memory_first(
     ctx: click.Context, _: click.Parameter, photos: tuple[Path | str, ...]
 ) -> tuple[Path | str, ...]:
-    """Refuse a memory among the photos, where a photo was given as the memory."""
+    """Refuse a memory among the photos if the first argument is not a memory."""
     if ctx.params["memory"].suffix != MEMORY_SUFFIX:
         for path in photos:
             if Path(path).suffix == MEMORY_SUFFIX:
@@ -56,7 +56,9 @@ PHOTOS = click.argument(
 )
 QUIET = click.option("--quiet", "-q", is_flag=True, help="Print only results and errors.")
 STRICT = click.option(
-    "--strict", is_flag=True, help="Stop at the first photo that cannot be read, and do nothing."
+    "--strict",
+    is_flag=True,
+    help="Stop at the first photo that cannot be read, and change nothing.",
 )
 BACKBONE = click.option(
     "--backbone",
@@ -67,22 +69,21 @@ NO_CACHE = click.option("--no-cache", is_flag=True, help="Do not read or write t
 PRIVATE = click.option(
     "--private",
     is_flag=True,
-    help="Create the memory without thumbnails, and cache no vectors of its photos.",
+    help="Create the memory without thumbnails, and do not cache the vectors of its photos.",
 )
 JOBS = click.option(
     "--jobs",
     "-j",
     type=click.IntRange(1),
     metavar="N",
-    help="Embed photos in N worker processes, and learn the things one after another, a step each:"
-    " what is stopped goes on with the same command.",
+    help="Embed photos in N worker processes, and learn each thing as a step of its own: after"
+    " Ctrl-C, the same command goes on from there.",
 )
 ENGINE = click.option(
     "--backend",
     "engine",
     type=click.Choice(ENGINES),
-    help="Work in the workers of this engine: loky (processes of this machine), dask or ray (which"
-    " are extras).",
+    help="Engine of the workers: loky (processes of this machine), dask or ray (extras).",
 )
 ADDRESS = click.option(
     "--address",
@@ -93,7 +94,7 @@ MAX_CENTROIDS = click.option(
     "--max-centroids",
     type=click.IntRange(1),
     metavar="K",
-    help="Of the vote: keep at most this many centroids from now on.",
+    help="With the vote: keep at most this many centroids from now on.",
 )
 HEAD = click.option(
     "--head",

@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 GAP = 2  # spaces between the columns of a table
 AnswerWriter: TypeAlias = Callable[[Sequence["Answer"]], None]
 
-# Control letters, of which terminals make commands; marks that turn text around; half letters.
+# Control letters, which terminals obey; marks that reverse text; halves of characters.
 UNPRINTABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
 
 def printable(text: str, keep: str = "") -> str:
-    r"""Return text that no terminal obeys: control letters as JSON writes them, but those to keep.
+    r"""Escape control letters, except those to keep, as JSON does, so that no terminal obeys them.
 
-    All that is printed goes through here: labels and names of files may be anybody's.
+    All output goes through here: labels and names of files may be anybody's.
 
     >>> printable("cup\x1b[31m")
     'cup\\u001b[31m'
@@ -78,9 +78,9 @@ class Output:
         console.print(table)
 
     def problems(self, problems: Sequence[CBCLError]) -> None:
-        """Report what was skipped on standard error; then the exit code is 1.
+        """Report what was skipped on standard error; if there is any, exit with code 1.
 
-        What is wrong with several photos alike is told of the first.
+        A problem that several photos have is explained for the first only.
         """
         told: set[tuple[str, str]] = set()
         for problem in problems:
@@ -96,7 +96,7 @@ class Output:
     def progress(
         self, doing: str, *, beside_output: bool = False
     ) -> Iterator[Callable[[int, int], None]]:
-        """Show a bar with rate and time left, on a terminal that no other output goes to."""
+        """Show a bar with rate and time left, on a terminal without other output."""
         if self.quiet or not sys.stderr.isatty() or (beside_output and sys.stdout.isatty()):
             yield _show_nothing
             return
@@ -123,10 +123,10 @@ class Output:
 
 
 def column_widths(rows: Sequence[Sequence[str]], room: int) -> list[int]:
-    """Return the widths of a table's columns, the widest made narrower until all fit into the room.
+    """Return the widths of columns; the widest are made narrower until the table fits `room`.
 
-    No word is cut, such as the name of a file: where all words do not fit beside each other, the
-    lines are longer than the room, and the terminal breaks them.
+    No word is cut, such as the name of a file: where the words need more than `room`, the terminal
+    breaks the lines.
 
     >>> rows = [("photo", "because"), ("inbox/1.jpg", "close to cup")]
     >>> column_widths(rows, 22), column_widths(rows, 12)
@@ -163,7 +163,7 @@ def count(number: int, noun: str) -> str:
 
 
 def name_of(label: str) -> str:
-    """Return a label as people read it: "" is that of photos of none of the known things.
+    """Return a label for people: "" stands for photos of none of the known things.
 
     >>> name_of("cup"), name_of("")
     ('cup', 'none of these')
@@ -235,7 +235,7 @@ def as_json_lines(*, why: bool) -> Iterator[AnswerWriter]:
 
 @contextmanager
 def as_csv_lines() -> Iterator[AnswerWriter]:
-    """Print the same as columns; the ranking is text: cup 0.97; mug 0.02."""
+    """Print comma-separated values; the ranking is text: cup 0.97; mug 0.02."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(["photo", "label", "confidence", "strangeness", "ranking"])
 
@@ -244,10 +244,13 @@ def as_csv_lines() -> Iterator[AnswerWriter]:
             fields = answer.as_dict()
             guesses = fields.pop("ranking")
             ranking = "; ".join(f"{guess['label']} {guess['confidence']}" for guess in guesses)
-            cells = ["" if value is None else value for value in (*fields.values(), ranking)]
-            writer.writerow(
-                printable(cell, keep="\n\t") if isinstance(cell, str) else cell for cell in cells
-            )
+            writer.writerow(csv_cells([*fields.values(), ranking], keep="\n\t"))
         sys.stdout.flush()
 
     yield write
+
+
+def csv_cells(values: Iterable[object], keep: str = "") -> list[object]:
+    """Return values as cells of CSV: text printable, and nothing for None."""
+    cells = ("" if value is None else value for value in values)
+    return [printable(cell, keep) if isinstance(cell, str) else cell for cell in cells]

@@ -1,4 +1,4 @@
-"""The command line on "unknown": how often strangers are expected, and what decides, drawn."""
+"""Commands on "unknown": how often strangers are expected, and a picture of what decides."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WIDTH = 60  # columns of the picture
 HEIGHT = 3  # lines of each curve
 BLOCKS = " ▁▂▃▄▅▆▇█"
 TOO_FEW = "There are too few photos to try it on: learn two of a thing, or a second thing."
-NAMES_WIDTH = 9  # columns of what stands beside it
+NAMES_WIDTH = 9  # columns of the names beside the picture
 
 
 @click.command()
@@ -33,12 +33,13 @@ NAMES_WIDTH = 9  # columns of what stands beside it
 )
 @QUIET
 def strangers(memory: Path, how_often: Any, quiet: bool) -> None:
-    """Say how often things will be shown that are not known, which decides what is "unknown".
+    """Set how often strange things are to be expected, which decides what is "unknown".
 
     With "often", more is unknown: strange things are seldom given a name, and more photos of known
-    things are refused; with "rarely" it is the other way round. A new memory has "sometimes".
-    Nothing is learned anew, and `cbcl undo` brings the setting before back. Without a word, this
-    prints what each setting would do with the photos that the memory keeps. More: docs/unknown.md.
+    things are refused. With "rarely" it is the other way round. A new memory has "sometimes".
+    Nothing has to be learned again, and `cbcl undo` restores the previous setting. Without a
+    setting, this prints what each would do with the photos that the memory keeps. More:
+    docs/unknown.md.
 
     \b
     cbcl strangers things.cbcl
@@ -113,7 +114,8 @@ def draw(report: UnknownReport) -> list[str]:
     last = f"{high:.2f}"
     room = WIDTH - len(first) - len(last) - 2
     start = min(max(limit - len(words) // 2 - len(first) - 1, 0), room - len(words))
-    below = f"{first} {' ' * start}{words}".ljust(WIDTH - len(last)) + last
+    padding = " " * start
+    below = f"{first} {padding}{words}".ljust(WIDTH - len(last)) + last
     return [*lines, *(f"{'':{NAMES_WIDTH}} {line}" for line in (axis, below))]
 
 
@@ -129,7 +131,7 @@ def _draw_curve(curve: tuple[float, float], low: float, high: float) -> list[str
 
 
 def _draw_marks(scores: Sequence[float], column: Callable[[float], int]) -> str:
-    """Return the number of photos in each column; from ten on, a plus."""
+    """Return the number of photos in each column as a digit; from ten on, a plus."""
     counts = [0] * WIDTH
     for score in scores:
         counts[column(score)] += 1
@@ -137,7 +139,7 @@ def _draw_marks(scores: Sequence[float], column: Callable[[float], int]) -> str:
 
 
 def _line(name: str, picture: str, limit: int) -> str:
-    """Return a line with the limit drawn where nothing else is."""
+    """Return a line of the picture, with the limit drawn where the line is empty."""
     mark = "│" if picture[limit] == " " else picture[limit]
     return f"{name:{NAMES_WIDTH}} {picture[:limit]}{mark}{picture[limit + 1 :]}".rstrip()
 
@@ -169,12 +171,12 @@ def _show_forecasts(screen: Output, report: UnknownReport | None) -> None:
 
 
 def _is_tried(report: UnknownReport) -> bool:
-    """Tell whether there are photos that a setting can be tried on."""
+    """Tell whether the forecasts rest on any photos."""
     return bool(report.known_scores or report.strange_scores)
 
 
 def _describe(told: Forecast, before: Forecast | None = None) -> str:
-    """Return both counts in words, with those before where they are given."""
+    """Return both counts of a forecast in words, with the previous ones if given."""
     was = ("", "")
     if before is not None:
         was = (f" (before {before.refused})", f" (before {before.found})")

@@ -10,16 +10,16 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from cbcl.cli.options import BACKBONE, MEMORY, QUIET, PathArgument
-from cbcl.cli.output import printable
+from cbcl.cli.output import csv_cells, printable
 from cbcl.errors import MemoryFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from cbcl.memory.rows import MemoryInfo
     from cbcl.watch.frames import WatchedFrame
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from cbcl.watch.watcher import Sighting
 
 COLUMNS = ("time", "source", "label", "confidence")
-MEMORY_SUFFIXES = ("", "-wal", "-shm", "-journal")  # of the files of an open memory
+MEMORY_SUFFIXES = ("", "-wal", "-shm", "-journal")  # of an open memory's files
 DEFAULT_FRAMES = 3
 
 
@@ -44,7 +44,9 @@ DEFAULT_FRAMES = 3
     show_default=True,
     help="Print comma-separated values with a header, or one JSON object a line.",
 )
-@click.option("--all", "existing", is_flag=True, help="Answer the photos that are there, too.")
+@click.option(
+    "--all", "existing", is_flag=True, help="Answer the photos that are there already, too."
+)
 @click.option(
     "--every",
     type=click.FloatRange(0.05, 3600),
@@ -57,7 +59,7 @@ DEFAULT_FRAMES = 3
     "--frames",
     type=click.IntRange(1),
     metavar="N",
-    help="Of a camera: how many frames in a row must agree for an answer to count.  [default: 3]",
+    help="With a camera: frames in a row that must agree for an answer to count.  [default: 3]",
 )
 @click.option(
     "--min-confidence",
@@ -65,7 +67,7 @@ DEFAULT_FRAMES = 3
     default=0.5,
     show_default=True,
     metavar="P",
-    help="Below it a label is uncertain: such a frame of a camera does not count.",
+    help="Least confidence of a sure label; frames of a camera with less do not count.",
 )
 @click.option(
     "--inbox",
@@ -79,7 +81,7 @@ DEFAULT_FRAMES = 3
     default=200,
     show_default=True,
     metavar="N",
-    help="Most pictures to keep there; the oldest make room.",
+    help="Largest number of pictures in the inbox; the oldest make room.",
 )
 @click.option(
     "--webhook",
@@ -96,13 +98,13 @@ DEFAULT_FRAMES = 3
     "--mqtt",
     metavar="URL",
     envvar="CBCL_MQTT",
-    help="Tell a broker, mqtt://user:password@host/topic (or $CBCL_MQTT); each thing becomes a"
-    " sensor of Home Assistant.",
+    help="Publish to a broker, mqtt://user:password@host/topic (or $CBCL_MQTT); each thing becomes"
+    " a sensor of Home Assistant.",
 )
 @click.option(
     "--sub-label",
     is_flag=True,
-    help="Of a camera of Frigate: set the label as sub_label of what it is tracking there.",
+    help="With a camera of Frigate: set the label as sub_label of all that it tracks there.",
 )
 @BACKBONE
 @QUIET
@@ -127,7 +129,7 @@ def watch(
 
     CAMERA is the http address of a picture (a camera's snapshot, Frigate's latest.jpg), or, where
     OpenCV is installed, the number of a camera or an rtsp address. An empty label means: unknown.
-    What cannot be read is told on standard error, and the watch goes on until Ctrl-C. What another
+    Problems are reported on standard error, and the watch goes on until Ctrl-C. What another
     process teaches the memory meanwhile counts at once. More: docs/watching.md.
 
     \b
@@ -170,7 +172,7 @@ def watch(
         watcher = Watcher(
             recognizer,
             problems,
-            tell=[  # the line last: what is printed was given to all others
+            tell=[  # the printed line comes last: all others have got it by then
                 *(sink.send for sink in sinks),
                 *([broker.send] if broker else []),
                 _line_writer(layout),
@@ -249,16 +251,12 @@ def _line_writer(layout: str) -> Callable[[Sighting], None]:
         )
     writer = csv.writer(sys.stdout, lineterminator="\n")
 
-    def write(cells: list[Any]) -> None:
-        writer.writerow(printable(cell) if isinstance(cell, str) else cell for cell in cells)
+    def write(cells: Iterable[object]) -> None:
+        writer.writerow(csv_cells(cells))
         sys.stdout.flush()
 
-    def write_sighting(sighting: Sighting) -> None:
-        fields = sighting.as_dict()
-        write(["" if fields[name] is None else fields[name] for name in COLUMNS])
-
-    write([*COLUMNS])
-    return write_sighting
+    write(COLUMNS)
+    return lambda sighting: write(map(sighting.as_dict().get, COLUMNS))
 
 
 def _say_on_stderr(text: str) -> None:

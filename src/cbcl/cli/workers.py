@@ -1,4 +1,4 @@
-"""The workers of a command: processes of this machine, or those of dask or ray."""
+"""Workers for a command: processes of this machine, or of dask or ray."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 
 from cbcl.errors import WorkerError, reason
 
-ALL = -1  # joblib's: as many jobs as there are workers
+ALL = -1  # for joblib: as many jobs as there are workers
 TIMEOUT = 10.0  # seconds to connect
 
 
@@ -20,7 +20,7 @@ TIMEOUT = 10.0  # seconds to connect
 def start_workers(
     jobs: int | None, engine: str | None, address: str | None
 ) -> Iterator[int | None]:
-    """Make joblib's workers those of an engine, meanwhile; give its `n_jobs`, None if none is."""
+    """Let joblib use the workers of an engine; yield their number for joblib, None: no workers."""
     if address is not None and engine not in ("dask", "ray"):
         raise click.UsageError("--address is that of a cluster: give --backend dask or ray, too.")
     if jobs is None and engine is None:
