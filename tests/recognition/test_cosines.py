@@ -292,7 +292,7 @@ def test_numbers_that_make_no_sense_are_refused(
 def test_a_description_whose_numbers_are_no_object_is_refused(tmp_path: Path) -> None:
     file = network(tmp_path)
     write_row(tmp_path / "net.json", "measured", [0.5])  # type: ignore[arg-type]
-    with pytest.raises(WeightsError, match=r'net\.json has a "measured" that is no object'):
+    with pytest.raises(WeightsError, match=r'net\.json has a "measured" that is not an object'):
         load_backbone(file)
 
 

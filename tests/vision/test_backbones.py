@@ -157,7 +157,7 @@ def test_a_description_that_is_wrong_is_told(
 
 def test_a_file_that_is_no_network_is_told(file: Path) -> None:
     file.write_bytes(b"no network")
-    with pytest.raises(WeightsError, match="is no ONNX model"):
+    with pytest.raises(WeightsError, match="is not an ONNX model"):
         load_backbone(file)
     file.write_bytes(b"")
     backbone = load_backbone(file)

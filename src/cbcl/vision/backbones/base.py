@@ -26,30 +26,30 @@ class Backbone(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """32 hexadecimal digits of the weights and of all that is done to a picture before them."""
+        """32 hexadecimal digits of the weights and of all preprocessing."""
 
     @property
     def description(self) -> dict[str, Any]:
-        """Preprocessing, for records; JSON. Empty: unknown, or none."""
+        """Preprocessing as JSON, for records; empty: unknown, or none."""
 
     @property
     def at_least(self) -> int | None:
-        """Pixels a side that it needs of a picture; None: it takes things as they are."""
+        """Least pixels a side that a decoder must leave; None: things are not decoded."""
 
     @property
     def batch(self) -> int:
-        """Best number of pictures at a time."""
+        """Best number of pictures for a call of `vectors`."""
 
     @property
     def threads(self) -> bool:
-        """True if several threads may call it at once."""
+        """True if several threads may call `vectors` at once."""
 
     @property
     def state(self) -> bytes:
         """Fitted parameters, kept in the memory; empty for a pretrained network."""
 
     def vectors(self, things: Sequence[Any]) -> Floats:
-        """Return one row a thing."""
+        """Return one row per thing."""
 
 
 @runtime_checkable
@@ -74,24 +74,24 @@ def fingerprint(*parts: bytes | str | dict[str, Any]) -> str:
     digest = sha256()
     for part in parts:
         text = json.dumps(part, sort_keys=True) if isinstance(part, dict) else part
-        # A text of a file from elsewhere may have halves of characters, which UTF-8 has not.
+        # The text of a foreign file may have halves of characters, which UTF-8 cannot encode.
         data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
         digest.update(sha256(data).digest())
     return digest.hexdigest()[:32]
 
 
 def subject_of(name: str) -> Subject:
-    """Return a backbone's name as the subject of an error: a path where it is a file."""
+    """Return a backbone's name as the subject of an error: a path if it is a file."""
     return Path(name) if split_name(name) == [name] and is_file(name) else short_name(name)
 
 
 @dataclass(frozen=True)
 class Function:
-    """A function of the user's from a list of anything to vectors, identified by its name."""
+    """A user's function from a list of any things to vectors, identified by its name."""
 
     function: Callable[[Sequence[Any]], ArrayLike]
     name: str
-    at_least: int | None = None  # pixels a side of the pictures it takes; None: any things
+    at_least: int | None = None  # pixels a side of its pictures; None: it takes any things
 
     batch: ClassVar[int] = 32
     threads: ClassVar[bool] = False

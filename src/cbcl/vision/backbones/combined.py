@@ -1,4 +1,4 @@
-"""Backbones made of others: the mean over several views of a picture, and networks side by side.
+"""Combined backbones: the mean over several views of a picture, and networks side by side.
 
 b pictures, d features.
 """
@@ -21,12 +21,12 @@ from cbcl.vision.preprocessing import Preprocessing
 
 ENLARGEMENT = 9 / 7  # of the first view, relative to the network's own size
 CENTRAL_SHARE = 0.8  # of both sides, in the second view
-SHORTEST_LENGTH = np.finfo(np.float64).tiny  # below that of any vector but 0
+SHORTEST_LENGTH = np.finfo(np.float64).tiny  # shorter than all vectors but 0
 
 
 @dataclass(frozen=True)
 class Combined(ABC):
-    """Backbones that are given the same pictures; a subclass makes one vector of theirs."""
+    """Backbones that get the same pictures; a subclass combines their vectors."""
 
     name: str
     parts: tuple[Backbone, ...]
@@ -63,7 +63,7 @@ class Combined(ABC):
 
     @abstractmethod
     def _combine(self, vectors: list[Floats]) -> Floats:
-        """Return one row a picture, from those of each part."""
+        """Return one row per picture from the vectors of each part."""
 
 
 class Views(Combined):
@@ -86,7 +86,7 @@ class Joined(Combined):
 
 
 def _as_unit(vectors: Floats) -> Floats:
-    """Return vectors of unit length: (b, d); 0 stays 0."""
+    """Scale vectors to unit length, (b, d); 0 stays 0."""
     wide = vectors.astype(np.float64)
     lengths = np.sqrt((wide * wide).sum(axis=1, keepdims=True))
     with np.errstate(invalid="ignore"):  # the infinite become NaN, which learning refuses
@@ -102,19 +102,19 @@ def two_views(how: Preprocessing, *, enlarged: bool) -> tuple[Preprocessing, Pre
 
 
 def on_all_cores(backbone: Backbone) -> Backbone:
-    """Return the same backbone, faster for one picture, where there is such a variant."""
+    """Return the same backbone with all cores for each picture, where it can use them."""
     return backbone.on_all_cores if isinstance(backbone, Network | Combined) else backbone
 
 
 def on_device(backbone: Backbone, device: str) -> Backbone:
-    """Return the same backbone with its networks on "cpu" or "cuda"; others are where they are."""
+    """Return the same backbone with its ONNX networks on "cpu" or "cuda"."""
     if isinstance(backbone, Combined):
         return replace(backbone, parts=tuple(on_device(part, device) for part in backbone.parts))
     return replace(backbone, device=device) if isinstance(backbone, Network) else backbone
 
 
 def leaves(backbone: Backbone) -> Iterator[Backbone]:
-    """Yield the backbones that are not made of others, in order."""
+    """Yield the backbones that a combined one consists of, in order."""
     if isinstance(backbone, Combined):
         for part in backbone.parts:
             yield from leaves(part)

@@ -29,7 +29,7 @@ class Variant(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """Consecutive blocks of one shape; only the first has the stride."""
+    """Consecutive blocks of the same shape; only the first has the stride."""
 
     repeats: int
     kernel: int
@@ -56,10 +56,10 @@ LITE0 = (
 
 
 def stages(variant: Variant) -> Iterator[Stage]:
-    """Yield Lite0's stages, wider and deeper; the first and last have no more repeats."""
+    """Yield Lite0's stages, wider and deeper; the first and last keep their repeats."""
     for stage in LITE0:
         wide = stage.channels * variant.width
-        # The nearest multiple of 8, but no more than a tenth below.
+        # The nearest multiple of 8 that is not more than a tenth smaller.
         channels = int(wide + 4) // 8 * 8
         if channels < 0.9 * wide:
             channels += 8

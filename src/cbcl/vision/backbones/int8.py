@@ -1,6 +1,6 @@
 """Networks in eight bits: maps are uint8, weights int8, sums int32, and vectors float32.
 
-ONNX Runtime makes integer kernels of the pairs QuantizeLinear, DequantizeLinear around the layers.
+ONNX Runtime fuses the pairs QuantizeLinear, DequantizeLinear around layers into integer kernels.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class Quantization(NamedTuple):
     zero_point: int
 
 
-# (x - 127) / 128, where x is a byte: nothing is lost.
+# (x - 127) / 128 of a byte x: exact.
 QUANTIZED_PICTURES = Quantization(1 / 128, 127)
-# Bytes end where ReLU6 does, so that rounding to them is ReLU6.
+# Bytes cover 0 to 6, so that rounding to them is ReLU6.
 QUANTIZED_RELU6 = Quantization(6 / 255, 0)
 # -48 to 47.6 for maps that no ReLU6 follows. In Lite0 and on 441 photographs of Caltech-101, the
 # limits of least squared error are 14 to 48, map by map; these make the vectors no worse (mean
@@ -31,7 +31,7 @@ QUANTIZED_LINEAR = Quantization(3 / 8, 128)
 
 
 def weight_scales(filters: Filters, scale: float) -> NDArray[np.float32]:
-    """Return the finest scale of each filter's weights with which no sum overflows: (out,).
+    """Return for each filter the finest scale of its weights without overflow: (out,).
 
     `scale` is that of the maps. Where a processor lacks VNNI, ONNX Runtime adds two products of a
     byte and a weight in 16 bits, and saturates: weights of one sign in such a pair must not exceed
@@ -57,7 +57,7 @@ class Int8Graph(NetworkGraph):
 
     def __init__(self, name: str, size: int) -> None:
         super().__init__(name, size)
-        # The quantized maps and their scale by the name of the maps.
+        # Names of the quantized maps, and their scales, by the names of the maps.
         self._quantized: dict[str, tuple[str, float]] = {}
         self.pictures, _ = self._quantize(self.pictures, QUANTIZED_PICTURES)
 
@@ -91,7 +91,7 @@ class Int8Graph(NetworkGraph):
         return super().add(x, y)
 
     def _quantize(self, x: FeatureMaps, how: Quantization) -> tuple[FeatureMaps, float]:
-        """Return the maps rounded to bytes, unless they are already, and their scale."""
+        """Round maps to bytes unless they are rounded already; return them and their scale."""
         if x.name not in self._quantized:
             scale = self.constant(np.float32(how.scale), f"{x.name}.step")
             zero_point = self.constant(np.uint8(how.zero_point), f"{x.name}.zero")
@@ -102,6 +102,6 @@ class Int8Graph(NetworkGraph):
         return x._replace(name=name), its_scale
 
     def _dequantize(self, name: str, integers: NDArray[Any], scales: NDArray[np.float32]) -> str:
-        """Return the numbers that integers stand for, filter by filter."""
+        """Return the numbers that integers stand for; each filter has a scale."""
         values = self.constant(integers, name), self.constant(scales, f"{name}.steps")
         return self("DequantizeLinear", *values, axis=0)

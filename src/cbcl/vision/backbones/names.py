@@ -1,15 +1,15 @@
-"""Names of backbones: networks side by side, A+B, and the views of a picture that each takes."""
+"""Names of backbones: networks side by side, A+B, and views of a picture, A@2views."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
-VIEWS = ("@2views", "@whole", "@centre")  # after a network's name: both views, or one
+VIEWS = ("@2views", "@whole", "@centre")  # suffixes: both views, or one of them
 
 
 def is_file(name: str) -> bool:
-    """Return True if a network is named by its file."""
+    """Tell whether the name of a network is that of its file."""
     return name.endswith(".onnx")
 
 
@@ -23,7 +23,7 @@ def split_name(name: str) -> list[str]:
 
 
 def split_views(part: str) -> tuple[str, str]:
-    """Return the name of a network, and that of its views: "" if it is shown none.
+    """Return the name of a network and the suffix of its views, which may be empty.
 
     >>> split_views("resnet18@2views"), split_views("vgg16")
     (('resnet18', '@2views'), ('vgg16', ''))
@@ -33,7 +33,7 @@ def split_views(part: str) -> tuple[str, str]:
 
 
 def network_names(name: str) -> list[str]:
-    """Return the names of the networks that a backbone is made of.
+    """Return the names of the networks in a backbone.
 
     >>> network_names("resnet18@2views+vgg16")
     ['resnet18', 'vgg16']
@@ -42,7 +42,7 @@ def network_names(name: str) -> list[str]:
 
 
 def map_files(name: str, change: Callable[[str], str]) -> str:
-    """Return a name with the paths of files in it changed."""
+    """Return a name with its paths of files changed."""
     parts = []
     for part in split_name(name):
         network, views = split_views(part)

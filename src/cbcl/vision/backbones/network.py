@@ -1,4 +1,4 @@
-"""A network in ONNX, run by ONNX Runtime: a model file, and its preprocessing in a file beside it.
+"""Networks in ONNX, run by ONNX Runtime: a model file, with its preprocessing in a JSON file.
 
 b pictures, s pixels a side, d features.
 """
@@ -47,9 +47,9 @@ class Network:
     preprocessing: Preprocessing
     weights: str  # SHA-256 of the weights
     cores: int = 1  # for one picture; 0: all
-    device: str = "cpu"  # or "cuda", by PyTorch
-    tokens: Tokens | None = None  # which of its tokens (b, tokens, d) are used, if it gives tokens
-    note: str = ""  # what was done to the weights, in words
+    device: str = "cpu"  # or "cuda", through PyTorch
+    tokens: Tokens | None = None  # the part that is used of its output, if that is (b, tokens, d)
+    note: str = ""  # on the origin of the weights, in words
     measured: dict[str, Any] | None = field(default=None, compare=False)  # changes no vector
 
     state: ClassVar[bytes] = b""
@@ -73,24 +73,24 @@ class Network:
     def batch(self) -> int:
         if self.device != "cpu":
             return GPU_BATCH
-        # On a processor, one thread a picture is as fast as any batch, and needs the least memory.
+        # On a processor, one thread per picture is as fast as any batch, and needs least memory.
         return 1 if self._session.get_providers()[0] == "CPUExecutionProvider" else GPU_BATCH
 
     @cached_property
     def on_all_cores(self) -> Network:
-        """The same network, faster for one picture; many are better divided among threads."""
+        """The same network with all cores for each picture: faster for one, slower for many."""
         return replace(self, cores=0)
 
     @cached_property
     def _session(self) -> InferenceSession:
-        # Without this, ONNX Runtime writes an identifier of the machine to the user's cache when it
-        # is imported, and reports to its makers.
+        # Else ONNX Runtime, when imported, writes an identifier of the machine to the user's cache,
+        # and reports to its makers.
         os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = self.cores
-        # Threads that wait by spinning take the cores from the search and from other pictures.
+        # Threads that spin while they wait take cores from other pictures and from the search.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.log_severity_level = 3
         providers = ["CPUExecutionProvider"]
@@ -105,7 +105,7 @@ class Network:
         return session
 
     def _check_interface(self, session: InferenceSession) -> None:
-        """Check that the input is one batch of pictures, and the first output numbers."""
+        """Check that the only input is a batch of pictures, and the first output numbers."""
         inputs = session.get_inputs()
         output = session.get_outputs()[0]
         if len(inputs) != 1 or inputs[0].type != "tensor(float)" or len(inputs[0].shape) != 4:
@@ -138,7 +138,7 @@ class Network:
     def _run_on_device(self, crops: Pixels) -> Floats:
         try:
             return self._graph(crops)
-        except (RuntimeError, TypeError) as error:  # TypeError: an attribute that is not known
+        except (RuntimeError, TypeError) as error:  # TypeError: an unknown attribute
             problem = f"failed on pictures of {crops.shape} on {self.device}: {first_line(error)}"
             raise self._error(problem) from error
 
@@ -150,14 +150,14 @@ class Network:
         return TorchGraph(self.model, self.preprocessing, self.device, GPU_BATCH, name)
 
     def _pool(self, features: Floats) -> Floats:
-        """Return one vector a picture, where the features are vectors, maps or described tokens."""
+        """Return one vector per picture; features are vectors, maps, or tokens if described so."""
         pooled = features
         if self.tokens is not None:
             if features.ndim != 3 or features.shape[1] < 2:
                 problem = f"gives {features.shape}, which are not the tokens of its description"
                 raise self._error(problem, 'leave "tokens" out of it')
             if self.tokens == "class":
-                return features[:, 0].copy()  # so that the other tokens need not be kept
+                return features[:, 0].copy()  # a view would keep the other tokens, too
             pooled = features[:, 1:].mean(axis=1, dtype=np.float32)
         elif features.ndim == 4:  # (b, d, height, width)
             pooled = features.mean(axis=(2, 3), dtype=np.float32)
@@ -177,7 +177,7 @@ class Network:
         return WeightsError(subject_of(self.name), problem, advice)
 
     def write(self, path: Path) -> None:
-        """Store the model and, last, a record of both that `read_stored` checks."""
+        """Store the model, then a record of it and of its weights, which `read_stored` checks."""
         record = _record(self.weights, self.model, self.note)
         write_atomically(path, self.model)
         write_atomically(path.with_suffix(".json"), json.dumps(record, indent=1).encode())
@@ -202,7 +202,7 @@ def read_stored(path: Path, name: str, preprocessing: Preprocessing) -> Network:
 
 
 def read_network(path: Path, name: str) -> Network:
-    """Read a model of the user's, `net.onnx`, with its description beside it, `net.json`."""
+    """Read a user's model, `net.onnx`, with the description beside it, `net.json`."""
     import onnx
 
     model = _read(path)
@@ -210,7 +210,7 @@ def read_network(path: Path, name: str) -> Network:
     try:
         is_whole = not _has_external_data(onnx.load_from_string(model))
     except Exception as error:  # of protobuf, which has no common class but this
-        raise WeightsError(path, f"is no ONNX model: {first_line(error)}") from error
+        raise WeightsError(path, f"is not an ONNX model: {first_line(error)}") from error
     if not is_whole:
         advice = "save it as one file, with the weights inside"
         raise WeightsError(path, "keeps its weights in another file", advice)
@@ -224,7 +224,7 @@ def read_network(path: Path, name: str) -> Network:
         raise WeightsError(path.with_suffix(".json"), problem, "give a text")
     measured = description.pop("measured", None)
     if not isinstance(measured, dict | None):
-        problem = 'has a "measured" that is no object'
+        problem = 'has a "measured" that is not an object'
         advice = "leave it out, or measure again"
         raise WeightsError(path.with_suffix(".json"), problem, advice)
     preprocessing = Preprocessing.from_description(description, path.with_suffix(".json"))
@@ -233,7 +233,7 @@ def read_network(path: Path, name: str) -> Network:
 
 
 def _has_external_data(model: ModelProto) -> bool:
-    """Look for tensors outside the file anywhere in a model: in branches, functions, constants."""
+    """Search a whole model, with branches, functions and constants, for tensors in other files."""
     from onnx import TensorProto
 
     messages: list[Any] = [model]
@@ -242,7 +242,7 @@ def _has_external_data(model: ModelProto) -> bool:
         if isinstance(message, TensorProto):
             if message.data_location == TensorProto.EXTERNAL:
                 return True
-            continue  # its numbers are not looked at: reading the field would copy them
+            continue  # reading the numbers would copy them
         for kind, value in message.ListFields():
             if kind.message_type is not None:
                 messages += value if hasattr(value, "__len__") else [value]

@@ -1,4 +1,4 @@
-"""A network in PyTorch: any pretrained model of timm, or a module of the user's.
+"""Networks in PyTorch: any pretrained model of timm, or a user's module.
 
 b pictures, d features.
 """
@@ -42,7 +42,7 @@ class TorchNetwork:
 
     @cached_property
     def fingerprint(self) -> str:
-        # The same weights with another activation, say, are another network.
+        # Without the architecture, networks that differ in an activation only would be the same.
         architecture, _, _ = self.name.partition(".")
         return fingerprint(architecture, self.weights, self.description)
 
@@ -60,7 +60,7 @@ class TorchNetwork:
         how = self.preprocessing
         pictures = np.stack([how.normalize(how.crop(picture)) for picture in things])
         try:
-            # Without TF32, PyTorch's default for convolutions on a GPU, vectors are a processor's.
+            # Without TF32, PyTorch's default on a GPU, vectors agree with those of a processor.
             with torch.inference_mode(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
                 features = self.module(torch.from_numpy(pictures).to(self.device))
         except RuntimeError as error:
@@ -89,7 +89,7 @@ def from_module(name: str, module: Module, preprocessing: Preprocessing) -> Torc
 def load_timm(name: str) -> TorchNetwork:
     """Load a pretrained model of timm, such as `timm/resnet18.a1_in1k`; timm downloads its weights.
 
-    Pictures are cropped to their central square, also for models whose pictures timm squashes.
+    Pictures are cropped to their central square, even where timm squashes them for a model.
     """
     model = name.removeprefix(TIMM_PREFIX)
     name = TIMM_PREFIX + model
@@ -100,11 +100,11 @@ def load_timm(name: str) -> TorchNetwork:
     except (ImportError, OSError, RuntimeError) as error:
         advice = f'pip install "cbcl[torch]" ({first_line(error)})'
         raise WeightsError(name, "needs the extra torch", advice) from error
-    if not timm.is_model_pretrained(model):  # of others, timm may return random weights
+    if not timm.is_model_pretrained(model):  # timm may return random weights for others
         raise WeightsError("timm", f"has no pretrained model {model}", _suggest(model, timm))
     try:
         module = timm.create_model(model, pretrained=True, num_classes=0)
-    except Exception as error:  # of timm, the hub or the network, without a common class
+    except Exception as error:  # of timm, the hub or the network: they have no common class
         problem = f"could not load {model}, whose weights it downloads when first asked"
         raise WeightsError("timm", problem, reason(error)) from error
     return from_module(name, module, preprocessing_of(resolve_model_data_config(module), name))
@@ -119,7 +119,7 @@ def _suggest(model: str, timm: Any) -> str:
 
 
 def preprocessing_of(config: Mapping[str, Any], name: str) -> Preprocessing:
-    """Convert timm's configuration of a model's pictures.
+    """Convert timm's description of a model's preprocessing.
 
     >>> colours = {"mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5)}
     >>> how = {"input_size": (3, 224, 224), "crop_pct": 0.9, "interpolation": "bicubic", **colours}

@@ -16,7 +16,7 @@ BATCH_NORM_EPSILON = 1e-5
 
 
 class BlockPosition(NamedTuple):
-    """The place of a convolution: part 0, 1, ... or shortcut of a block; the stem is stage 0."""
+    """Position of a convolution: part 0, 1, ... or shortcut of a block; the stem is stage 0."""
 
     stage: int
     block: int = 0
@@ -29,12 +29,12 @@ class Architecture(NamedTuple):
 
     name: str
     blocks: tuple[int, int, int, int]  # in each stage
-    # Of a block's convolutions; three make a bottleneck, whose last is four times as wide.
+    # One for each convolution of a block; the third, if any, is four times as wide.
     kernels: tuple[int, ...]
     strided: int  # the number of the convolution with the stride
 
 
-# The weights of a shape at a place.
+# Takes the weights of the convolution at a position; the second argument is their shape.
 Layer: TypeAlias = Callable[[BlockPosition, tuple[int, int, int, int]], Filters]
 
 ARCHITECTURES = {
@@ -50,8 +50,9 @@ def build(tensors: Mapping[str, NDArray[Any]], depth: int, *, size: int = 224) -
 
     def layer(place: BlockPosition, shape: tuple[int, int, int, int]) -> Filters:
         prefix = f"layer{place.stage}.{place.block}." if place.stage else ""
-        conv = f"conv{place.part + 1}"
-        norm = f"bn{place.part + 1}"
+        number = place.part + 1
+        conv = f"conv{number}"
+        norm = f"bn{number}"
         if place.is_shortcut:
             conv = "downsample.0"
             norm = "downsample.1"

@@ -1,6 +1,6 @@
 """Pickles of unknown origin, read without running them: a pickle may call any function.
 
-The readers resolve a dozen globals to stand-ins of their own, and refuse every other.
+The readers resolve a dozen globals to stand-ins of their own, and refuse all others.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from cbcl.errors import Subject, WeightsError, first_line, reason
 
 MAX_OPCODES = 1_000_000  # of a pickle: each makes an object of a few dozen bytes
 MAX_NESTING = 100  # objects within objects; a module of torch, which nests deepest, has about 20
-MAX_UNFOLDED = 10_000_000  # objects put into others, one that is shared as often as it is met
+MAX_UNFOLDED = 10_000_000  # objects in others; a shared object counts at each of its places
 
-FRAME_BYTES = 9  # of the opcode and its argument
+FRAME_BYTES = 9  # of the opcode FRAME and its argument
 PUTS = ("PUT", "BINPUT", "LONG_BINPUT")
 GETS = ("GET", "BINGET", "LONG_BINGET")
 CHANGES = ("APPEND", "APPENDS", "SETITEM", "SETITEMS", "ADDITEMS", "BUILD")
 
 
 class FileFormatError(Exception):
-    """A file's content is invalid or unsafe. The text follows the file's name in a sentence."""
+    """The content of a file is invalid or unsafe; the text continues a sentence after its name."""
 
 
 @contextmanager
 def convert_errors(subject: Subject, advice: str) -> Iterator[None]:
-    """Raise every error inside as a `WeightsError` about the subject, with this advice."""
+    """Convert every error inside to a `WeightsError` about the subject, with this advice."""
     try:
         yield
     except WeightsError:
@@ -65,16 +65,16 @@ class PickleStream(Protocol):
 
 
 def read_pickle_bytes(stream: PickleStream) -> bytes:
-    """Return the pickle that begins here, if loading it needs little more memory than it has bytes.
+    """Return the pickle that begins here, unless it takes much more memory to load than it has.
 
-    Nothing that it makes is too deep, or unfolds too far, to be hashed, compared or printed. Frames
-    are left out: where one ends within an opcode, the unpickler reads others than were checked.
+    No object that it makes is too deep or too large to be hashed, compared or printed. Frames are
+    left out: where one ends within an opcode, the unpickler would read opcodes that nobody checked.
     """
     start = stream.tell()
     simulation = _Simulation()
     frames: list[int] = []
     for step, (opcode, argument, place) in enumerate(pickletools.genops(stream)):  # type: ignore[arg-type]
-        # The unpickler allocates its memo up to the highest index; writers count objects by one.
+        # The unpickler allocates its memo up to the highest index; writers count up by one.
         index = int(argument or 0) if opcode.name in PUTS else 0
         if index > step or step > MAX_OPCODES or opcode.name.startswith("EXT"):
             raise _not_plain(f"its pickle has {opcode.name} as step {step}")
@@ -90,7 +90,7 @@ def read_pickle_bytes(stream: PickleStream) -> bytes:
 
 
 class _Measure:
-    """An object that a pickle makes: how deep it is, and how large if nothing in it is shared."""
+    """Depth of an object that a pickle makes, and its size if it shared nothing."""
 
     __slots__ = ("depth", "is_part", "size")
 
@@ -107,10 +107,11 @@ class _Measure:
 
 
 class _Simulation:
-    """An unpickler that makes no objects, only measures them.
+    """An unpickler that measures objects instead of making them.
 
-    The unpickler itself is safe at any depth. But a tuple is hashed by recursion in C without end,
-    each object in it as often as it is met: a few bytes crash Python, or keep it busy for years.
+    The unpickler itself is safe at any depth. But hashing a tuple recurses in C without a limit,
+    and into a shared object at each of its places: a few bytes crash Python, or keep it busy for
+    years.
     """
 
     def __init__(self) -> None:
@@ -144,7 +145,7 @@ class _Simulation:
         return measures
 
     def _pop(self, kinds: Sequence[pickletools.StackObject]) -> list[_Measure]:
-        """Take the operands of an opcode; the last of them may be all objects since the mark."""
+        """Take the operands of an opcode; the last may be all objects since the mark."""
         count = len(kinds)
         since_mark = list[_Measure]()
         if pickletools.markobject in kinds:

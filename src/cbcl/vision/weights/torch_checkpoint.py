@@ -1,4 +1,4 @@
-"""Tensors by name from checkpoints of PyTorch, without PyTorch, in no more memory than the file."""
+"""Tensors by name from PyTorch's checkpoints, read without PyTorch in the memory of the file."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ STORAGES = {
 def read_state_dict(source: Path) -> dict[str, Tensor]:
     """Return the tensors of `torch.save(model.state_dict(), source)`, before or after torch 1.6.
 
-    The dict may lie under "state_dict" or "model"; what is no tensor is left out. The arrays are
-    read-only, bfloat16 is float32, and those that shared memory still do.
+    The dict may be under "state_dict" or "model"; values that are not tensors are left out. The
+    arrays are read-only, bfloat16 becomes float32, and tensors that shared memory still do.
     """
     with convert_errors(source, ADVICE), source.open("rb") as stream:
         size = stream.seek(0, io.SEEK_END)
@@ -61,7 +61,7 @@ def read_state_dict(source: Path) -> dict[str, Tensor]:
 def read_note(source: Path) -> str:
     """Return the text of `torch.save({"state_dict": ..., "note": text}, source)`; empty: none.
 
-    It says what was done to the weights. Files of torch before 1.6, and of others, have none.
+    A note tells the origin of the weights. Files of torch before 1.6 have none.
     """
     if not zipfile.is_zipfile(source):
         return ""
@@ -96,7 +96,7 @@ class Storage(NamedTuple):
 
 
 class StridedView(NamedTuple):
-    """The place of a tensor's numbers in its storage."""
+    """Offset, shape and strides of a tensor in its storage."""
 
     storage: Storage
     offset: int
@@ -107,7 +107,7 @@ class StridedView(NamedTuple):
     def checked(
         cls, storage: object, offset: object, shape: object, strides: object, *_: object
     ) -> StridedView:
-        """Check the arguments of torch._utils._rebuild_tensor_v2: all is inside the storage."""
+        """Check the arguments of torch._utils._rebuild_tensor_v2: the storage holds the view."""
         numbers = map(are_non_negative_ints, ((offset,), shape, strides))
         if not (isinstance(storage, Storage) and all(numbers)):
             raise FileFormatError("is damaged: it describes a tensor by other than whole numbers")
@@ -134,7 +134,7 @@ class StateDict(dict[Any, Any]):
 
 
 class Parameter:
-    """Stand-in for torch's, which has its tensor at once or, before torch 0.4, in its state."""
+    """Stand-in for torch's parameter, which has its tensor at once or, before 0.4, in its state."""
 
     tensor: object
 
@@ -149,7 +149,7 @@ class Parameter:
 
 
 class StateDictUnpickler(pickle.Unpickler):
-    """Unpickler of the places of tensors, not of their numbers."""
+    """Unpickler of the views of tensors, without their numbers."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(io.BytesIO(data), encoding="utf-8")
@@ -203,14 +203,14 @@ def _read_zip(stream: IO[bytes], size: int) -> tuple[dict[str, StridedView], dic
 
 
 def _read_index(archive: zipfile.ZipFile, size: int) -> tuple[str, object]:
-    """Return the folder of the storages, and what was saved, without their numbers."""
+    """Return the folder of the storages, and the saved object without their numbers."""
     members = archive.namelist()
     packed = any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist())
     if packed or sum(info.file_size for info in archive.infolist()) > size:
         raise FileFormatError("is compressed, or larger unpacked, which torch never writes")
     index = [name for name in members if re.fullmatch(r"([^/]+/)?data\.pkl", name)]
     if len(index) != 1:
-        raise FileFormatError("is a zip file but no checkpoint of torch: it has no data.pkl")
+        raise FileFormatError("is a zip file but not a checkpoint of torch: it has no data.pkl")
     folder = index[0].removesuffix("data.pkl")
     order = f"{folder}byteorder"
     if order in members and archive.read(order).strip() != b"little":
@@ -222,8 +222,8 @@ def _read_index(archive: zipfile.ZipFile, size: int) -> tuple[str, object]:
 def _read_legacy(stream: IO[bytes]) -> tuple[dict[str, StridedView], dict[str, Tensor]]:
     """Read a file of torch before 1.6.
 
-    Five pickles (magic number, protocol, machine, object, keys), then the storages in the order of
-    the keys.
+    It has five pickles (magic number, protocol, machine, object, keys), then the storages in the
+    order of the keys.
     """
     with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
         if StateDictUnpickler(read_pickle_bytes(content)).load() != LEGACY_MAGIC:
