@@ -27,21 +27,21 @@ Source: TypeAlias = str | os.PathLike[str] | bytes | NDArray[Any] | Image.Image
 Pixels: TypeAlias = NDArray[np.uint8]  # (height, width, 3), RGB
 Floats: TypeAlias = NDArray[np.float32]
 
-MAX_PICTURE_BYTES = 200_000_000  # of a file, or of what is given as bytes
-MAX_SCANNED_PIXELS = 2_000_000_000  # of a JPEG, each as often as there are scans; usual are ten
+MAX_PICTURE_BYTES = 200_000_000  # of an encoded picture
+MAX_SCANNED_PIXELS = 2_000_000_000  # pixels of a JPEG times its scans, which are usually ten
 MAX_SEGMENTS = 10_000  # of a JPEG
-MAX_TIFF_NUMBERS = 100_000  # of one tag: a strip or a tile each, with a Python object
-MAX_SLOW_PIXELS = 100_000  # and bytes, where the decoder is of Python
-MAX_READS = 200_000  # of a file by its decoder; a PNG of 100 MB needs 40,000
+MAX_TIFF_NUMBERS = 100_000  # of one tag: each is a strip or tile, and a Python object
+MAX_SLOW_PIXELS = 100_000  # and bytes, for decoders in Python
+MAX_READS = 200_000  # by a decoder; a PNG of 100 MB needs 40,000
 MAX_DECODING_SECONDS = 20.0
-BAND_PIXELS = 500_000  # converted at a time
-WIDE_BAND_BYTES = 28 * BAND_PIXELS  # while it is converted, of 1 bit, 16 bits or floats
-ORDINARY_BYTES = 10_000_000  # of a file are not counted: a photo has no more
-FRACTION_TOLERANCE = 1e-3  # by which a fraction may miss 0 or 1
+BAND_PIXELS = 500_000  # converted together
+WIDE_BAND_BYTES = 28 * BAND_PIXELS  # to convert a band of 1 bit, 16 bits or floats
+ORDINARY_BYTES = 10_000_000  # of an encoded picture, not counted: photos are smaller
+FRACTION_TOLERANCE = 1e-3  # beyond 0 and 1, for rounding
 
 # Formats that Pillow reads by itself, in memory, without running another program.
 FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF")
-KINDS = {  # of files that are sent by mistake, or are cut off, by how they begin
+KINDS = {  # of files sent by mistake or cut off, by their first bytes
     b"%PDF": "it is a PDF file",
     b"PK\3\4": "it is a ZIP file, or a document",
     b"\x1a\x45\xdf\xa3": "it is a video",
@@ -50,8 +50,8 @@ KINDS = {  # of files that are sent by mistake, or are cut off, by how they begi
     b"SQLite format 3\0": "it is a memory, or another database",
 }
 STILL_BRANDS = (b"avif", b"avis", b"heic", b"heix", b"mif1", b"msf1")  # of ISO media files
-KEEP_DECODERS = ("WEBP", "AVIF")  # as long as the picture lives, which a copy of it does not need
-SEGMENT = re.compile(rb"\xff[^\x00\x01\xd0-\xd8\xff]")  # the marker of one that has a length
+KEEP_DECODERS = ("WEBP", "AVIF")  # formats whose pictures keep their decoder; a copy does not
+SEGMENT = re.compile(rb"\xff[^\x00\x01\xd0-\xd8\xff]")  # marker of a segment with a length
 START_OF_SCAN = b"\xff\xda"
 END_OF_PICTURE = b"\xff\xd9"
 TURNED = range(2, 9)  # orientations of a picture that is not stored upright
@@ -62,16 +62,19 @@ STRIP_HEIGHT = 0x0116
 TILE_WIDTH = 0x0142
 TILE_HEIGHT = 0x0143
 TIFF_BYTE_ORDERS = {prefix: "<" if prefix[:2] == b"II" else ">" for prefix in PREFIXES}
-TIFF_BYTES = (1, 2, 6, 7)  # types of values that stay bytes, such as a colour profile
+TIFF_BYTES = (1, 2, 6, 7)  # types of values that stay bytes, such as colour profiles
 
 
 def name_of(source: object, number: int) -> str:
-    """Return a name for a source in messages: its path, or its place in the list given."""
-    return str(source) if isinstance(source, str | os.PathLike) else f"picture {number + 1}"
+    """Return a name for a source in messages: its path, or its number in the list, from 1."""
+    if isinstance(source, str | os.PathLike):
+        return str(source)
+    ordinal = number + 1
+    return f"picture {ordinal}"
 
 
 def as_path(source: str | os.PathLike[str]) -> Path | RemotePicture:
-    """Return the path of a file, or its address if it is elsewhere."""
+    """Return the path of a local file, or the address of a remote one."""
     if isinstance(source, RemotePicture):
         return source
     return RemotePicture(str(source)) if is_url(source) else Path(source)
@@ -99,14 +102,15 @@ def read(path: str | os.PathLike[str]) -> bytes:
 
 def _check_size(data: bytes, name: Subject) -> None:
     if len(data) > MAX_PICTURE_BYTES:
-        problem = f"has more than {MAX_PICTURE_BYTES // 1_000_000} MB"
+        megabytes = MAX_PICTURE_BYTES // 1_000_000
+        problem = f"has more than {megabytes} MB"
         raise PictureError(name, problem, "make it smaller")
 
 
 def load(source: Source, name: Subject, at_least: int) -> Image.Image:
-    """Return a picture in RGB, upright; errors call it by its path if it has one, else by `name`.
+    """Return a picture in RGB, upright; errors have its path if it has one, else `name`.
 
-    The decoder scales a large JPEG down, to no less than `at_least` pixels a side.
+    The decoder scales a large JPEG down to `at_least` pixels a side or more.
     """
     if isinstance(source, str | os.PathLike):
         return _decode(read(source), as_path(source), at_least)
@@ -126,7 +130,7 @@ def load(source: Source, name: Subject, at_least: int) -> Image.Image:
 
 
 class _TimedBytes(io.BytesIO):
-    """Bytes that can be read for a limited time, so many times; a decoder reads them in chunks."""
+    """Bytes that a decoder can read for a limited time, and in a limited number of chunks."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
@@ -182,7 +186,7 @@ def _decode_heic(data: bytes, name: Subject) -> Image.Image:
 
 
 def _check_directory(data: bytes, name: Subject) -> None:
-    """Refuse a TIFF, before it is opened, that has too many numbers in its first directory."""
+    """Refuse a TIFF with too many numbers in its first directory before it is opened."""
     order = TIFF_BYTE_ORDERS[data[:4]]
     is_big = data[2] == 43  # Pillow's test for a BigTIFF
     (place,) = struct.unpack_from(f"{order}Q" if is_big else f"{order}I", data, 8 if is_big else 4)
@@ -199,7 +203,7 @@ def _check_directory(data: bytes, name: Subject) -> None:
 
 
 def _check_codec(image: Image.Image, data: bytes, name: Subject) -> None:
-    """Refuse what Pillow decodes in Python unless it is small: plain PPM, BMP with run lengths."""
+    """Refuse large pictures that Pillow decodes in Python: plain PPM, BMP with run lengths."""
     is_small = max(len(data), image.width * image.height) <= MAX_SLOW_PIXELS
     if not is_small and any(codec in Image.DECODERS for codec, *_ in getattr(image, "tile", ())):
         problem = f"is a {image.format} of a rare kind, which takes too long to decode"
@@ -207,9 +211,9 @@ def _check_codec(image: Image.Image, data: bytes, name: Subject) -> None:
 
 
 def _has_scans(image: JpegImageFile, data: bytes, size: tuple[int, int], name: Subject) -> bool:
-    """Return true for a JPEG of several scans, each a pass over all pixels, if it is not too many.
+    """Tell whether a JPEG has several scans, each a pass over all pixels; refuse too many.
 
-    A sequential one whose first scan has all colours has no other: the decoder reads no more.
+    Where the first scan of a sequential JPEG has all colours, the decoder reads no other.
     """
     scans = 0
     place = 0
@@ -232,18 +236,18 @@ def _has_scans(image: JpegImageFile, data: bytes, size: tuple[int, int], name: S
 
 
 def _take(count: int, taken: int, size: tuple[int, int], name: Subject) -> None:
-    """Take from the budget what a picture needs more than it has."""
+    """Take what a picture needs, beyond the bytes already taken, from the budget."""
     if count > MAX_DECODED_BYTES:
-        pixels = f"{size[0]} x {size[1]} pixels"
-        most = f"{MAX_DECODED_BYTES // 1_000_000} MB"
-        problem = f"has {pixels}, which take more than {most} to decode"
+        width, height = size
+        most = MAX_DECODED_BYTES // 1_000_000
+        problem = f"has {width} x {height} pixels, which take more than {most} MB to decode"
         raise PictureError(name, problem, "make it smaller, or save it as JPEG")
     if count > taken:
         BUDGET.take(count - taken)
 
 
 def _decoding_bytes(image: Image.Image, full_size: tuple[int, int], several: bool) -> int:
-    """Return the most memory that decoding and converting a picture take, from its header."""
+    """Return the peak of memory while a picture is decoded and converted, from its header."""
     pixels = image.width * image.height
     if image.format in KEEP_DECODERS:  # two canvases or planes, the bytes of one, the picture
         return 16 * pixels
@@ -262,7 +266,7 @@ def _stored_bytes(image: Image.Image) -> int:
 
 
 def _strip_bytes(image: Image.Image) -> int:
-    """Return the size of the part of a TIFF that is unpacked at a time: a strip, or a tile."""
+    """Return the bytes of a strip or tile of a TIFF, which are unpacked together."""
     if not isinstance(image, TiffImageFile):
         return 0
     tags = image.tag_v2
@@ -274,7 +278,7 @@ def _strip_bytes(image: Image.Image) -> int:
 @cache
 def _formats() -> list[str]:
     Image.init()
-    return [name for name in FORMATS if name in Image.OPEN]  # not every build of Pillow has all
+    return [name for name in FORMATS if name in Image.OPEN]  # some builds of Pillow lack one
 
 
 def _kind(data: bytes) -> str:
@@ -308,7 +312,7 @@ def _is_rgb(image: Image.Image) -> bool:
 
 
 def _as_rgb(image: Image.Image, name: Subject) -> Image.Image:
-    """Convert a picture band by band, so that no step in between takes all of its pixels."""
+    """Convert a picture band by band: no intermediate step holds all of its pixels."""
     if 0 in image.size:
         raise PictureError(name, "has no pixels")
     if _is_rgb(image):
@@ -327,7 +331,7 @@ def _as_rgb(image: Image.Image, name: Subject) -> Image.Image:
 
 
 def _band_as_rgb(image: Image.Image, is_16_bits: bool, name: Subject) -> Image.Image:
-    if image.mode == "F":  # floats above 1 are of 16 bits
+    if image.mode == "F":  # floats above 1 stand for 16 bits
         values = np.asarray(image)
         return _from_array(values / 65535.0 if is_16_bits else values, name)
     if image.mode.startswith("I"):
@@ -347,7 +351,7 @@ def _largest(image: Image.Image) -> float:
 def _from_array(array: NDArray[Any], name: Subject) -> Image.Image:
     """Convert an array of (height, width) or (height, width, 1, 3 or 4), grey, RGB or RGBA.
 
-    Its values are 8 or 16 bits without sign, booleans, or fractions from 0 to 1.
+    Its values are unsigned, of 8 or 16 bits, booleans, or fractions from 0 to 1.
     """
     if array.ndim == 3 and array.shape[2] == 1:
         array = array[:, :, 0]

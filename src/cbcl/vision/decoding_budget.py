@@ -1,4 +1,4 @@
-"""Bytes of decoded pictures that all threads of the process together may have at a time."""
+"""Limit on the bytes of decoded pictures that all threads of the process hold together."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from threading import Condition, local
 
 from cbcl.machine import trim_memory
 
-MAX_DECODED_BYTES = 390_000_000  # of a picture, at the worst moment of its decoding
-MAX_TOTAL_BYTES = 600_000_000  # of all pictures that are decoded at the same time
-TRIMMED_BYTES = 100_000_000  # after which free memory is returned to the system
+MAX_DECODED_BYTES = 390_000_000  # of one picture, at the peak of its decoding
+MAX_TOTAL_BYTES = 600_000_000  # of all pictures that are decoded together
+TRIMMED_BYTES = 100_000_000  # given back at once: free memory is returned to the system
 
 
 class _Share(local):
@@ -23,13 +23,13 @@ class _Share(local):
 
 
 class DecodingBudget:
-    """A budget of bytes. No thread waits for more while it has some, so none waits for ever."""
+    """Budget of bytes. No thread waits while it holds some, so that none waits for ever."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._reset()
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._reset)  # what is taken is the parent's
+            os.register_at_fork(after_in_child=self._reset)  # the bytes taken are the parent's
 
     def _reset(self) -> None:
         self.taken = 0
@@ -38,9 +38,9 @@ class DecodingBudget:
 
     @contextmanager
     def share(self, make_room: Callable[[], None] | None = None) -> Iterator[None]:
-        """Give back at the end what this thread takes meanwhile; inside another share: at its end.
+        """Give back at the end what this thread takes inside; the outermost share does.
 
-        `make_room` is called before waiting for bytes: it gives back those taken before.
+        `make_room` gives back bytes; it is called before this thread would have to wait for more.
         """
         if self._share.is_open:
             yield
@@ -55,7 +55,7 @@ class DecodingBudget:
             self._share.make_room = None
 
     def take(self, count: int) -> None:
-        """Take bytes for the share of this thread; wait until they are there."""
+        """Take bytes for the share of this thread; wait until they are free."""
         share = self._share
         if share.taken and share.make_room is not None and self.taken + count > self.limit:
             share.make_room()

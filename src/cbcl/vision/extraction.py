@@ -1,4 +1,4 @@
-"""Embed pictures: read, decode, embed and make the thumbnail once, on all cores, in order."""
+"""Pictures read, decoded, embedded and made into thumbnails once, on all cores, in order."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from cbcl.vision.vector_cache import FreshVectors, VectorCache
 
 THUMBNAIL_SIDE = 128  # pixels
 THUMBNAIL_QUALITY = 80  # of the JPEG
-MAX_DECODED_PIXELS = 100_000_000  # of a batch, before it is embedded
+MAX_DECODED_PIXELS = 100_000_000  # of the pictures that wait to be embedded
 CACHE_WRITE_ROWS = 256  # vectors between two writes to the cache
 
-Progress = Callable[[int, int], None]  # done, of how many
+Progress = Callable[[int, int], None]  # number done, number of all
 
 
 class _DecodingSlots:
-    """Batches that may be decoded at a time, in the whole process."""
+    """Slots for the batches that the process decodes in parallel."""
 
     def __init__(self) -> None:
         self.reset()
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self.reset)  # those taken are the parent's threads'
+            os.register_at_fork(after_in_child=self.reset)  # the parent's threads took slots
 
     def reset(self) -> None:
         self.free = BoundedSemaphore(cores())
@@ -51,9 +51,9 @@ class EmbeddedPicture:
     """An embedded picture: all that is needed to learn it or to recognize it."""
 
     vector: Floats
-    jpeg: bytes = field(repr=False)  # thumbnail; empty: none was made, or none may be kept
+    jpeg: bytes = field(repr=False)  # thumbnail; empty: none was made
     fingerprint: str  # of the backbone
-    # Makes the thumbnail, if the vector was cached.
+    # Makes the thumbnail of a picture whose vector was cached.
     deferred: Callable[[], bytes] | None = field(default=None, repr=False)
 
     @property
@@ -66,7 +66,7 @@ class EmbeddedPicture:
 
 
 class DecodedPicture(NamedTuple):
-    """A picture, or another thing, to be given to the backbone."""
+    """A picture, or another thing, ready for the backbone."""
 
     number: int  # of its source
     image: Any
@@ -82,7 +82,7 @@ class EmbeddingResult(NamedTuple):
     """An embedded picture, or its error."""
 
     picture: EmbeddedPicture | PictureError
-    digest: bytes | None = None  # to cache the vector by; None: it is cached, or not to be
+    digest: bytes | None = None  # to cache the vector by; None: do not cache it
 
 
 def extract(
@@ -92,7 +92,7 @@ def extract(
     cache: VectorCache | None = None,
     progress: Progress | None = None,
 ) -> list[Floats | PictureError]:
-    """Return the vector of each source, in order, or the error of one that cannot be read."""
+    """Return the vector of each source, or its error, in order."""
     pictures = embed_pictures(backbone, sources, cache=cache, progress=progress)
     return [one if isinstance(one, PictureError) else one.vector for one in pictures]
 
@@ -109,9 +109,9 @@ def embed_pictures(
 ) -> list[EmbeddedPicture | PictureError]:
     """Embed each source; the results are in order and depend on neither batches nor threads.
 
-    A picture that cannot be read gives its error, which is raised if `strict`. `thumbnails` are the
-    numbers of the sources that certainly need one; None: none is made. Of the others, those decoded
-    for their vector have one, too; those whose vector is cached have it deferred.
+    A picture that cannot be read gives its error; `strict` raises it. `thumbnails` are the numbers
+    of the sources that certainly need a thumbnail; None: no source does. The other sources get one
+    if they are decoded for their vector, and a deferred one if their vector is cached.
     """
     pictures: list[EmbeddedPicture | PictureError] = []
     fresh: list[tuple[bytes, Floats]] = []
@@ -168,8 +168,8 @@ class _Pipeline:
             executor.shutdown(cancel_futures=True)
 
     def _embed_batch(self, batch: range) -> list[EmbeddingResult]:
-        # A decoded picture may be hundreds of megabytes, and one thread a batch is enough. A
-        # function of other things decodes nothing; it may take long, or ask another recognizer.
+        # A decoded picture may have hundreds of megabytes, so that only pictures take a slot. A
+        # function of other things may take long, or ask another recognizer.
         takes_pictures = self.backbone.at_least is not None
         slot = _DECODING.free if takes_pictures else nullcontext()
         results: dict[int, EmbeddingResult] = {}
@@ -202,7 +202,7 @@ class _Pipeline:
             return [results[number] for number in batch]
 
     def _prepare(self, number: int) -> DecodedPicture | EmbeddingResult:
-        """Decode a picture, unless neither its vector nor its thumbnail takes that."""
+        """Decode a picture unless its vector is cached."""
         source = self.sources[number]
         at_least = self.backbone.at_least
         if isinstance(source, EmbeddedPicture):
@@ -248,7 +248,7 @@ class _Pipeline:
 
 
 def _read_thumbnail(source: Any, name: Subject, at_least: int) -> bytes:
-    """Return the thumbnail of a picture whose vector was cached: the same as without the cache."""
+    """Return the thumbnail of a picture whose vector was cached, the same as without a cache."""
     return _thumbnail(load(source, name, at_least), source, name, at_least)
 
 
@@ -260,7 +260,7 @@ def _thumbnail(image: Image.Image, data: Any, name: Subject, at_least: int) -> b
 
 
 def _as_thumbnail(image: Image.Image) -> bytes:
-    """Return a small JPEG, without the camera's metadata."""
+    """Return a small JPEG without the metadata of the camera."""
     scale = THUMBNAIL_SIDE / max(image.size)
     if scale < 1.0:
         width, height = (max(1, round(scale * side)) for side in image.size)

@@ -1,4 +1,4 @@
-"""Files meant by paths, folders and patterns, and the labels that folders give them."""
+"""Files found by paths, folders and patterns, and the labels that folders give them."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class LabelledFile(NamedTuple):
 def find(
     sources: Iterable[str | os.PathLike[str]], leave_out: Collection[Identity] = ()
 ) -> list[Path]:
-    """Return the files meant by paths, folders and patterns, in order.
+    """Return the files that paths, folders and patterns stand for, in order.
 
-    A folder stands for all files in it at any depth, except hidden ones; each folder in it counts
-    once, however many links lead to it. A path that leads nowhere is returned, too: reading it
-    will raise the error. The files in `leave_out` are skipped; naming one of them is an error.
+    A folder stands for all files in it at any depth, except hidden ones; an inner folder counts
+    once, however many links lead to it. A path without a file is returned, too: reading it will
+    raise the error. Files in `leave_out` are skipped; to name one of them is an error.
     """
     files: list[Path] = []
     for source in sources:
@@ -53,7 +53,7 @@ def find(
 def find_labelled(
     folders: Iterable[str | os.PathLike[str]], leave_out: Collection[Identity] = ()
 ) -> list[LabelledFile]:
-    """Return the files in folders of one folder a class (`things/cup/1.jpg`), or in class folders.
+    """Return the files of folders with one folder a class (`things/cup/1.jpg`), or of such folders.
 
     >>> find_labelled(["nowhere"])  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -82,7 +82,7 @@ def unclear(file: Subject) -> PictureError:
 
 
 def is_hidden(name: str) -> bool:
-    """Tell whether a file or folder is hidden, here or on a system that it may come from."""
+    """Tell whether a file or folder is hidden on this or another operating system."""
     return name.startswith(".") or name.casefold() in SYSTEM_NAMES
 
 
@@ -118,7 +118,7 @@ def _files_in(folder: Path, leave_out: Collection[Identity]) -> list[Path]:
 def _walk(top: Path) -> Iterator[Path]:
     """Yield the files of a folder, then those of its folders, links last.
 
-    Each folder is met once, by its own name if it has one here: links may lead in circles.
+    Each folder is visited once, links after real folders: links may lead in circles.
     """
     walked: set[Identity | None] = set()
     folders = [top]

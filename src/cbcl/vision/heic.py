@@ -1,8 +1,8 @@
-"""HEIC photos, as phones write them: what the header says about their size, and their pixels.
+"""HEIC photos, as phones write them: their size by the header, and their pixels.
 
 A photo is a file of boxes (ISO 14496-12). Its box `meta` lists items (ISO 23008-12): pieces, which
-are encoded pictures, and grids, which put pieces together. The decoder takes from no piece more
-pixels than it states, but from a grid any number, whatever size the photo states: so both are read.
+are encoded pictures, and grids, which combine pieces. The decoder limits a piece to the size that
+it states, but a grid may be larger than the photo states: so the sizes of grids are read, too.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from cbcl.errors import PictureError, Subject
 BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs", b"mif1", b"msf1")
 PIECE = b"hvc1"
 GRID = b"grid"
-# Bytes for a pixel while it is decoded, measured: planes, bytes of all pixels, the picture itself.
-USUAL_BYTES = 7.5  # of 8 bits, with fewer pixels for colour, as phones write them
+# Bytes for a pixel during decoding, measured: planes, bytes of all pixels, the picture itself.
+USUAL_BYTES = 7.5  # 8 bits, and fewer pixels for colour, as phones write them
 OTHER_BYTES = 10.0
 TRANSPARENT_BYTES = 16.0
 
@@ -27,19 +27,19 @@ TRANSPARENT_BYTES = 16.0
 class HeicPhoto(NamedTuple):
     """A photo that is not decoded yet."""
 
-    size: tuple[int, int]  # the largest that it states, of itself or of a grid
+    size: tuple[int, int]  # of the photo or, if larger, of a grid
     decoding_bytes: int
     decode: Callable[[], Image.Image]  # upright
 
 
 def is_heic(data: bytes) -> bool:
-    """Tell whether these are the bytes of a HEIC photo; an AVIF may begin nearly the same way."""
+    """Tell whether bytes are a HEIC photo; an AVIF may begin nearly the same way."""
     is_brand = data[4:8] == b"ftyp" and data[8:12] in BRANDS
     return is_brand and b"avif" not in data[16 : int.from_bytes(data[:4], "big")]
 
 
 def open_heic(data: bytes, name: Subject) -> HeicPhoto:
-    """Read the header of a photo; what is wrong with it may be any exception."""
+    """Read the header of a photo; the decoder may raise any exception about it."""
     try:
         from pi_heif import open_heif
     except ImportError:
@@ -64,7 +64,7 @@ def _bytes_per_pixel(mode: str, info: dict[str, Any]) -> float:
 
 
 def _grid_sizes(data: memoryview, name: Subject) -> list[tuple[int, int]]:
-    """Return width and height of each grid; refuse those of anything but pieces."""
+    """Return width and height of each grid; refuse grids of anything but pieces."""
     meta = _only(_only(data)[b"meta"][4:])
     kinds = _read_kinds(meta[b"iinf"])
     parts = _read_parts(meta[b"iref"]) if b"iref" in meta else {}
@@ -84,7 +84,7 @@ def _grid_sizes(data: memoryview, name: Subject) -> list[tuple[int, int]]:
 
 
 def _boxes(data: memoryview) -> Iterator[tuple[bytes, memoryview]]:
-    """Yield kind and content of boxes that follow one another."""
+    """Yield kind and content of consecutive boxes."""
     place = 0
     while place + 8 <= len(data):
         length, kind = struct.unpack_from(">I4s", data, place)
@@ -100,7 +100,7 @@ def _boxes(data: memoryview) -> Iterator[tuple[bytes, memoryview]]:
 
 
 def _only(data: memoryview) -> dict[bytes, memoryview]:
-    """Return the boxes that are read here, by their kind; of each there must be one at most."""
+    """Return the boxes that this module reads by their kind; each may be there once."""
     found: dict[bytes, memoryview] = {}
     for kind, content in _boxes(data):
         if kind in found:
@@ -122,13 +122,13 @@ def _read_kinds(iinf: memoryview) -> dict[int, bytes]:
         if kind == b"infe" and entry[0] >= 2:
             is_long = entry[0] > 2
             start = 10 if is_long else 8
-            text = str(entry[start:], "utf-8")  # which the library takes for granted
+            text = str(entry[start:], "utf-8")  # as the library takes for granted
             kinds[_read_number(entry, 4, is_long=is_long)] = text[:4].encode()
     return kinds
 
 
 def _read_parts(iref: memoryview) -> dict[int, tuple[int, ...]]:
-    """Return the items of which each is made."""
+    """Return the parts of each item that has any."""
     size, letter = (4, "I") if iref[0] else (2, "H")
     parts: dict[int, tuple[int, ...]] = {}
     for kind, content in _boxes(iref[4:]):
@@ -140,9 +140,9 @@ def _read_parts(iref: memoryview) -> dict[int, tuple[int, ...]]:
 
 
 def _read_places(iloc: memoryview) -> dict[int, tuple[bool | None, int]]:
-    """Return where the content of each item begins, in the box `idat` or in the file.
+    """Return for each item whether its content is in the box `idat`, and where it begins.
 
-    None: in another item, or in several places.
+    None: it is in another item, or in several places.
     """
     version = iloc[0]
     sizes = [iloc[4] >> 4, iloc[4] & 15, iloc[5] >> 4, iloc[5] & 15]

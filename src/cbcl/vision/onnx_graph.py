@@ -1,7 +1,7 @@
 """ONNX graphs: a builder of nodes, and on it networks, layer by layer.
 
-The weights of a network are checked as they are taken, and batch norms folded into them. Pictures
-and feature maps are square. The weights of a convolution are (out, in / groups, kernel, kernel).
+Weights are checked when they are taken, and batch norms are folded into them. Pictures and feature
+maps are square. The weights of a convolution are (out, in / groups, kernel, kernel).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OPSET = 17
 IR_VERSION = 8
 INPUT_NAME = "pictures"
 OUTPUT_NAME = "vectors"
-TORCH_NORM = (".weight", ".bias", ".running_mean", ".running_var")  # of a batch norm in PyTorch
+TORCH_NORM = (".weight", ".bias", ".running_mean", ".running_var")  # PyTorch's batch norm
 
 
 class GraphBuilder:
@@ -75,7 +75,7 @@ def fold(
 
 
 class Weights:
-    """The tensors of a network by name, each of which must be taken once."""
+    """The tensors of a network by name; each must be taken once."""
 
     def __init__(self, tensors: Mapping[str, NDArray[Any]], network: str) -> None:
         self._left = dict(tensors)
@@ -102,7 +102,7 @@ class Weights:
         return norm
 
     def check_all_taken(self, *unused: str) -> None:
-        """Raise an error if a tensor is left whose name does not start or end with `unused`."""
+        """Raise an error if a tensor is left whose name neither starts nor ends with `unused`."""
         for name in self._left:
             if not name.startswith(unused) and not name.endswith(unused):
                 raise self._error(name, "has no place in it")
@@ -121,7 +121,7 @@ class FeatureMaps(NamedTuple):
 
 
 def same_padding(size: int, kernel: int, stride: int) -> tuple[int, int]:
-    """Return the padding before and after of TensorFlow's SAME; an odd pixel comes after.
+    """Return padding before and after, as TensorFlow's SAME; an odd pixel comes after.
 
     >>> same_padding(224, kernel=3, stride=2), same_padding(7, kernel=5, stride=1)
     ((0, 1), (2, 2))
@@ -131,7 +131,7 @@ def same_padding(size: int, kernel: int, stride: int) -> tuple[int, int]:
 
 
 def with_size(model: bytes, size: int) -> bytes:
-    """Return a model for pictures of another size; its padding must not depend on the size."""
+    """Return a model for pictures of another size; the padding must not depend on the size."""
     network = onnx.load_from_string(model)
     for side in network.graph.input[0].type.tensor_type.shape.dim[2:]:
         side.dim_value = size
@@ -178,7 +178,7 @@ class NetworkGraph(GraphBuilder):
         return x._replace(name=self("Add", x.name, y.name))
 
     def finish(self, x: FeatureMaps) -> bytes:
-        """Return the model whose vectors are the means of these maps; it is deterministic."""
+        """Return the model whose vectors are the means of these maps, always the same bytes."""
         self("Flatten", self("GlobalAveragePool", x.name), name=OUTPUT_NAME, axis=1)
         side = self.pictures.size
         shapes: dict[str, list[str | int | None]] = {

@@ -1,4 +1,4 @@
-"""From a picture to the input of a network: one description, one implementation for all callers.
+"""Preprocessing: from a picture to the input of a network, the same for all callers.
 
 s pixels a side.
 """
@@ -17,9 +17,8 @@ from cbcl.vision.decoding import Floats, Pixels
 Filter = Literal["bicubic", "bilinear", "lanczos", "box", "nearest"]
 Triple = tuple[float, float, float]
 
-PREPROCESSING_REVISION = (
-    1  # of the code here and of `decoding`: one more whenever it gives other pixels
-)
+# Of the code here and in `decoding`; one more when either gives other pixels.
+PREPROCESSING_REVISION = 1
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class Preprocessing:
     def description(self) -> dict[str, Any]:
         """All parameters and the revision of the code, for fingerprints and records; JSON."""
         description = {**asdict(self), "revision": PREPROCESSING_REVISION}
-        for added in ("squashed", "mirrored"):  # later than the fingerprints of stored memories
+        for added in ("squashed", "mirrored"):  # parameters newer than stored fingerprints
             if not description[added]:
                 del description[added]
         return description

@@ -1,4 +1,4 @@
-"""Pictures in places that fsspec opens, such as s3://bucket/photos: found and read."""
+"""Pictures at addresses that fsspec opens, such as s3://bucket/photos."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ VERSION_KEYS = ("ETag", "etag", "mtime", "LastModified", "last_modified", "updat
 
 @dataclass(frozen=True)
 class RemotePicture:
-    """Address of a picture; a path for all but this machine's files."""
+    """Address of a picture that is not a file of this machine."""
 
     url: str
-    version: str = field(default="", compare=False)  # size and time, as the place lists them
+    version: str = field(default="", compare=False)  # size and time, as listed there
 
     def __fspath__(self) -> str:
         return self.url
@@ -28,7 +28,7 @@ class RemotePicture:
 
 
 def is_url(source: object) -> bool:
-    """Tell whether a text is the address of a place that is not a path.
+    """Tell whether a source is an address, not a path.
 
     >>> is_url("s3://photos/cup"), is_url("photos/cup")
     (True, False)
@@ -37,12 +37,12 @@ def is_url(source: object) -> bool:
 
 
 def find_remote(url: str) -> list[RemotePicture]:
-    """Return the files of a place, or the one that it is, in the order of those of a folder."""
+    """Return the files at an address, or the file that it is, in the order of a local folder."""
     return [picture for _, picture in _find(url)]
 
 
 def find_labelled_remote(url: str) -> Iterator[tuple[str, RemotePicture]]:
-    """Yield the files of a place with the labels that its folders give them, as a folder's."""
+    """Yield the files at an address with the labels that their folders give them."""
     found = _find(url)
     loose = [picture for folders, picture in found if not folders]
     if loose and len(loose) < len(found):
@@ -52,7 +52,7 @@ def find_labelled_remote(url: str) -> Iterator[tuple[str, RemotePicture]]:
 
 
 def _find(url: str) -> list[tuple[list[str], RemotePicture]]:
-    """Return the files of a place, each with the folders that it is in, seen from there."""
+    """Return the files at an address, each with its folders relative to the address."""
     with _as_picture_error(url):
         files, place = _open(url)
         listed: dict[str, Any] = files.find(place, detail=True)
@@ -70,7 +70,7 @@ def _find(url: str) -> list[tuple[list[str], RemotePicture]]:
 
 
 def read_remote(picture: RemotePicture, most: int) -> bytes:
-    """Return the first bytes of a picture, `most` of them at most."""
+    """Return the first bytes of a picture, at most `most`."""
     with _as_picture_error(picture):
         files, path = _open(picture.url)
         with files.open(path, "rb") as file:
@@ -90,7 +90,7 @@ def _as_picture_error(subject: str | RemotePicture) -> Iterator[None]:
         raise PictureError(subject, "does not exist") from None
     except PictureError:
         raise
-    except Exception as error:  # of whatever library the place needs
+    except Exception as error:  # of any library that fsspec uses
         raise PictureError(subject, f"cannot be read: {reason(error)}") from error
 
 

@@ -1,7 +1,7 @@
 """Shards: pictures embedded by joblib's workers, on this machine or on others, in order.
 
-A task is one shard: it takes files, or pictures themselves, and gives vectors and thumbnails; what
-it gives does not depend on the worker. Workers write neither a memory nor the vector cache.
+A task is one shard, from files or pictures to vectors and thumbnails; its result does not depend
+on the worker. Workers write neither a memory nor the vector cache.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from cbcl.vision.decoding import Floats, as_path, name_of, read
 from cbcl.vision.extraction import EmbeddedPicture, Progress, embed_pictures
 from cbcl.vision.vector_cache import FreshVectors, VectorCache
 
-SHARD_SIZE = 16  # pictures of a task: about a second; of a GPU, the batch of its backbone
-ROUND_SHARDS = 32  # a worker, before the next ones are prepared: bounds what waits to be learned
+SHARD_SIZE = 16  # pictures: about a second; on a GPU, a shard has the size of a batch
+ROUND_SHARDS = 32  # for each worker: bounds the results that wait to be learned
 
 Results: TypeAlias = dict[int, EmbeddedPicture | PictureError]  # by the numbers of their sources
 
 
 class BackboneTicket(NamedTuple):
-    """All that a worker needs to have the same backbone, loaded once a process."""
+    """All that a worker needs to load the same backbone, once in each process."""
 
     name: str
     fingerprint: str
-    itself: Backbone | None  # where no worker could load it by its name
+    itself: Backbone | None  # if a worker cannot load it by name
 
     @classmethod
     def of(cls, backbone: Backbone) -> BackboneTicket:
@@ -47,7 +47,7 @@ class BackboneTicket(NamedTuple):
         return cls(name, backbone.fingerprint, None if is_network else backbone)
 
     def backbone(self) -> Backbone:
-        """Return the backbone; a BackboneError if the worker has another one of this name."""
+        """Return the backbone; raise a BackboneError if the worker has another one of this name."""
         if self.itself is not None:
             return self.itself
         with _loading:
@@ -69,11 +69,11 @@ _loading = Lock()
 
 
 class ShardResult(NamedTuple):
-    """A shard, embedded."""
+    """The results of a shard."""
 
     pictures: list[EmbeddedPicture | PictureError]
-    fresh: list[tuple[bytes, Floats]]  # vectors by the digests of their pictures, for the cache
-    absent: list[Any]  # files that do not exist where the worker is
+    fresh: list[tuple[bytes, Floats]]  # digests of pictures and their vectors, for the cache
+    absent: list[Any]  # files that the worker does not have
     host: str
 
 
@@ -87,11 +87,12 @@ def embed_shard(ticket: BackboneTicket, sources: Sequence[Any], thumbnails: bool
         thumbnails=range(len(sources)) if thumbnails else None,
         on_one_core=True,
     )
-    absent = [
+    unread = [
         source
         for source, picture in zip(sources, pictures, strict=True)
-        if isinstance(picture, PictureError) and _is_file(source) and not _exists(source)
+        if isinstance(picture, PictureError)
     ]
+    absent = [source for source in unread if _is_missing(source)]
     return ShardResult(pictures, cache.vectors, absent, socket.gethostname())
 
 
@@ -99,14 +100,14 @@ def _is_file(source: object) -> bool:
     return isinstance(source, str | os.PathLike)
 
 
-def _exists(source: Any) -> bool:
-    """Tell whether a file is here; places elsewhere are the same for all."""
-    path = as_path(source)
-    return not isinstance(path, Path) or path.exists()
+def _is_missing(source: Any) -> bool:
+    """Tell whether a source is a local file that this machine does not have."""
+    path = as_path(source) if _is_file(source) else None
+    return isinstance(path, Path) and not path.exists()
 
 
 class ShardedEmbedding:
-    """One call of `embed_in_order`: what all its rounds share."""
+    """State that all rounds of a call of `embed_in_order` share."""
 
     def __init__(
         self,
@@ -124,7 +125,7 @@ class ShardedEmbedding:
         self.shard_size = max(SHARD_SIZE, backbone.batch if backbone.threads else 1)
 
     def embed_round(self, sources: Mapping[int, Any]) -> Iterator[Results]:
-        """Yield results by the numbers of their sources, as they come."""
+        """Yield results, by the numbers of their sources, as they come."""
         with ThreadPoolExecutor(cores()) as executor:
             is_here = [*executor.map(self._is_here, sources.values())]
         here = [number for number, flag in zip(sources, is_here, strict=True) if flag]
@@ -151,7 +152,7 @@ class ShardedEmbedding:
             yield dict(zip(shards[key], shard.pictures, strict=True))
 
     def _is_here(self, source: Any) -> bool:
-        """Tell whether a picture needs no worker, since it is embedded, or its vector cached."""
+        """Tell whether a picture needs no worker: it is embedded, or its vector is cached."""
         if isinstance(source, EmbeddedPicture):
             return True
         is_picture = self.backbone.at_least is not None and (
@@ -167,9 +168,9 @@ class ShardedEmbedding:
 
 
 def check_seen(result: ShardResult) -> None:
-    """Raise an error if a worker does not have a file that is here."""
+    """Raise a WorkerError if a worker does not have a file that this machine has."""
     for path in result.absent:
-        if _exists(path):
+        if not _is_missing(path):
             problem = f"does not have {path}, which is here"
             advice = "give a folder that all machines have under the same name"
             raise WorkerError(f"the worker on {result.host}", problem, advice)
@@ -185,10 +186,11 @@ def embed_in_order(
     progress: Progress | None = None,
     n_jobs: int | None = None,
 ) -> Iterator[EmbeddedPicture | PictureError]:
-    """Yield what `embed_pictures` returns, one after another, embedded by joblib's workers.
+    """Yield the results of `embed_pictures` in order, embedded by joblib's workers.
 
-    Vectors that are cached are not embedded again; others are put into the cache, by this process,
-    as shards come back. `n_jobs` is joblib's: None is as `joblib.parallel_config` has it, or 1.
+    Pictures with cached vectors are not embedded again. This process puts the other vectors into
+    the cache as shards come back. `n_jobs` is joblib's: None stands for that of
+    `joblib.parallel_config`, or 1.
     """
     embedding = ShardedEmbedding(backbone, cache, thumbnails, n_jobs)
     round_size = embedding.shard_size * ROUND_SHARDS * embedding.workers
@@ -204,7 +206,7 @@ def embed_in_order(
             while following in waiting:
                 picture = waiting.pop(following)
                 if isinstance(picture, PictureError) and not _is_file(sources[following]):
-                    # A worker knows only its place in the shard.
+                    # The worker gave it a number within its shard.
                     name = name_of(sources[following], following)
                     picture = PictureError(name, picture.problem, picture.advice)
                 if strict and isinstance(picture, PictureError):

@@ -1,7 +1,7 @@
 """Cache of vectors: a file that can be deleted at any time.
 
-The key is the SHA-256 of the picture's bytes and the backbone's fingerprint. A cache that cannot be
-used is not used: it never raises.
+The key is the SHA-256 of the picture's bytes and the backbone's fingerprint. A cache never raises:
+one that cannot be read or written stays unused.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class VectorCache:
     def __init__(self, fingerprint: str, path: Path | None = None) -> None:
         self.fingerprint = bytes.fromhex(fingerprint)
         self.path = path or cache_folder() / "vectors.sqlite"
-        self.process = os.getpid()  # another, after a fork, needs its own
+        self.process = os.getpid()  # after a fork, the child needs a cache of its own
         self._lock = Lock()
         self._connection = self._open()
 
@@ -54,7 +54,7 @@ class VectorCache:
                     connection.close()
                 if isinstance(error, sqlite3.OperationalError | OSError):
                     return None
-                with suppress(OSError):  # damaged: it can be made again
+                with suppress(OSError):  # damaged: begin with an empty one
                     for ending in ("", "-wal", "-shm"):
                         self.path.with_name(self.path.name + ending).unlink(missing_ok=True)
         return None
@@ -66,7 +66,7 @@ class VectorCache:
             self._connection = None
 
     def get(self, picture: bytes) -> Floats | None:
-        """Return the vector of a picture by the digest of its bytes; None: it is not cached."""
+        """Return the vector of a picture, given by the digest of its bytes; None: not cached."""
         with self._lock:
             if self._connection is None:
                 return None
@@ -82,7 +82,7 @@ class VectorCache:
         return np.frombuffer(row[0], dtype="<f4").astype(np.float32)
 
     def put(self, vectors: Sequence[tuple[bytes, Floats]]) -> None:
-        """Keep vectors by their pictures' digests; the oldest make room."""
+        """Keep vectors by the digests of their pictures; the oldest make room."""
         rows = []
         for picture, vector in vectors:
             blob = vector.astype("<f4").tobytes()
@@ -106,7 +106,7 @@ class VectorCache:
 
 
 class FreshVectors:
-    """Cache of a worker that writes no file: it finds nothing, and lists what is put into it."""
+    """Cache of a worker, without a file: it finds nothing, and lists what is put into it."""
 
     def __init__(self) -> None:
         self.vectors: list[tuple[bytes, Floats]] = []
