@@ -73,7 +73,7 @@ def test_npm_fetches_it_once_and_what_it_fetched_is_checked(
 ) -> None:
     archive = archive_of(package, tmp_path / "onnxruntime-web.tgz")
     fake_npm(tmp_path, f'echo "$@" >> {tmp_path}/asked\ncp {archive} "$5"', monkeypatch)
-    with pytest.raises(AppError, match="is not the package wanted: its SHA-512 is another"):
+    with pytest.raises(AppError, match="is not the expected package: its SHA-512 differs"):
         load_runtime("npm")
     monkeypatch.setattr(runtime, "SHA512", sha512(archive.read_bytes()).hexdigest())
     assert load_runtime("npm") == FAKE

@@ -1,6 +1,6 @@
-"""The app as a folder of files: the model, the page, the runtime, and a list of them all.
+"""The app as a folder of files: the model, the page, the runtime, and a list of all.
 
-A folder that holds something else is left alone; one that holds an app is replaced by the new one.
+A new app replaces the old one in its folder; a folder with other files is refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cbcl.files import write_atomically
 if TYPE_CHECKING:
     from cbcl.export.onnx import PortableModel
 
-DESCRIPTION = "app.json"  # says what the app is, and which files are its own
+DESCRIPTION = "app.json"  # of the app, with the list of its files
 PAGE_FILES = (
     "icon.svg",
     "icon-192.png",
@@ -33,7 +33,7 @@ PAGE_FILES = (
     "js/camera.js",
     "js/dom.js",
     "js/words.js",
-)  # of the teaching page
+)  # shared with the teaching page
 ICON_SIDES = (192, 512)
 GROUND = "#f6f5f1"  # --ground of base.css
 
@@ -47,7 +47,7 @@ class ExportedApp(NamedTuple):
 
 
 def export_app(folder: Path, name: str, model: PortableModel, runtime: Runtime) -> ExportedApp:
-    """Write the app of a model to a folder that is new, empty, or has an app."""
+    """Write the app of a model to a folder that is new, empty, or of an app."""
     previous = _own_files(folder)
     contents = _contents(name, model, runtime)
     for path in contents:
@@ -65,7 +65,7 @@ def export_app(folder: Path, name: str, model: PortableModel, runtime: Runtime) 
 
 
 def _own_files(folder: Path) -> set[str]:
-    """Return the files of the app that is in a folder; an error if it holds something else."""
+    """Return the files of the app in a folder; raise an AppError if it holds something else."""
     try:
         if not os.path.lexists(folder) or (folder.is_dir() and not any(folder.iterdir())):
             return set()
@@ -84,7 +84,7 @@ def _own_files(folder: Path) -> set[str]:
 
 
 def _is_inside(path: object) -> bool:
-    """Tell whether a path, of a file that anybody may have written, stays in its folder."""
+    """Tell whether a path from a description, which anybody may have written, stays inside."""
     if not isinstance(path, str):
         raise TypeError
     parts = Path(path).parts
@@ -92,7 +92,7 @@ def _is_inside(path: object) -> bool:
 
 
 def _contents(name: str, model: PortableModel, runtime: Runtime) -> dict[str, bytes]:
-    """Return all files by their paths in the folder; the list of them is the last to be written."""
+    """Return all files by their paths in the folder; the list of them comes last."""
     own = files("cbcl.export").joinpath("static")
     page = files("cbcl.web").joinpath("static")
     english = languages()[DEFAULT_LANGUAGE]
@@ -149,7 +149,7 @@ def _describe(
 
 
 def _hashed(path: str, data: bytes) -> tuple[str, bytes]:
-    """Return a path that is another one for other data, so that it can be kept for good."""
+    """Return a path with a hash, so that browsers can cache the data for good."""
     stem, _, ending = path.rpartition(".")
     return f"{stem}-{sha256(data).hexdigest()[:12]}.{ending}", data
 

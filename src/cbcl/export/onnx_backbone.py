@@ -1,6 +1,6 @@
 """Backbones as ONNX nodes: from the crops of pictures to the vectors of `Backbone.vectors`.
 
-b pictures, s pixels a side, d features. Each function names the one that it translates.
+b pictures, s pixels a side, d features. Each docstring names the translated function.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ NETWORK_PREFIX = "network"  # of the names of its values
 
 
 def networks_of(backbone: Backbone) -> list[Network]:
-    """Return the networks that a backbone is made of; empty if one of them is not in ONNX."""
+    """Return the networks in a backbone; none if one of them is not in ONNX."""
     parts = [*leaves(backbone)]
     networks = [part for part in parts if isinstance(part, Network)]
     return networks if len(networks) == len(parts) else []
 
 
 def crops_of(backbone: Backbone) -> dict[str, Preprocessing]:
-    """Return the inputs of the graph, each another crop of the same pictures."""
+    """Return the inputs of the graph by name: different crops of the same pictures."""
     crops = dict.fromkeys(_crop(network.preprocessing) for network in networks_of(backbone))
     return {_numbered(INPUT_NAME, number): crop for number, crop in enumerate(crops, start=1)}
 
 
 def _crop(how: Preprocessing) -> Preprocessing:
-    """Return the part of the preprocessing that is not in the graph."""
+    """Return the part of the preprocessing that comes before the graph."""
     return replace(how, mean=(0.0, 0.0, 0.0), scale=(1.0, 1.0, 1.0), channels="RGB")
 
 
@@ -113,7 +113,7 @@ class BackboneNodes:
         return self._add_pooling(network, target.name, d)
 
     def _add_weights(self, tensors: Iterable[TensorProto]) -> None:
-        """Add weights; those that another view of the same network has, too, are stored once."""
+        """Add weights; those that several views of a network share are stored once."""
         own = {}
         for tensor in tensors:
             name = tensor.name
@@ -163,13 +163,13 @@ def _opset(network: Network) -> int:
 
 
 def _load(network: Network, opset: int) -> onnx.ModelProto:
-    """Return the network in an opset that has all operators used here, the same for all."""
+    """Return the model of a network, converted to the opset of the graph."""
     model = onnx.load_from_string(network.model)
     own = _opset(network)
     if own < opset:
         try:
             model = version_converter.convert_version(model, opset)
-        except Exception as error:  # its errors have no common class but this
+        except Exception as error:  # ONNX has no common class of errors
             raise BackboneError(
                 subject_of(network.name),
                 f"is of ONNX's opset {own}, and cannot be converted to {opset}",

@@ -1,11 +1,10 @@
-"""Cropping and resizing as ONNX nodes: `Preprocessing.crop`, of pictures of any size.
+"""Cropping and resizing as ONNX nodes: `Preprocessing.crop` for pictures of any size.
 
-b pictures, h and w pixels high and wide, s pixels a side of the crop, n pixels that it is made of.
+b pictures, h and w pixels high and wide, s pixels a side of the crop, made from n pixels.
 
-A crop is a product with two matrices, of the weights of all columns and of all rows, as Pillow
-computes it: rounded to bytes after each, the cheaper first. ONNX's own Resize begins at a whole
-pixel, but the central square does not where the sides differ by an odd number: it would be half a
-pixel off.
+A crop is a product with two matrices, the weights of columns and of rows, as in Pillow: rounded to
+bytes after each, the cheaper first. ONNX's own Resize begins at a whole pixel. It would be half a
+pixel off where the sides differ by an odd number.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ REACHES: dict[Filter, float] = {
     "lanczos": 3.0,
     "box": 0.5,
     "nearest": 0.5,
-}  # pixels to either side that a filter takes, where it does not make a picture smaller
+}  # pixels to either side in the support of a filter, unless the picture is made smaller
 CUBIC = -0.5  # the slope of Pillow's cubic at 1
 
 
 class _Axis(NamedTuple):
-    """The names of what is taken along one side of a picture."""
+    """Names of the values for one side of a picture."""
 
     first: str  # (1,), the first pixel
-    end: str  # (1,), behind the last
+    end: str  # (1,), after the last
     weights: str  # (s, n), float32; each row sums up to 1
 
 
@@ -61,13 +60,13 @@ def add_crop(graph: AnswerGraph, pictures: str, how: Preprocessing) -> str:
 
 
 def _is_tall(graph: AnswerGraph, height: str, width: str, s: int) -> str:
-    """Return true where Pillow, since version 13, takes rows first, which cost it twice as much."""
+    """Return true where Pillow, since version 13, takes rows first: they cost it twice as much."""
     is_less_work = graph("Greater", graph("Add", height, float(s)), graph("Mul", width, 2.0))
     return graph("And", graph("Greater", height, float(s)), is_less_work)
 
 
 def _multiply(graph: AnswerGraph, rows: str, planes: str, columns: str, is_tall: str) -> str:
-    """Return the product of three, (b, 3, s, s), rounded after each step; rows first if tall."""
+    """Return rows x planes x columns, (b, 3, s, s), rounded twice; rows first if tall."""
     branches = {}
     for name, order in {
         "then_branch": [(rows, ""), ("", columns)],
@@ -102,7 +101,7 @@ def _axis(graph: AnswerGraph, side: str, span: str, numbers: Int64s, how: Prepro
 
 
 def _filter(graph: AnswerGraph, x: str, name: Filter) -> str:
-    """Return the weights of pixels by their distances, in pixels of the crop or the picture."""
+    """Return the weights of pixels by their distances, in the unit of the filter."""
     size = graph("Abs", x)
     if name == "bilinear":
         return graph("Max", graph("Sub", 1.0, size), 0.0)
@@ -122,7 +121,7 @@ def _filter(graph: AnswerGraph, x: str, name: Filter) -> str:
 
 
 def _sinc(graph: AnswerGraph, x: str) -> str:
-    angle = graph("Mul", graph("Max", x, 1e-9), pi)  # its sine is itself, and the quotient 1
+    angle = graph("Mul", graph("Max", x, 1e-9), pi)  # at 1e-9, sine and angle are equal
     return graph("Div", graph("Sin", angle), angle)
 
 

@@ -1,7 +1,4 @@
-"""ONNX Runtime for browsers: the npm package onnxruntime-web, given or fetched; never part of cbcl.
-
-Three of its files are needed, for WebAssembly on the processor.
-"""
+"""ONNX Runtime for browsers: three files of the npm package onnxruntime-web, given or fetched."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ SHA512 = (
     "ab4cbe26baedba45d2cec05610c71c55fa97db92d19a8b171c5f8269126683ca"
     "590a5cdc57bb2f35ce2b298de32f4d956fb42644c0ecd528a0a91e025c07ca61"
 )
-BY_NPM = "npm"  # in place of a path: to be fetched
+BY_NPM = "npm"  # a source instead of a path
 MAX_FILE_BYTES = 100_000_000
 FETCHING_SECONDS = 600.0
 BY_HAND = (
@@ -34,7 +31,7 @@ HOW_TO_GET = f"give --runtime {BY_NPM} to fetch it now, or {BY_HAND}"
 
 
 class Runtime(NamedTuple):
-    """The files of the runtime, and its version."""
+    """Version and files of the runtime."""
 
     version: str
     script: bytes
@@ -50,7 +47,7 @@ FILES = {
 
 
 def load_runtime(source: str | None) -> Runtime:
-    """Return the runtime in a folder or archive, or by npm; None: what was fetched before."""
+    """Return the runtime from a folder or archive, or by npm; None: the one fetched before."""
     kept = cache_folder() / f"{PACKAGE}-{VERSION}.tgz"
     if source == BY_NPM and not kept.exists():
         _fetch(kept)
@@ -65,7 +62,7 @@ def load_runtime(source: str | None) -> Runtime:
 
 
 def _fetch(path: Path) -> None:
-    """Fetch the package by npm, from where that is set to fetch from, and check it."""
+    """Fetch the package by npm, with the user's settings, and check it."""
     npm = which("npm")
     if npm is None:
         raise AppError("npm", "is not installed", BY_HAND)
@@ -90,7 +87,7 @@ def _fetch(path: Path) -> None:
             problem = f"cannot be fetched: {first_line(error)}"
             raise AppError(name, problem, BY_HAND) from error
     if sha512(data).hexdigest() != SHA512:
-        problem = "is not the package wanted: its SHA-512 is another"
+        problem = "is not the expected package: its SHA-512 differs"
         raise AppError(name, problem, "try again, or from another network")
     try:
         write_atomically(path, data)
@@ -104,7 +101,7 @@ def _last_line(text: str) -> str:
 
 
 def _read_folder(folder: Path) -> Runtime:
-    """Read an unpacked package, or the folder of its files."""
+    """Read an unpacked or installed package, or the folder of its files."""
     places = [folder, folder / "dist", folder / "package" / "dist"]
     places.append(folder / "node_modules" / PACKAGE / "dist")
     for place in places:
@@ -120,7 +117,7 @@ def _read_folder(folder: Path) -> Runtime:
 
 
 def _read_archive(path: Path) -> Runtime:
-    """Read the archive that npm packs, of which only the files needed are unpacked."""
+    """Read the needed files of an archive that npm packed."""
     try:
         with tarfile.open(path, "r:gz") as archive:
             parts = {
