@@ -156,11 +156,14 @@ class NetworkGraph(GraphBuilder):
         groups: int = 1,
     ) -> FeatureMaps:
         out, _, kernel, _ = filters.weight.shape
+        inputs = self._conv_inputs(x, filters)
+        return self._slide("Conv", inputs, x, out, kernel, stride, padding, group=groups)
+
+    def _conv_inputs(self, x: FeatureMaps, filters: Filters) -> list[str]:
         name = f"conv{len(self.nodes)}"
         weight = self.constant(filters.weight.astype(np.float32), f"{name}.weight")
         bias = self.constant(filters.bias.astype(np.float32), f"{name}.bias")
-        inputs = [x.name, weight, bias]
-        return self._slide("Conv", inputs, x, out, kernel, stride, padding, group=groups)
+        return [x.name, weight, bias]
 
     def max_pool(
         self, x: FeatureMaps, kernel: int, *, stride: int, padding: tuple[int, int] = (0, 0)

@@ -61,27 +61,17 @@ class Int8Graph(NetworkGraph):
         self._quantized: dict[str, tuple[str, float]] = {}
         self.pictures, _ = self._quantize(self.pictures, QUANTIZED_PICTURES)
 
-    def conv(
-        self,
-        x: FeatureMaps,
-        filters: Filters,
-        *,
-        stride: int = 1,
-        padding: tuple[int, int] = (0, 0),
-        groups: int = 1,
-    ) -> FeatureMaps:
+    def _conv_inputs(self, x: FeatureMaps, filters: Filters) -> list[str]:
         quantized, scale = self._quantize(x, QUANTIZED_LINEAR)
         scales = weight_scales(filters, scale)  # (out,)
         weight = np.rint(filters.weight / scales[:, None, None, None]).astype(np.int8)
         bias = np.rint(filters.bias / (scales * scale)).astype(np.int32)
         name = f"conv{len(self.nodes)}"
-        inputs = [
+        return [
             quantized.name,
             self._dequantize(f"{name}.weight", weight, scales),
             self._dequantize(f"{name}.bias", bias, scales * scale),
         ]
-        out, _, kernel, _ = weight.shape
-        return self._slide("Conv", inputs, x, out, kernel, stride, padding, group=groups)
 
     def relu6(self, x: FeatureMaps) -> FeatureMaps:
         return self._quantize(x, QUANTIZED_RELU6)[0]
