@@ -2,7 +2,7 @@
 
 Run it with `make demo`. The photographs come inside scikit-image and scikit-learn: nothing is
 downloaded. The photos are views made from them: other parts, turned, mirrored, lighter, blurred,
-compressed. Views of one photograph overlap, so this shows what it is like to use cbcl and is no
+compressed. Views of one photograph overlap, so this shows what it is like to use cbcl; it is not a
 benchmark: for those, see study/results/.
 
 It leaves a folder to look at: photos/, things.cbcl (the memory) and page.html (every answer, and
@@ -57,27 +57,28 @@ ASKED = 6  # other views of it to ask about
 SEED = 0
 
 Step = TypeVar("Step")
-Answers: TypeAlias = dict[str, list[Answer]]  # to the views of each thing
+Answers: TypeAlias = dict[str, list[Answer]]  # about the views of each thing
 
 
 class Score(NamedTuple):
-    """Accuracy after some more things have been learned. All shares are of views asked about."""
+    """Accuracy after some more things have been learned; shares of the views asked about."""
 
     learned: str
     things: int
-    right: float  # of the views of things taught; a refused one is not right
-    first: float  # of the same, whose first guess is right, refused or not
-    unknown: float  # of the views of things never taught
-    refused: float  # of the views of things taught, which are called unknown
-    photos: int  # that count: near-copies count once
+    right: float  # share of views of taught things answered right; refused ones are not right
+    first: float  # share of the same views with a right first guess, refused or not
+    unknown: float  # share of views of things never taught that are called unknown
+    refused: float  # share of views of taught things that are called unknown
+    photos: int  # photos learned; near-copies count once
 
 
 TITLES = ("learned", "things", "right", "1st guess", "unknown", "refused", "photos")
-WIDTHS = (-21, 6, 6, 9, 7, 7, 9)  # of their columns; the first is flush left
+WIDTHS = (-21, 6, 6, 9, 7, 7, 9)  # of the columns; the first is flush left
+STRANGE_VIEWS = ASKED * len(NEVER_TAUGHT)
 LEGEND = f"""\
 {len(TAUGHT)} things, {SHOTS} photos of each to learn from, {ASKED} other views of each to ask about
 right, 1st guess, refused: of the views of things taught so far; a refused one is not right
-unknown: of {ASKED * len(NEVER_TAUGHT)} views of things never taught: {", ".join(NEVER_TAUGHT)}"""
+unknown: of {STRANGE_VIEWS} views of things never taught: {", ".join(NEVER_TAUGHT)}"""
 
 
 def main(folder: Path | None = None) -> None:
@@ -103,10 +104,7 @@ def main(folder: Path | None = None) -> None:
 
 
 def learn_and_ask(things: Recognizer, photos: Path) -> tuple[list[Score], Answers]:
-    """Learn a few things at a time; ask about all so far each time.
-
-    Return every score, and the answers in the end.
-    """
+    """Learn a few things in each step and ask about all so far; return scores and last answers."""
     print(LEGEND)
     print(line_of(TITLES))
     scores: list[Score] = []
@@ -122,7 +120,7 @@ def learn_and_ask(things: Recognizer, photos: Path) -> tuple[list[Score], Answer
 
 
 def forget_and_undo(things: Recognizer, photos: Path) -> None:
-    """Forget the thing learned last, look at what that did to the others, and take it back."""
+    """Forget the thing learned last, check that the others did not change, and undo that."""
     name = [*TAUGHT][-1]
     before = bits_of(things)
     things.forget(name)
@@ -147,10 +145,10 @@ def make_photos(name: str, folder: Path) -> None:
     rng = np.random.default_rng([SEED, *name.encode()])
     to_teach = photograph((TAUGHT | NEVER_TAUGHT)[name])
     to_ask = photograph(ASKED_FROM[name]) if name in ASKED_FROM else to_teach
-    for number in range(SHOTS):
-        save_view(to_teach, rng, folder / f"taught-{number + 1}.jpg")
-    for number in range(ASKED):
-        save_view(to_ask, rng, folder / f"asked-{number + 1}.jpg")
+    for number in range(1, SHOTS + 1):
+        save_view(to_teach, rng, folder / f"taught-{number}.jpg")
+    for number in range(1, ASKED + 1):
+        save_view(to_ask, rng, folder / f"asked-{number}.jpg")
 
 
 def photograph(path: str) -> Image.Image:
@@ -228,12 +226,12 @@ def bits_of(things: Recognizer) -> dict[str, tuple[bytes, bytes]]:
 def page_of(scores: Sequence[Score], answers: Answers, photos: Path) -> str:
     """Fill in page.html: one page with every answer and its evidence, complete in itself."""
     last = scores[-1]
-    never = ASKED * len(NEVER_TAUGHT)
+    views_taught = ASKED * last.things
     numbers = {
-        f"of {ASKED * last.things} views of things taught were given their name": last.right,
+        f"of {views_taught} views of things taught were given their name": last.right,
         "of them had it as the first guess": last.first,
         "of them were called unknown": last.refused,
-        f"of {never} views of things never taught were called unknown": last.unknown,
+        f"of {STRANGE_VIEWS} views of things never taught were called unknown": last.unknown,
     }
     return Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8")).substitute(
         things=last.things,

@@ -32,8 +32,8 @@ def pixels(photo: str, how: dict[str, Any]) -> np.ndarray:
         upright = ImageOps.exif_transpose(image).convert("RGB")
     if "size" not in how:  # exported with --any-size
         return np.asarray(upright)
-    (width, height), shorter = upright.size, min(upright.size)
-    sides = (width, height) if how.get("squashed") else (shorter, shorter)
+    width, height = upright.size
+    sides = (width, height) if how.get("squashed") else (min(width, height),) * 2
     across, down = (side * how["square"] for side in sides)
     box = ((width - across) / 2, (height - down) / 2, (width + across) / 2, (height + down) / 2)
     resampling = Image.Resampling[how["filter"].upper()]

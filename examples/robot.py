@@ -26,7 +26,7 @@ from cbcl.client import Client
 
 
 def frames(files: list[Path]) -> Iterator[bytes]:
-    """Yield what the robot sees, as files of pictures; without files, from the camera."""
+    """Yield pictures that the robot sees, as bytes of files; without files, of the camera."""
     if files:
         yield from cycle([path.read_bytes() for path in files])
         return
@@ -45,7 +45,7 @@ def read_names(names: deque[str]) -> None:
 
 
 def main(robot: Client, files: list[Path]) -> None:
-    names: deque[str] = deque()  # typed, and not learned yet
+    names: deque[str] = deque()  # typed and not learned yet
     Thread(target=read_names, args=[names], daemon=True).start()
     said = None
     for frame in frames(files):

@@ -3,9 +3,9 @@
     ros2 run image_tools cam2image                    # or any other publisher of images
     python examples/ros2_node.py things.cbcl /image   # publishes /image/label and /image/confidence
 
-The label of what is unknown is empty. Teach the memory with `cbcl teach` or `cbcl learn`, also
-while the node runs: the next frame is answered by what was learned. One frame is answered at a
-time, and those that come meanwhile are dropped.
+The label of something unknown is empty. Teach the memory with `cbcl teach` or `cbcl learn`, also
+while the node runs: the next frame is answered by what was learned. Frames that arrive while the
+node answers one are dropped.
 """
 
 from __future__ import annotations
