@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from support.app import fake_runtime
+from support.cli import run
 from support.photos import NAMES, views
 
 import cbcl
 from cbcl import Recognizer
-from cbcl.cli.commands import main
 from cbcl.export.app import PAGE_FILES
 
 SOURCE = Path(cbcl.__file__).parent
-STATIC = SOURCE / "app" / "static"
+STATIC = SOURCE / "export" / "static"
 SCRIPTS = {path.name: path.read_text() for path in sorted((STATIC / "js").glob("*.js"))}
 ENGLISH = json.loads((SOURCE / "web" / "static" / "words" / "en.json").read_text())
 
@@ -36,8 +36,7 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def export(memory: Path, folder: Path, *options: str) -> Result:
     runtime = fake_runtime(folder.parent / "runtime")
-    given = ["export", str(memory), "--app", str(folder), "--runtime", str(runtime), *options]
-    return CliRunner().invoke(main, given)
+    return run("export", memory, "--app", folder, "--runtime", runtime, *options)
 
 
 def described(folder: Path) -> dict[str, Any]:
@@ -176,7 +175,7 @@ def test_options_that_do_not_go_together_are_refused(memory: Path, tmp_path: Pat
         [*app, "--any-size"],
         [*app[:2], "x", "--thumbnails"],
     ):
-        assert CliRunner().invoke(main, given).exit_code == 2
+        assert run(*given).exit_code == 2
 
 
 def test_every_word_of_the_app_has_its_key() -> None:
@@ -193,7 +192,7 @@ def test_every_word_of_the_app_has_its_key() -> None:
 def test_the_wheel_has_all_files_of_the_app() -> None:
     project = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text())
     patterns = project["tool"]["setuptools"]["package-data"]["cbcl.export"]
-    packed = {path for pattern in patterns for path in (SOURCE / "app").glob(pattern)}
+    packed = {path for pattern in patterns for path in (SOURCE / "export").glob(pattern)}
     assert {path for path in STATIC.rglob("*") if path.suffix in (".html", ".css", ".js")} == packed
 
 

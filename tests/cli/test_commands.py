@@ -17,23 +17,13 @@ from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner, Result
+from support.cli import run, said
 from support.photos import NAMES, encoded, folders, views
 
 from cbcl import Recognizer
 from cbcl.cli.commands import main
 
 ROOT = Path(__file__).parents[2]
-
-
-def run(*words: object) -> Result:
-    return CliRunner().invoke(main, [str(word) for word in words])
-
-
-def said(*words: object) -> str:
-    result = run(*words)
-    assert result.exit_code == 0, result.output
-    return result.output
 
 
 @pytest.fixture(scope="module")

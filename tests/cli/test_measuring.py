@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from support.cli import run
 from support.measuring import HOW, network, things
 
-from cbcl.cli.commands import main
 from cbcl.recognition import cosines
 
 
@@ -21,15 +21,14 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return [str(things(place / "birds", 1)), str(things(place / "cups", 2))]
 
 
-def run(*words: str | Path) -> Result:
-    return CliRunner().invoke(main, ["backbones", "measure", *map(str, words)])
+measure = partial(run, "backbones", "measure")
 
 
 def test_the_numbers_of_a_file_are_written_into_its_description(
     folders: list[str], tmp_path: Path
 ) -> None:
     file = network(tmp_path)
-    done = run(file, *folders)
+    done = measure(file, *folders)
     assert done.exit_code == 0, done.output
     assert "measured on 480 photos of 40 things: same 0." in done.output
     assert f"written into {tmp_path / 'net.json'}." in done.output
@@ -44,13 +43,13 @@ def test_the_numbers_of_a_file_are_written_into_its_description(
 def test_those_of_a_name_are_printed_and_written_only_where_it_is_said(
     folders: list[str], tmp_path: Path
 ) -> None:
-    done = run("pixels", *folders)
+    done = measure("pixels", *folders)
     assert done.exit_code == 0, done.output
     printed = json.loads(done.stdout)
     assert [*printed] == ["pixels"]
     table = tmp_path / "table.json"
     table.write_text('{"other": {}}')
-    done = run("pixels", *folders, "--output", table, "--quiet")
+    done = measure("pixels", *folders, "--output", table, "--quiet")
     assert (done.exit_code, done.output) == (0, "")
     assert json.loads(table.read_text()) == {"other": {}, **printed}
 
@@ -61,7 +60,7 @@ def test_a_broken_photo_is_told_and_the_rest_is_measured(
     place = shutil.copytree(folders[0], tmp_path / "birds")
     (place / "thing 3" / "more.jpg").write_bytes(b"no picture")
     file = network(tmp_path)
-    done = run(file, place, folders[1])
+    done = measure(file, place, folders[1])
     assert done.exit_code == 1
     assert "skipped: " in done.stderr
     assert "more.jpg" in done.stderr
@@ -81,11 +80,11 @@ def test_what_cannot_be_measured_is_one_sentence_and_nothing_is_written(
         (["identity", *folders], "identity takes no pictures"),
         ([file, *folders, "-o", tmp_path / "net.onnx"], "net.onnx is not a JSON object"),
     ):
-        done = run(*words)
+        done = measure(*words)
         assert done.exit_code == 1, done.output
         assert problem in done.stderr
         assert len(done.stderr.splitlines()) == 1
-    assert run(file, folders[0]).exit_code == 2
+    assert measure(file, folders[0]).exit_code == 2
     assert (tmp_path / "net.json").read_bytes() == before
 
 
@@ -97,6 +96,6 @@ def test_ctrl_c_writes_nothing(
 
     monkeypatch.setattr(cosines, "_compute", interrupt)
     file = network(tmp_path)
-    done = run(file, *folders)
+    done = measure(file, *folders)
     assert done.exit_code != 0
     assert json.loads((tmp_path / "net.json").read_text()) == HOW

@@ -13,10 +13,9 @@ from functools import partial
 
 import click
 import pytest
-from click.testing import CliRunner
+from support.cli import run
 
 from cbcl import MemoryFileError
-from cbcl.cli.commands import main
 from cbcl.cli.output import AnswerWriter, Output, as_csv_lines, as_json_lines, as_table
 from cbcl.method.model import Guess
 from cbcl.recognition.answer import Answer, Reason
@@ -88,7 +87,7 @@ WAYS: dict[str, Callable[[], object]] = {
 
 def test_what_click_refuses_controls_no_terminal_either() -> None:
     for arguments in (["show", "a", "b\x1b[31m"], ["check", "no\x1b[31m.cbcl"]):
-        result = CliRunner().invoke(main, arguments)
+        result = run(*arguments)
         assert result.exit_code != 0
         assert not CONTROL.search(result.output)
         assert r"\u001b[31m" in result.output
@@ -121,7 +120,7 @@ def test_cells_stay_in_their_row_and_ordinary_text_is_as_it_was(
 
 
 def test_an_error_controls_no_terminal_either() -> None:
-    result = CliRunner().invoke(main, ["show", "no\x1b]0;title\x07.cbcl"])
+    result = run("show", "no\x1b]0;title\x07.cbcl")
     assert result.exit_code == 1
     assert not CONTROL.search(result.output)
     assert r"no\u001b]0;title\u0007.cbcl does not exist" in result.output

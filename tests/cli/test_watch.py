@@ -13,18 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from support.cli import run
 from support.http_double import Reply, http_double
 from support.photos import encoded, folders, views
 
 from cbcl import Recognizer
-from cbcl.cli.commands import main
 
 TIMEOUT_SECONDS = 60
-
-
-def run(*words: object) -> Result:
-    return CliRunner().invoke(main, [str(word) for word in words])
 
 
 @pytest.fixture(scope="module")

@@ -9,17 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from support.cli import run, said
 from support.memory_contents import known
 from support.photos import folders, noise
 from support.processes import until
 
 from cbcl import Recognizer
-from cbcl.cli.commands import main
-
-
-def run(*words: object) -> str:
-    return CliRunner().invoke(main, [str(word) for word in words]).output
 
 
 def test_what_ctrl_c_stops_is_learned_so_far_and_goes_on_with_the_same_command(
@@ -43,7 +38,7 @@ def test_what_ctrl_c_stops_is_learned_so_far_and_goes_on_with_the_same_command(
         things = "1 thing" if n_known == 1 else f"{n_known} things"
         again = "the same command goes on from there"
         assert told.decode() == f"Error: stopped. {memory} knows {things}: {again}.\n"
-        told_again = run(*words)
+        told_again = said(*words)
         assert f"{things} had been learned before this was stopped." in told_again
         assert f"{memory} knows 4 things." in told_again
         with Recognizer(tmp_path / "serial.cbcl", "pixels", cache=False) as serial:
@@ -67,7 +62,7 @@ def test_workers_that_are_not_there_are_told_in_a_sentence(
     if words[0] == "--backend" and words[1] != "loky":
         pytest.importorskip("distributed" if words[1] == "dask" else "ray")
     folders(tmp_path / "photos", ("coffee",), count=1)
-    assert told in run("learn", tmp_path / "a.cbcl", tmp_path / "photos", *words)
+    assert told in run("learn", tmp_path / "a.cbcl", tmp_path / "photos", *words).output
     assert not (tmp_path / "a.cbcl").exists()
 
 
@@ -77,5 +72,5 @@ def test_an_engine_that_is_not_installed_is_told_with_its_extra(
 ) -> None:
     monkeypatch.setitem(sys.modules, "distributed" if engine == "dask" else "ray", None)
     folders(tmp_path / "photos", ("coffee",), count=1)
-    told = run("learn", tmp_path / "a.cbcl", tmp_path / "photos", "--backend", engine)
+    told = run("learn", tmp_path / "a.cbcl", tmp_path / "photos", "--backend", engine).output
     assert f'needs the extra "{engine}": pip install "cbcl[{engine}]"' in told

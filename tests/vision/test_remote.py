@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from support.cli import said
 from support.memory_contents import known
 from support.photos import folders
 
 from cbcl import PictureError, Recognizer
-from cbcl.cli.commands import main
 from cbcl.vision import decoding
 from cbcl.vision.decoding import read
 from cbcl.vision.remote import find_remote
@@ -65,10 +64,8 @@ def test_a_place_is_found_in_the_order_of_a_folder_and_learned_to_the_same_bits(
 
 
 def test_a_place_is_learned_by_the_command_line(place: str, tmp_path: Path) -> None:
-    words = ["learn", str(tmp_path / "a.cbcl"), place, "--backbone", "pixels"]
-    done = CliRunner().invoke(main, words)
-    assert done.exit_code == 0, done.output
-    assert "a.cbcl knows 4 things." in done.output
+    told = said("learn", tmp_path / "a.cbcl", place, "--backbone", "pixels")
+    assert "a.cbcl knows 4 things." in told
 
 
 @pytest.mark.parametrize(
