@@ -24,7 +24,7 @@ NOISE = b"this is no picture"
 
 
 class Page:
-    """A browser's or a program's way to the application, without a network between them."""
+    """Client of the application, for browsers and programs, without a network."""
 
     def __init__(self, client: TestClient, memory: Path) -> None:
         self.http = client

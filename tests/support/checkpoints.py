@@ -102,9 +102,8 @@ def write_zip(path: Path, tree: object, storages: dict[str, np.ndarray]) -> None
 
 
 def write_legacy(path: Path, tree: object, storages: dict[str, np.ndarray]) -> None:
-    def with_view(
-        value: Any,
-    ) -> Any:  # the old format says of each storage, besides, that it is no view of another
+    def with_view(value: Any) -> Any:
+        """Say for each storage, as the old format does, that it is not a view of another."""
         match value:
             case Persistent():
                 return Persistent((*value.value, None))
@@ -165,7 +164,7 @@ STACK = [b"(", b"0", b"1", b"2", b"\x94"]
 
 
 def random_opcodes(rng: random.Random) -> bytes:
-    """A pickle by chance: runs of opcodes, some of them repeated very often."""
+    """A random pickle: runs of opcodes, some of them repeated very often."""
     kinds = [CONSTANTS, GLOBALS, BUILDERS, BUILDERS, CHANGES, STACK, STACK]
     parts: list[bytes] = []
     for _ in range(rng.randint(1, 40)):
@@ -178,7 +177,7 @@ def random_opcodes(rng: random.Random) -> bytes:
 
 
 def depth_of(value: Any) -> int:
-    """The objects within objects of a value, met by a loop, since recursion would end first."""
+    """The depth of nested objects, found by a loop: recursion would fail."""
     depth = 0
     level = [value]
     while level:

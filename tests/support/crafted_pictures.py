@@ -62,7 +62,7 @@ def png_chunk(name: bytes, data: bytes) -> bytes:
 
 
 def png_of_chunks(count: int) -> bytes:
-    """Return a small PNG with so many empty chunks that nobody knows."""
+    """Return a small PNG with `count` empty chunks of an unknown kind."""
     data = encoded(Image.new("RGB", (8, 8)), "PNG")
     return data[:33] + png_chunk(b"juNk", b"") * count + data[33:]
 

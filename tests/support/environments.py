@@ -1,5 +1,7 @@
-"""Environments as `pip install` makes them, without a network: of what is installed here, links to
-cbcl and to the distributions that it declares, with all that these declare, and to nothing else."""
+"""Environments as `pip install` makes them, without a network.
+
+They link to cbcl and its dependencies, as these are declared and installed here, and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ class Environment:
         self._install(PROJECT["optional-dependencies"][extra])
 
     def variables(self, *, activated: bool = True) -> dict[str, str]:
-        """Return the variables of a shell of somebody new, who may have activated it."""
+        """Return the variables of a new user's shell, with the environment activated or not."""
         own = [str(self.bin)] if activated else []
         home = self.place.parent / "home"
         home.mkdir(exist_ok=True)
@@ -69,7 +71,7 @@ class Environment:
 
 
 def _closure(requirements: list[str]) -> Iterator[Distribution]:
-    """Yield what requirements ask for, and what that asks for in turn, each once."""
+    """Yield the distributions that requirements ask for, directly or not, each once."""
     left = [Requirement(text) for text in requirements]
     seen = set()
     while left:

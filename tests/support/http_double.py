@@ -24,7 +24,7 @@ class Reply(NamedTuple):
 
 
 class HttpDouble:
-    """What was asked, and what is answered."""
+    """The requests received, and the function that answers them."""
 
     def __init__(self, answer: Callable[[Received], Reply]) -> None:
         self.answer = answer

@@ -48,7 +48,7 @@ MARKED = {
         "tests/watch/test_mqtt.py::test_a_broker_that_refuses_is_told",
         "tests/watch/test_mqtt.py::test_a_watch_that_is_killed_is_told_by_the_broker",
         "tests/watch/test_mqtt.py::test_each_thing_is_a_sensor_of_home_assistant",
-        "tests/watch/test_mqtt.py::test_what_was_forgotten_while_nobody_watched_is_no_sensor_any_more",
+        "tests/watch/test_mqtt.py::test_the_sensor_of_a_thing_forgotten_while_nobody_watched_is_removed",
         "tests/watch/test_sinks.py::test_a_command_that_fails_or_hangs_is_told",
         "tests/watch/test_sinks.py::test_a_command_gets_label_and_source_and_no_shell_reads_them",
         "tests/web/test_client.py::test_a_session",

@@ -1,4 +1,4 @@
-"""What a person does on the page, and sees there."""
+"""Actions of a person on the page, and what the page then shows."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def held(page: Page, address: str) -> Iterator[None]:
 
 
 def told_in_tray(page: Page, count: int) -> list[str]:
-    """What the tray says, tile by tile: "coffee-2-07.jpg: mug 99%", once it is sorted."""
+    """The texts of the tray's tiles, once it is sorted: "coffee-2-07.jpg: mug 99%"."""
     expect(page.locator("#progress")).to_be_hidden()
     boxes = looked_at(page, count).get_by_role("checkbox")
     said: list[str] = boxes.evaluate_all(
@@ -147,7 +147,7 @@ def told_in_tray(page: Page, count: int) -> list[str]:
 
 
 def found_by_axe(page: Page) -> list[str]:
-    """What keeps people out."""
+    """The violations that axe finds and that keep people out."""
     from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 
     return serious(Axe().run(page))

@@ -1,4 +1,4 @@
-"""A camera that shows what a test tells it to, in a hand that is not quite steady."""
+"""A camera that shows pictures of the test's choice, in a hand that is not quite steady."""
 
 from __future__ import annotations
 

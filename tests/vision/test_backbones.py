@@ -155,7 +155,7 @@ def test_a_description_that_is_wrong_is_told(
         load_backbone(file)
 
 
-def test_a_file_that_is_no_network_is_told(file: Path) -> None:
+def test_a_file_that_is_not_a_network_is_told(file: Path) -> None:
     file.write_bytes(b"no network")
     with pytest.raises(WeightsError, match="is not an ONNX model"):
         load_backbone(file)

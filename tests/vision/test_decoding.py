@@ -139,7 +139,7 @@ def test_grey_arrays_are_pictures_too() -> None:
         (np.zeros((4, 4), np.int64), "int64"),
     ],
 )
-def test_an_array_that_is_no_picture_is_told(array: Any, message: str) -> None:
+def test_an_array_that_is_not_a_picture_is_told(array: Any, message: str) -> None:
     with pytest.raises(PictureError, match=message):
         load(array, "frame 3", 8)
 
@@ -188,7 +188,7 @@ BAD = {
 
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
 @pytest.mark.parametrize("kind", BAD)
-def test_what_is_no_picture_is_told_in_one_sentence_with_its_name(kind: str) -> None:
+def test_what_is_not_a_picture_is_told_in_one_sentence_with_its_name(kind: str) -> None:
     data, message = BAD[kind]
     with pytest.raises(PictureError, match=message) as caught:
         load(data, "holiday.jpg", 224)
@@ -226,7 +226,7 @@ def test_an_error_about_a_file_shows_no_folder_in_public(tmp_path: Path) -> None
         assert str(tmp_path) not in caught.value.public
 
 
-def test_what_is_no_file_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_what_is_not_a_file_keeps_nobody_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.jpg")
     for name in ("pipe.jpg", "."):
         with pytest.raises(PictureError, match="is not a file"):
@@ -236,7 +236,7 @@ def test_what_is_no_file_keeps_nobody_waiting(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("thing", [None, 5, [[1, 2], [3, 4]]])
-def test_what_is_no_picture_at_all_is_told(thing: Any) -> None:
+def test_an_object_that_is_not_a_picture_is_told(thing: Any) -> None:
     with pytest.raises(PictureError, match="is of type"):
         load(thing, "picture 1", 8)
 

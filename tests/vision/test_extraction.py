@@ -175,7 +175,7 @@ def test_a_batch_is_embedded_before_it_takes_too_much_memory(
     assert counting.seen == [3, 3, 2]
 
 
-def test_no_more_pictures_are_decoded_at_a_time_than_there_are_cores(
+def test_there_are_never_more_pictures_being_decoded_than_cores(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     alive = 0

@@ -90,7 +90,7 @@ def test_objects_may_be_shared_and_nested_as_far_as_writers_do() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_pickle_by_chance_is_read_or_refused_in_no_time(seed: int) -> None:
+def test_a_random_pickle_is_read_or_refused_at_once(seed: int) -> None:
     rng = random.Random(seed)
     for _ in range(60):
         try:

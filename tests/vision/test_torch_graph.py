@@ -63,13 +63,13 @@ def test_a_vector_does_not_depend_on_what_is_beside_it() -> None:
 
 
 def residual_network() -> bytes:
-    """A block as those of ResNets, with a shortcut, and one ReLU whose input others use, too."""
+    """A ResNet block with a shortcut, and a ReLU whose input is used elsewhere, too."""
     rng = np.random.default_rng(0)
     graph = NetworkGraph("small", 16)
 
     def conv(x: FeatureMaps, out: int, stride: int = 1) -> FeatureMaps:
         weight = rng.normal(size=(out, x.channels, 3, 3)) / 6.0
-        padding = (1, 1) if stride == 1 else (0, 1)  # of which one side is longer
+        padding = (1, 1) if stride == 1 else (0, 1)  # one side is longer
         return graph.conv(x, Filters(weight, rng.normal(size=out)), stride=stride, padding=padding)
 
     first = graph.relu(conv(graph.pictures, 8, stride=2))

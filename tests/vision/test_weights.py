@@ -109,7 +109,7 @@ def test_views_of_one_storage_are_read_from_it(write: Writer, tmp_path: Path) ->
 
 @both
 @pytest.mark.parametrize("key", ["state_dict", "model"])
-def test_a_nested_state_dict_is_found_and_what_is_no_tensor_left_out(
+def test_a_nested_state_dict_is_found_and_other_values_are_left_out(
     write: Writer, key: str, tmp_path: Path
 ) -> None:
     parameter = Call(
@@ -249,7 +249,7 @@ def test_a_file_with_wrong_bytes_is_read_or_refused_and_nothing_else(
 @pytest.mark.parametrize(
     "content", [b"", b"no checkpoint", b"PK\x03\x04 no zip", b"\x80\x02K\x07.", b"\x89PNG\r\n"]
 )
-def test_what_is_no_checkpoint_is_refused(content: bytes, tmp_path: Path) -> None:
+def test_what_is_not_a_checkpoint_is_refused(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "w.pth").write_bytes(content)
     refusal(tmp_path / "w.pth")
 

@@ -69,7 +69,7 @@ def test_a_stream_and_too_much_are_refused() -> None:
 
 
 @pytest.mark.parametrize("url", ["ftp://a/b.jpg", "http://", "http://[", "http://h:port/"])
-def test_what_is_no_http_address_is_refused_without_repeating_it(url: str) -> None:
+def test_what_is_not_an_http_address_is_refused_without_repeating_it(url: str) -> None:
     with pytest.raises(ServerError) as refusal:
         HttpAddress(url)
     assert str(refusal.value) == (

@@ -43,7 +43,7 @@ def test_a_photo_is_new_once_and_when_two_polls_find_it_the_same(
     assert photos.poll() == []
 
 
-def test_a_photo_written_anew_is_new_again(
+def test_a_photo_that_is_written_again_is_new_again(
     watched: Callable[..., PhotoFolder], tmp_path: Path
 ) -> None:
     photo = tmp_path / "in" / "latest.jpg"
@@ -75,7 +75,7 @@ def test_photos_that_are_there_at_first_are_left_unless_asked_for(
     assert names(photos.poll()) == expected
 
 
-def test_hidden_files_empty_ones_and_the_memory_are_no_photos_but_those_in_folders_are(
+def test_hidden_files_empty_ones_and_the_memory_are_left_out_but_not_those_in_folders(
     watched: Callable[..., PhotoFolder], tmp_path: Path
 ) -> None:
     photos = watched(leave_out=[tmp_path / "in" / "things.cbcl"])
@@ -142,6 +142,6 @@ def test_no_more_than_so_many_photos_that_are_gone_are_known(
     assert len(photos._handled) <= 2
 
 
-def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
+def test_what_is_not_a_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PictureError, match=r"nowhere is not a folder to watch \(No such file"):
         PhotoFolder(tmp_path / "nowhere", ProblemLog(print))

@@ -50,7 +50,7 @@ def test_an_address_has_a_broker_and_a_topic() -> None:
 
 
 @pytest.mark.parametrize("url", ["http://a/b", "mqtt://", "mqtt://h:x/", "mqtt://h/a%23", "h/a+"])
-def test_what_is_no_address_is_refused_without_repeating_it(url: str) -> None:
+def test_what_is_not_an_address_is_refused_without_repeating_it(url: str) -> None:
     with pytest.raises(ServerError, match="what is given is not an address of MQTT: give one"):
         MqttAddress.of(url)
 
@@ -152,7 +152,7 @@ def test_each_thing_is_a_sensor_of_home_assistant(tmp_path: Path) -> None:
 
 
 @broker
-def test_what_was_forgotten_while_nobody_watched_is_no_sensor_any_more(tmp_path: Path) -> None:
+def test_the_sensor_of_a_thing_forgotten_while_nobody_watched_is_removed(tmp_path: Path) -> None:
     port = free_port()
     told = list[str]()
     topic = "homeassistant/binary_sensor/shelf/{}/config"

@@ -123,7 +123,7 @@ def test_a_command_that_fails_or_hangs_is_told(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("text", ["", "no-such-program-here", "'unclosed"])
-def test_what_is_no_command_is_refused(text: str) -> None:
+def test_what_is_not_a_command_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a command"):
         Command(text)
 
