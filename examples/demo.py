@@ -294,6 +294,7 @@ def card_of(name: str, answer: Answer) -> str:
     sure = f"{answer.confidence:.1%} sure{closest}"
     ranking_titles = "".join(f'<th scope="col">{name}</th>' for name in ("ranking", "sure", "away"))
     strangeness = "too strange" if answer.strangeness > 1 else "near enough"
+    width = min(100.0, 40 * answer.strangeness)
     return f"""<li class="card {kind}">
 <div class="picture">{picture_of(Path(answer.picture), f"{name}, a view asked about")}</div>
 <div class="said">
@@ -309,7 +310,7 @@ def card_of(name: str, answer: Answer) -> str:
 </div>
 <div class="why">
 <p>strangeness {answer.strangeness:.2f}: {strangeness}</p>
-<div class="strange"><i style="width: {min(100.0, 40 * answer.strangeness):.1f}%"></i><b></b></div>
+<div class="strange"><i style="width: {width:.1f}%"></i><b></b></div>
 {"".join(map(reason_of, answer.evidence))}
 </div>
 </li>"""

@@ -33,9 +33,8 @@ def _check_gpu() -> None:
     try:
         from torch import cuda
     except ModuleNotFoundError:
+        problem = "is used through PyTorch, which is not installed"
         advice = 'pip install "cbcl[torch]", or use the processor'
-        raise WeightsError(
-            "the GPU", "is used through PyTorch, which is not here", advice
-        ) from None
+        raise WeightsError("the GPU", problem, advice) from None
     if not cuda.is_available():
         raise WeightsError("the GPU", "cannot be used: PyTorch finds none", "use the processor")

@@ -39,7 +39,7 @@ def test_what_ctrl_c_stops_is_learned_so_far_and_goes_on_with_the_same_command(
         again = "the same command goes on from there"
         assert told.decode() == f"Error: stopped. {memory} knows {things}: {again}.\n"
         told_again = said(*words)
-        assert f"{things} had been learned before this was stopped." in told_again
+        assert f"went on after {things} that had been learned when this was" in told_again
         assert f"{memory} knows 4 things." in told_again
         with Recognizer(tmp_path / "serial.cbcl", "pixels", cache=False) as serial:
             serial.learn_many(serial.embedder.find_labelled([photos]))

@@ -73,7 +73,7 @@ def test_what_is_not_an_http_address_is_refused_without_repeating_it(url: str) -
     with pytest.raises(ServerError) as refusal:
         HttpAddress(url)
     assert str(refusal.value) == (
-        "what is given is not an address of http or https: "
+        "the address is not one of http or https: "
         "give one such as http://127.0.0.1:5000/api/door/latest.jpg."
     )
 

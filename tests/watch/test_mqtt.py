@@ -51,7 +51,7 @@ def test_an_address_has_a_broker_and_a_topic() -> None:
 
 @pytest.mark.parametrize("url", ["http://a/b", "mqtt://", "mqtt://h:x/", "mqtt://h/a%23", "h/a+"])
 def test_what_is_not_an_address_is_refused_without_repeating_it(url: str) -> None:
-    with pytest.raises(ServerError, match="what is given is not an address of MQTT: give one"):
+    with pytest.raises(ServerError, match="the address is not one of MQTT: give one"):
         MqttAddress.of(url)
 
 

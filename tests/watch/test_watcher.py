@@ -44,8 +44,8 @@ class Listener:
 
     def watch(self, recognizer: Recognizer, words: Iterable[bytes], **options: Any) -> None:
         Watcher(
-            recognizer,
-            ProblemLog(self.problems.append),
+            recognizer=recognizer,
+            problems=ProblemLog(self.problems.append),
             tell=[self.sightings.append],
             keep=lambda frame, sighting, _: self.kept.append((frame.data, sighting.answer.label)),
             announce=lambda labels: self.labels.append([*labels]),

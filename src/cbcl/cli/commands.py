@@ -197,7 +197,8 @@ def learn(
                 again = "the same command goes on from there"
                 raise click.ClickException(f"stopped. {memory} knows {known}: {again}.") from None
     if result.n_before:
-        screen.say(f"{count(result.n_before, 'thing')} had been learned before this was stopped.")
+        before = count(result.n_before, "thing")
+        screen.say(f"went on after {before} that had been learned when this was stopped.")
     _show_learned(screen, memory, result)
     photos_read = count(sum(result.pictures.values()), "photo")
     seconds = perf_counter() - start

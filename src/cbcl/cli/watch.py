@@ -170,8 +170,8 @@ def watch(
         for sink in sinks:
             stack.callback(sink.close)
         watcher = Watcher(
-            recognizer,
-            problems,
+            recognizer=recognizer,
+            problems=problems,
             tell=[  # the printed line comes last: all others have got it by then
                 *(sink.send for sink in sinks),
                 *([broker.send] if broker else []),

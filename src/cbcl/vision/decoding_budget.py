@@ -38,7 +38,7 @@ class DecodingBudget:
 
     @contextmanager
     def share(self, make_room: Callable[[], None] | None = None) -> Iterator[None]:
-        """Give back at the end what this thread takes inside; the outermost share does.
+        """Give back what this thread takes inside at the end of the outermost share.
 
         `make_room` gives back bytes; it is called before this thread would have to wait for more.
         """

@@ -49,7 +49,7 @@ def open_heic(data: bytes, name: Subject) -> HeicPhoto:
     try:
         canvases = _grid_sizes(memoryview(data), name)
     except (IndexError, KeyError, ValueError, struct.error):
-        raise PictureError(name, "is broken: its header is that of no HEIC photo") from None
+        raise PictureError(name, "is broken: its header is not that of a HEIC photo") from None
     photo = open_heif(data)
     width, height = max([photo.size, *canvases], key=lambda size: size[0] * size[1])
     count = width * height * _bytes_per_pixel(photo.mode, photo.info)

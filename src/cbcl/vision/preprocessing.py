@@ -68,7 +68,7 @@ class Preprocessing:
 
     @classmethod
     def from_description(cls, description: object, name: Subject) -> Preprocessing:
-        """Check {"size": 224, "mean": [127, 127, 127], "scale": [128, 128, 128]} of a user."""
+        """Read a description, {"size": 224, "mean": [127, 127, 127], "scale": [128, 128, 128]}."""
         keys = [field.name for field in fields(cls)]
         given = set(description) if isinstance(description, dict) else set()
         if not isinstance(description, dict) or not set(keys[:3]) <= given <= set(keys):

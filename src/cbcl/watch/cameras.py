@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,24 +18,24 @@ from cbcl.watch.problems import ProblemLog
 REOPEN_SECONDS = 5.0  # between two tries to open a lost camera
 
 
+@dataclass(frozen=True)
 class SnapshotCamera:
     """A camera with an address that answers with its latest picture."""
 
-    def __init__(self, address: HttpAddress, problems: ProblemLog, *, every: float = 1.0) -> None:
-        self._address = address
-        self._problems = problems
-        self._every = every
+    address: HttpAddress
+    problems: ProblemLog
+    every: float = 1.0  # seconds between two frames
 
     def frames(self) -> Iterator[WatchedFrame]:
         """Yield frames for ever; report once that the camera does not answer."""
-        name = self._address.name
-        for _ in ticks(self._every):
+        name = self.address.name
+        for _ in ticks(self.every):
             try:
-                data = self._address.request(limit=MAX_PICTURE_BYTES)
+                data = self.address.request(limit=MAX_PICTURE_BYTES)
             except ServerError as error:
-                self._problems.report(name, str(error))
+                self.problems.report(name, str(error))
                 continue
-            self._problems.resolve(name)
+            self.problems.resolve(name)
             yield WatchedFrame(name, data)
 
 

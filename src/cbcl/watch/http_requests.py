@@ -35,7 +35,7 @@ class HttpAddress:
             is_address = False
         if not is_address:
             advice = "give one such as http://127.0.0.1:5000/api/door/latest.jpg"
-            raise ServerError("what is given", "is not an address of http or https", advice)
+            raise ServerError("the address", "is not one of http or https", advice)
         place = parts.netloc.rpartition("@")[2]
         self.path = parts.path
         self.name = f"{parts.scheme}://{place}{parts.path}"

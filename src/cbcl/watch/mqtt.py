@@ -57,7 +57,7 @@ class MqttAddress(NamedTuple):
             is_address = False
         if not is_address or not parts.hostname:
             advice = "give one such as mqtt://user:password@broker:1883/home/shelf"
-            raise ServerError("what is given", "is not an address of MQTT", advice)
+            raise ServerError("the address", "is not one of MQTT", advice)
         tls = parts.scheme == "mqtts"
         user, password = (
             None if text is None else unquote(text) for text in (parts.username, parts.password)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -32,6 +33,7 @@ class Sighting(NamedTuple):
         return {"time": self.time, "source": self.source, **fields}
 
 
+@dataclass(kw_only=True)
 class Watcher:
     """Watcher of frames: every function of `tell` gets the answers.
 
@@ -40,25 +42,14 @@ class Watcher:
     do not count for the agreement. `announce` gets the labels, at the start and when they change.
     """
 
-    def __init__(
-        self,
-        recognizer: Recognizer,
-        problems: ProblemLog,
-        *,
-        tell: Collection[Callable[[Sighting], None]],
-        agreement: Agreement | None = None,
-        min_confidence: float = 0.5,
-        keep: Callable[[WatchedFrame, Sighting, EmbeddedPicture], None] | None = None,
-        announce: Callable[[Collection[str]], None] | None = None,
-    ) -> None:
-        self._recognizer = recognizer
-        self._problems = problems
-        self._tell = tell
-        self._keep = keep
-        self._announce = announce
-        self._agreement = agreement
-        self._min_confidence = min_confidence
-        self._labels: Collection[str] | None = None
+    recognizer: Recognizer
+    problems: ProblemLog
+    tell: Collection[Callable[[Sighting], None]]
+    agreement: Agreement | None = None
+    min_confidence: float = 0.5
+    keep: Callable[[WatchedFrame, Sighting, EmbeddedPicture], None] | None = None
+    announce: Callable[[Collection[str]], None] | None = None
+    _labels: Collection[str] | None = field(default=None, init=False)  # None: not announced yet
 
     def watch(self, frames: Iterable[WatchedFrame]) -> None:
         """Answer all frames; report broken ones."""
@@ -67,43 +58,43 @@ class Watcher:
             try:
                 picture, answer = self._recognize(frame)
             except PictureError as error:
-                self._problems.report(frame.source, error.about(frame.source))
+                self.problems.report(frame.source, error.about(frame.source))
                 continue
-            self._problems.resolve(frame.source)
+            self.problems.resolve(frame.source)
             now = datetime.now(UTC).isoformat(timespec="milliseconds")
             self._take(frame, picture, Sighting(now, frame.source, answer))
 
     def _take(self, frame: WatchedFrame, picture: EmbeddedPicture, sighting: Sighting) -> None:
         answer = sighting.answer
-        is_doubtful = answer.label is not None and answer.confidence < self._min_confidence
-        if self._keep is not None and (is_doubtful or answer.label is None):
-            self._keep(frame, sighting, picture)
-        if self._agreement is not None and (
-            is_doubtful or not self._agreement.changes_to(answer.label)
+        is_doubtful = answer.label is not None and answer.confidence < self.min_confidence
+        if self.keep is not None and (is_doubtful or answer.label is None):
+            self.keep(frame, sighting, picture)
+        if self.agreement is not None and (
+            is_doubtful or not self.agreement.changes_to(answer.label)
         ):
             return
-        for tell in self._tell:
+        for tell in self.tell:
             tell(sighting)
 
     def _recognize(self, frame: WatchedFrame) -> tuple[EmbeddedPicture, Answer]:
         """Return picture and answer; while the memory cannot be read, wait for it."""
-        memory = str(self._recognizer.path)
+        memory = str(self.recognizer.path)
         while True:
             try:
                 self._announce_labels()
-                picture = self._recognizer.look([frame.data])[0]
-                answer = self._recognizer.recognize(picture)
+                picture = self.recognizer.look([frame.data])[0]
+                answer = self.recognizer.recognize(picture)
             except MemoryFileError as error:
-                self._problems.report(memory, f"{error} Waiting for it.")
+                self.problems.report(memory, f"{error} Waiting for it.")
                 time.sleep(RETRY_SECONDS)
                 continue
-            self._problems.resolve(memory)
+            self.problems.resolve(memory)
             return picture, answer
 
     def _announce_labels(self) -> None:
-        if self._announce is None:
+        if self.announce is None:
             return
-        labels = [*self._recognizer.labels()]
+        labels = [*self.recognizer.labels()]
         if labels != self._labels:
             self._labels = labels
-            self._announce(labels)
+            self.announce(labels)
