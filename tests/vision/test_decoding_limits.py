@@ -139,7 +139,7 @@ COSTLY = {
     "PNG of chunks": (png_of_chunks(100_000), "pieces"),
     "TIFF of tiles": (tiff_of_tiles(250_000, 1, 1), "more than 100000 strips or tiles"),
     "icon": (encoded(Image.new("RGB", (16, 16)), "ICO"), "not a picture, or its format"),
-    "progressive JPEG": (jpeg_of_scans(500, progressive=True), "a JPEG of too many scans"),
+    "progressive JPEG": (jpeg_of_scans(500, progressive=True), "a JPEG of too many scans for "),
     "sequential JPEG": (in_three_colours(jpeg_of_scans(500)), "a JPEG of too many scans"),
     "JPEG with an end inside": (jpeg_of_scans(500, FAKE_END, progressive=True), "too many scans"),
     "JPEG of segments": (
