@@ -6,11 +6,10 @@ import json
 import os
 import ssl
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 from urllib.error import HTTPError, URLError
 from urllib.parse import parse_qs, quote, urlsplit
 from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
@@ -28,6 +27,7 @@ from cbcl.errors import (
     reason,
 )
 
+T = TypeVar("T")
 PictureFile: TypeAlias = str | os.PathLike[str] | bytes  # a path, or the bytes of a file
 
 MAX_TRIES = 5  # while the server is busy
@@ -98,8 +98,7 @@ class Client:
     def labels(self) -> dict[str, int]:
         """Return the number of examples of each label."""
         body = self._json("GET", "/api/labels")
-        with self._as_described():
-            return {entry["label"]: entry["examples"] for entry in body["labels"]}
+        return self._take(lambda: {entry["label"]: entry["examples"] for entry in body["labels"]})
 
     def learn(
         self,
@@ -127,22 +126,17 @@ class Client:
     def suspects(self, picture: PictureFile) -> list[dict[str, Any]]:
         """Return the examples that may be why an answer is wrong, with the answer without each."""
         body = self._form("/api/suspects", [], "picture", [picture])
-        with self._as_described():
-            suspects: list[dict[str, Any]] = body["suspects"]
-            return suspects
+        return self._take(lambda: body["suspects"])
 
     def recognize_many(self, pictures: Iterable[PictureFile]) -> list[dict[str, Any]]:
         """Return an answer for each picture, in order; an error where a picture cannot be read."""
         body = self._form("/api/recognize-many", [], "pictures", _as_list(pictures))
-        with self._as_described():
-            answers: list[dict[str, Any]] = body["answers"]
-            return answers
+        return self._take(lambda: body["answers"])
 
     def memories(self) -> list[str]:
         """Return the names of the memories that can be opened, the latest changed first."""
         body = self._json("GET", "/api/memories")
-        with self._as_described():
-            return [entry["name"] for entry in body["memories"]]
+        return self._take(lambda: [entry["name"] for entry in body["memories"]])
 
     def open_memory(self, name: str) -> None:
         """Open another memory in place of the one that is open, for everybody."""
@@ -167,9 +161,8 @@ class Client:
     def unknown(self) -> dict[str, Any] | None:
         """Return what decides between known and unknown; None: by the vote, or nothing is known."""
         body = self._json("GET", "/api/unknown")
-        with self._as_described():
-            report: dict[str, Any] | None = body["report"]
-            return report
+        report: dict[str, Any] | None = self._take(lambda: body["report"])
+        return report
 
     def expect_strangers(self, how_often: str) -> None:
         """Say how often something unknown is to be expected: often, sometimes or rarely."""
@@ -178,15 +171,12 @@ class Client:
     def undo(self) -> str:
         """Revert the latest change, and return what it was."""
         body = self._json("POST", "/api/undo")
-        with self._as_described():
-            return str(body["done"]["text"])
+        return self._take(lambda: str(body["done"]["text"]))
 
     def history(self) -> list[dict[str, Any]]:
         """Return the changes, latest first."""
         body = self._json("GET", "/api/history")
-        with self._as_described():
-            steps: list[dict[str, Any]] = body["steps"]
-            return steps
+        return self._take(lambda: body["steps"])
 
     def examples(self, label: str) -> list[int]:
         """Return the numbers of a label's examples that have a thumbnail, in the order learned."""
@@ -203,14 +193,12 @@ class Client:
     def unlearn(self, example: int) -> str:
         """Remove an example from its label, and return the label; "": none of the known things."""
         body = self._json("DELETE", f"/api/examples/{example}")
-        with self._as_described():
-            return str(body["label"])
+        return self._take(lambda: str(body["label"]))
 
     def unlearn_many(self, examples: Iterable[int]) -> dict[str, int]:
         """Remove several examples in one change; return how many each label lost."""
         body = self._json("POST", "/api/unlearn", {"examples": [*examples]})
-        with self._as_described():
-            return dict(body["removed"])
+        return self._take(lambda: dict(body["removed"]))
 
     def move(self, examples: Iterable[int], into: str | None) -> dict[str, Any]:
         """Move examples to another label, known or new, in one change; None: to none of them.
@@ -234,14 +222,12 @@ class Client:
 
     def _examples(self, address: str) -> list[int]:
         body = self._json("GET", address)
-        with self._as_described():
-            return [entry["example"] for entry in body["kept"]]
+        return self._take(lambda: [entry["example"] for entry in body["kept"]])
 
-    @contextmanager
-    def _as_described(self) -> Iterator[None]:
-        """Raise a ServerError where the fields of an answer are not those of a server of cbcl."""
+    def _take(self, read: Callable[[], T]) -> T:
+        """Return what `read` takes from an answer; a ServerError if it is not one of cbcl."""
         try:
-            yield
+            return read()
         except NOT_OURS as error:
             raise ServerError(self.url, "is not a server of cbcl") from error
 
