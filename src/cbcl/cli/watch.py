@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cbcl.watch.inbox import Inbox
     from cbcl.watch.problems import ProblemLog
     from cbcl.watch.sinks import BackgroundSink
-    from cbcl.watch.watcher import Sighting
+    from cbcl.watch.watcher import Sighting, Watcher
 
 COLUMNS = ("time", "source", "label", "confidence")
 MEMORY_SUFFIXES = ("", "-wal", "-shm", "-journal")  # of an open memory's files
@@ -148,10 +148,8 @@ def watch(
     is_camera = source.isdecimal() or re.match(r"\w+://", source) is not None
     if is_camera and existing:
         raise click.UsageError("--all goes with a folder.")
-    if not is_camera and (frames is not None or sub_label):
-        raise click.UsageError("--frames and --sub-label go with a camera.")
-    if not is_camera and _is_inside(inbox, Path(source)):
-        raise click.UsageError("the inbox must not be in the folder that is watched.")
+    if not is_camera:
+        _check_folder_options(source, frames, sub_label, inbox)
     problems = ProblemLog(_say_on_stderr)
     with ExitStack() as stack:
         recognizer = stack.enter_context(Recognizer(memory, backbone))
@@ -182,20 +180,30 @@ def watch(
             agreement=Agreement(frames or DEFAULT_FRAMES) if is_camera else None,
             min_confidence=min_confidence,
         )
-        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-        try:
-            if not quiet:
-                _say_on_stderr("watching; Ctrl-C stops.")
-            watcher.watch(pictures)
-        except KeyboardInterrupt:
-            if not quiet:
-                _say_on_stderr("stopped.")
-        finally:
-            signal.signal(signal.SIGTERM, before)
+        _run(watcher, pictures, quiet)
 
 
-def _is_inside(inbox: Path | None, folder: Path) -> bool:
-    return inbox is not None and inbox.resolve().is_relative_to(folder.resolve())
+def _check_folder_options(
+    source: str, frames: int | None, sub_label: bool, inbox: Path | None
+) -> None:
+    if frames is not None or sub_label:
+        raise click.UsageError("--frames and --sub-label go with a camera.")
+    if inbox is not None and inbox.resolve().is_relative_to(Path(source).resolve()):
+        raise click.UsageError("the inbox must not be in the folder that is watched.")
+
+
+def _run(watcher: Watcher, pictures: Iterator[WatchedFrame], quiet: bool) -> None:
+    """Watch until SIGINT or SIGTERM."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        if not quiet:
+            _say_on_stderr("watching; Ctrl-C stops.")
+        watcher.watch(pictures)
+    except KeyboardInterrupt:
+        if not quiet:
+            _say_on_stderr("stopped.")
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _folder_frames(
