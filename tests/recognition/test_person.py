@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from PIL import Image
+from support.nearest_head import NEAREST
 from support.photos import NAMES, encoded, photo, view
 
 from cbcl import Recognizer
@@ -89,9 +90,15 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Pictures:
         )
 
 
+@pytest.fixture(scope="module", params=["discriminant", NEAREST.name])
+def head(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
 @pytest.fixture
-def recognizer(tmp_path: Path) -> Iterator[Recognizer]:
-    with Recognizer(tmp_path / "memory.cbcl") as recognizer:
+def recognizer(tmp_path: Path, head: str) -> Iterator[Recognizer]:
+    with Recognizer(tmp_path / "memory.cbcl", head=head) as recognizer:
         yield recognizer
 
 
@@ -170,10 +177,11 @@ def ask(recognizer: Recognizer, pictures: Pictures) -> Outcome:
 
 @pytest.fixture(scope="module")
 def snapped(
-    pictures: Pictures, tmp_path_factory: pytest.TempPathFactory
+    pictures: Pictures, head: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Recognizer, Outcome]]:
     """The memory that others are compared with: each view taught once, by a single snap."""
-    with Recognizer(tmp_path_factory.mktemp("snapped") / "memory.cbcl") as recognizer:
+    path = tmp_path_factory.mktemp("snapped") / "memory.cbcl"
+    with Recognizer(path, head=head) as recognizer:
         snap(recognizer, pictures)
         yield recognizer, ask(recognizer, pictures)
 

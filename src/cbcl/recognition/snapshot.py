@@ -143,7 +143,7 @@ class Snapshot:
 
     @property
     def abilities(self) -> frozenset[Ability]:
-        """What the head of the memory can do; before it begins, the default head."""
+        """Abilities of the memory's head; before there is a memory, of the default head."""
         head = find_head(DEFAULT_HEAD) if self._state is None else self._state.head
         return head.abilities
 
