@@ -19,7 +19,7 @@ if ! cmp -s package-lock.json node_modules/.checked-lock.json; then
   cp package-lock.json node_modules/.checked-lock.json
 fi
 node_modules/.bin/tsc -p jsconfig.json
-node_modules/.bin/eslint --max-warnings 0 src/cbcl/web/static/js src/cbcl/export/static tests/page tests/app \
+node_modules/.bin/eslint --max-warnings 0 src/cbcl/web/static/js src/cbcl/export/static tests/page tests/export \
   eslint.config.js
-node --test --test-reporter=dot tests/page/*.test.js tests/app/*.test.js
+node --test --test-reporter=dot tests/page/*.test.js tests/export/*.test.js
 echo "the page's JavaScript: types, lint and unit tests are fine"

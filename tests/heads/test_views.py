@@ -25,7 +25,7 @@ from cbcl.method.discriminant.directions import as_directions
 from cbcl.method.discriminant.statistics import MAX_VIEWS, MAX_WITNESSES, ClassStatistics
 from cbcl.vision.decoding import Pixels
 
-STORED = Path(__file__).parent / "stored"
+STORED = Path(__file__).parents[1] / "recognition" / "stored"
 VECTORS = load_backbone(
     lambda vectors: [np.asarray(v, np.float32) for v in vectors], name="vectors"
 )
