@@ -1,7 +1,7 @@
 """The app in a real browser, from a plain static server: Python's answers, also without a network.
 
-It takes ONNX Runtime for browsers: `CBCL_RUNTIME=onnxruntime-web-1.30.0.tgz pytest tests/export`, or
-what `cbcl export --runtime npm` has kept; without it these tests are skipped.
+It takes ONNX Runtime for browsers: `CBCL_RUNTIME=onnxruntime-web-1.30.0.tgz pytest tests/export`,
+or what `cbcl export --runtime npm` has kept; without it these tests are skipped.
 """
 
 from __future__ import annotations

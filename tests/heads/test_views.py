@@ -352,7 +352,7 @@ def test_every_view_has_its_own_thumbnail_whatever_is_done(
                     if label
                     else recognizer.snapshot().negatives()
                 )
-                assert recognizer.unlearn(examples[place].number) == label
+                assert recognizer.unlearn(examples[place].number) == {label: 1}
                 own.pop(place)
                 model.learn(label, [])
             elif action == "move" and own and label != (about[0] or ""):

@@ -1,4 +1,7 @@
-"""Memories written by version 0.1.0 at commit 06c6c4f, and its answers: the same, bit for bit."""
+"""Memories written by earlier versions, and their answers: those of votes the same, bit for bit.
+
+Commit 06c6c4f (version 0.1.0) wrote those of votes, commit 43eac23 (format 5) that of views.
+"""
 
 from __future__ import annotations
 
@@ -50,6 +53,33 @@ def test_a_stored_memory_answers_as_it_did(stored: tuple[Path, dict[str, Any]]) 
         theirs = [old["confidence"], *(confidence for _, confidence, _ in old["ranking"])]
         assert confidences == pytest.approx([float.fromhex(one) for one in theirs], rel=1e-13)
         assert answer.strangeness == pytest.approx(float.fromhex(old["strangeness"]), rel=1e-13)
+
+
+def test_a_stored_memory_of_views_answers_as_it_did(tmp_path: Path) -> None:
+    path = tmp_path / "copy.cbcl"
+    shutil.copy(STORED / "views.cbcl", path)
+    then = json.loads((STORED / "views.json").read_text())
+    queries = [np.array([float.fromhex(number) for number in row]) for row in then["queries"]]
+    with Recognizer(path, VECTORS) as recognizer:
+        answers = recognizer.recognize_many(queries)
+        assert recognizer.check() == []
+        assert recognizer.labels() == then["labels"]
+        assert recognizer.snapshot().examine().matrix.tolist() == then["examine"]
+    for answer, old in zip(answers, then["answers"], strict=True):
+        assert answer.label == old["label"]
+        labels = [reason.label for reason in answer.evidence]
+        assert labels == [label for label, *_ in old["evidence"]]
+        assert [guess.label for guess in answer.ranking] == [label for label, *_ in old["ranking"]]
+        # Sums of products differ in the last bits between processors.
+        numbers = [answer.confidence, answer.strangeness, *answer.shares]
+        for guess in answer.ranking:
+            numbers += [guess.confidence, guess.distance]
+        for reason in answer.evidence:
+            numbers += [reason.distance, reason.weight, reason.pictures, reason.place]
+        before = [old["confidence"], old["strangeness"], *old["shares"]]
+        for _, *rest in [*old["ranking"], *old["evidence"]]:
+            before += rest
+        np.testing.assert_allclose(numbers, before, rtol=1e-9)
 
 
 @pytest.mark.parametrize(
