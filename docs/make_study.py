@@ -1,4 +1,4 @@
-"""Write docs/study.md, report.html and the table of README.md from the records of the study."""
+"""Write docs/study.md, report.html and a part of docs/results.md from the records."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def main() -> None:
     records = read(ROOT / "study" / "results")
     (ROOT / "docs" / "study.md").write_text(report.markdown(records))
     (ROOT / "study" / "results" / "report.html").write_text(report.html(records))
-    readme = ROOT / "README.md"
+    page = ROOT / "docs" / "results.md"
     table = re.compile(r"(?<=<!-- study -->\n).*?(?=<!-- /study -->)", re.DOTALL)
-    readme.write_text(table.sub(lambda _: report.headline(records), readme.read_text()))
+    page.write_text(table.sub(lambda _: report.headline(records), page.read_text()))
 
 
 if __name__ == "__main__":

@@ -1,16 +1,10 @@
-"""The README says what the records say, and its session prints what it shows."""
+"""README is short, its session prints what it shows, and its table is that of the study."""
 
 from __future__ import annotations
 
-import json
 import re
-import runpy
 import shlex
-from collections.abc import Callable
-from functools import cache
 from pathlib import Path
-from statistics import fmean, median, stdev
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -20,193 +14,47 @@ from cbcl.cli.commands import main
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
-PLAIN = " ".join(README.split())
+COLUMNS = [0, 1, 3, 4, 6, 7, 9]  # of the study's table: all pictures and five of each; megabytes
 
 
-@cache
-def records(name: str) -> list[Any]:
-    lines = (ROOT / "study" / "results" / f"{name}.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines]
+def rows(page: str, first: str) -> list[list[str]]:
+    """Return the cells of the rows of the table that begins with this cell, by learner."""
+    table = page.split(f"| {first} |")[1].split("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in table]
 
 
-def seeing(work: str) -> float:
-    runs = [record["results"] for record in records("seeing")]
-    ratios = [result["ratio"] for run in runs for result in run if result["work"] == work]
-    return float(median(ratios))
+def test_it_is_read_in_two_minutes() -> None:
+    assert len(README.splitlines()) <= 140
 
 
-def photos_per_second(way: str) -> float:
-    return float(median(64 / record["results"][0]["seconds"][way] for record in records("seeing")))
+def test_its_table_is_that_of_the_study() -> None:
+    study = (ROOT / "docs" / "study.md").read_text().split("**Average incremental accuracy")[1]
+    every = {name: cells for name, *cells in rows(study, "learner")}
+    for name, *shown in rows(README, "learner"):
+        cells = every[name.split(": `")[0].removesuffix(": a linear layer, all data at once")]
+        assert shown == [cells[column] for column in COLUMNS], name
 
 
-def taught(things: int, share: str = "50 %") -> float:
-    work = f"from teaching a photo to the changed answer, {things} things known"
-    results = records("serving")[-1]["results"]
-    return float(next(row["milliseconds"][share] for row in results if row["work"] == work))
-
-
-def strangers() -> str:
-    judged = runpy.run_path(str(ROOT / "study" / "benchmarks" / "tables.py"))["judged"]
-
-    def shares(row: dict[str, float], *names: str) -> str:
-        return " and ".join(f"{row[name]:.0%}".replace("%", " %") for name in names)
-
-    now = judged("Caltech-101")
-    two, ten, fifty = now["2x3"], now["10x3"], now["50x5"]
-    before = judged("Caltech-101", commit="4038319")["2x3"]
-    bird = judged("CUB-200, classes 101-200")["2x3"]
-    worst = max(row["calibration_error"] for row in now.values())
-    return (
-        f"{shares(two, 'found')} of strangers are unknown, {shares(two, 'worst')} in the worst of "
-        f"twelve draws, and {shares(two, 'refused')} of the things' other photos; by the rule "
-        f"before {shares(before, 'found', 'worst')}. Ten things: "
-        f"{shares(ten, 'found', 'refused')}; fifty, from five photos each: "
-        f"{shares(fifty, 'found', 'refused')}. Confidence, strangers included, is off by "
-        f"{100 * worst:.1f} % at most. Two birds among birds: "
-        f"{shares(bird, 'found', 'refused')}"
+def test_its_figures_of_the_unknown_are_those_of_the_results() -> None:
+    results = (ROOT / "docs" / "results.md").read_text()
+    data = {tuple(cells[:2]): cells[2:] for cells in rows(results, "data")}
+    (told,) = re.findall(
+        r"from three photos each, (\d+) % .* (\d+) % of strangers .*"
+        r" of ten things (\d+) % and (\d+) %.*among birds (\d+) % of",
+        " ".join(README.split()),
     )
-
-
-def speed() -> str:
-    from_files = f"{seeing('from JPEG files: inference alone / all of it'):.0%}".replace("%", " %")
-    again = seeing("from JPEG files: first run / second run")
-    eager = seeing("Lite0, batches of 1: PyTorch eager / cbcl")
-    growth = seeing("teaching 5 photos: memory of 1,000 classes / of 10")
-    return (
-        f"{photos_per_second('cbcl'):.0f} photos a second "
-        f"({photos_per_second('int8'):.0f} in 8 bits), {eager:.1f} times PyTorch's eager mode; "
-        f"from JPEG files {from_files} of that; a photo seen before is {again:.0f} times as fast. "
-        f"Teaching five photos with 1,000 classes known takes {growth:.2f} times as long "
-        "as with 10."
-    )
-
-
-def serving() -> str:
-    load = next(row for row in records("serving")[-1]["results"] if "statuses" in row)
-    requests = sum(load["statuses"].values())
-    assert set(load["statuses"]) == {"recognize 200", "learn 200"}  # no error
-    assert 4 * load["statuses"]["learn 200"] == requests  # a quarter of them teaching
-    assert load["examples known"] == load["examples in the file"]  # no lost example
-    assert f"with 32 clients: {requests:,} requests" in PLAIN
-    return (
-        f"{load['requests a second']:.0f} requests a second. From teaching a photo to the changed "
-        f"answer it takes {taught(10):.0f} ms, 19 times of 20 at most {taught(10, '95 %'):.0f}; "
-        f"with 1,000 things known {taught(1000, '95 %'):.0f} ms."
-    )
-
-
-def teaching() -> str:
-    before, *_, after = records("person")
-    rows = [row for row in after["results"] if row.get("against_single_snaps") is not None]
-    lost = max(abs(row["against_single_snaps"]) for row in rows)
-    was = [
-        row["right"] for row in before["results"] if (row.get("against_single_snaps") or 0) < -0.1
-    ]
-    as_met = after["results"][-1]
-    share = {name: f"{100 * value:.1f} %" for name, value in as_met["as_met"].items()}
-    return (
-        f"within {100 * lost:.1f} points. Before, such a memory answered "
-        f"{100 * min(was):.0f} to {100 * max(was):.0f} % of them. Of ten household things, known "
-        f"from three photos each, {share['right']} of other photos are right, {share['refused']} "
-        f"refused and {share['wrong']} wrong, and {share['strangers_found']} of strangers are "
-        f"unknown, {100 * as_met['worst_strangers_found']:.1f} % in the worst of five draws; the "
-        f"confidence is off by {share['calibration_error']} on average"
-    )
-
-
-def solving() -> str:
-    rows = {row["work"]: row["seconds"] for row in records("heads")[-1]["results"]}
-    work = "one more view to the changed answer, {} known"
-    seconds = [
-        next(s["teach and ask"] for name, s in rows.items() if name.startswith(work.format(count)))
-        for count in ("10", "100", "1,000")
-    ]
-    ten, hundred, thousand = (f"{1000 * value:.0f} ms" for value in seconds)
-    return f"{ten} with 10 things known, {hundred} with 100, {thousand} with 1,000."
-
-
-CLAIMS = [teaching, solving, strangers, speed, serving]
-
-
-@pytest.mark.parametrize("claim", CLAIMS)
-def test_a_sentence_has_the_figures_of_the_records(claim: Callable[[], str]) -> None:
-    assert claim() in PLAIN
-
-
-def test_every_sentence_with_a_figure_is_compared() -> None:
-    """Take away what is compared: no figure is left but those of names and of the test suite."""
-    results = PLAIN.split("What this says, plainly")[1].split("More tables with their records")[0]
-    for claim in CLAIMS:
-        results = results.replace(claim(), "")
-    names = r"33 frames|300 times|CIFAR-100|Caltech-101|CUB-200|1,000|32 clients"
-    names += r"|20,000 requests|19 times of 20|200 processes|4038319"
-    assert re.findall(r"\d[\d.,]*", re.sub(names, "", results)) == []
-
-
-def averages(data: str, backbone: str, learner: str, **fields: Any) -> dict[int, float]:
-    """Return average incremental accuracies (%) by order, ten classes at a time, all pictures."""
-    found = {}
-    wanted = {"backbone": backbone, "learner": learner, "increment": 10, "base": None, **fields}
-    for record in records(f"study-{data}"):
-        if {**wanted, "shots": None}.items() <= record["run"].items():
-            tested = record["tested"]
-            after = [sum(right) / sum(tested[: len(right)]) for right in record["right"]]
-            found[record["run"]["seed"]] = 100.0 * fmean(after)
-    return found
-
-
-def megabytes(learner: str, **fields: Any) -> float:
-    wanted = {"backbone": "resnet50-keras", "learner": learner, "increment": 10, **fields}
-    sizes = [
-        record["bytes"] / 1e6
-        for record in records("study-cifar100")
-        if {**wanted, "base": None, "shots": None}.items() <= record["run"].items()
-    ]
-    return fmean(sizes)
-
-
-def results() -> str:
-    return " ".join(README.split("<!-- study -->")[1].split("<!-- /study -->")[0].split())
-
-
-@pytest.mark.parametrize("learner", ["probe", "ranpac-10000"])
-def test_who_leads_the_default_with_all_pictures_is_shown(learner: str) -> None:
-    names = {"probe": "linear probe", "ranpac-10000": "RanPAC, 10,000"}
-    ours = averages("cifar100", "resnet50-keras", "discriminant")
-    theirs = averages("cifar100", "resnet50-keras", learner)
-    gaps = [theirs[seed] - ours[seed] for seed in {*ours} & {*theirs}]
-    if not gaps:
-        pytest.skip(f"{learner} has no records yet")
-    error = stdev(gaps) / len(gaps) ** 0.5
-    behind = results().split("CIFAR-100, all pictures: CBCL, default")[1].split(" - ")[0]
-    told = f"{names[learner]} by {fmean(gaps):.1f} ± {error:.1f} ({megabytes(learner):.0f} MB)"
-    assert (told in behind) == (fmean(gaps) > 5 * error)
-
-
-def test_what_the_vote_keeps_is_shown_beside_the_papers_number_and_lda() -> None:
-    vote, lda = megabytes("cbcl", max_centroids=7500), megabytes("slda")
-    told = results().split("the paper states 3.87 MB")[1].split(" - ")[0]
-    assert f"takes {vote:.1f} (CBCL, vote)" in told
-    assert f"{lda:.1f} (SLDA)" in told
-
-
-def test_rows_below_the_paper_are_shown() -> None:
-    told = results().split("Below the paper's accuracies")[1]
-    vgg = fmean(averages("cifar100", "vgg16", "cbcl").values())
-    assert f"VGG-16 (Table 5, vgg16) by {68.5 - vgg:.1f}" in told
-    words = [
-        record
-        for record in records("study-caltech101")
-        if {"backbone": "visual-words", "learner": "cbcl"}.items() <= record["run"].items()
-    ]
-    shares = [sum(run["right"][1]) / sum(run["tested"][:20]) for run in words]
-    assert f"to {77.84 - 100.0 * fmean(shares):.1f} in" in told.split("visual-words")[1]
+    figures = []
+    for draw in [("Caltech-101", "2 x 3"), ("Caltech-101", "10 x 3")]:
+        refused, found = data[draw][:2]
+        figures += [refused, found.split()[0]]
+    figures.append(data["CUB-200, classes 101-200", "2 x 3"][1].split()[0])
+    assert [*map(float, told)] == pytest.approx([*map(float, figures)], abs=0.51)
 
 
 def session() -> list[tuple[str, list[str]]]:
     """Return the commands of the README's session, each with the lines that it shows."""
-    block = README.split("## A session with photos")[1].split("```console\n")[1].split("```")[0]
-    commands = [lines.strip().splitlines() for lines in block.removeprefix("$ ").split("\n$ ")]
+    block = README.split("$ cd ")[1].split("```")[0]
+    commands = [lines.strip().splitlines() for lines in block.split("\n$ ")]
     return [(lines[0], lines[1:]) for lines in commands if lines[0].startswith("cbcl ")]
 
 

@@ -16,9 +16,11 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import cbcl
+import cbcl_study
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+STUDY = tomllib.loads((ROOT / "study" / "pyproject.toml").read_text())["project"]
 SCRIPT = """#!{python}
 import sys
 from {module} import {function}
@@ -48,6 +50,11 @@ class Environment:
     def install_extra(self, extra: str) -> None:
         """Install what `pip install ".[extra]"` does."""
         self._install(PROJECT["optional-dependencies"][extra])
+
+    def install_study(self) -> None:
+        """Install what `pip install ./study` does, less its commands."""
+        (self._packages / "cbcl_study").symlink_to(Path(cbcl_study.__file__).parent)
+        self._install([required for required in STUDY["dependencies"] if required != "cbcl"])
 
     def variables(self, *, activated: bool = True) -> dict[str, str]:
         """Return the variables of a new user's shell, with the environment activated or not."""

@@ -32,7 +32,7 @@ from cbcl_study.report.rendering import Section, markdown_table, to_html, to_mar
 from cbcl_study.report.significance import LEVEL
 
 TITLE = "CBCL: the paper's experiments, run again"
-PAGE = "../results/report.html"
+PAGE = "../study/results/report.html"
 
 
 def markdown(records: Iterable[RunRecord]) -> str:
@@ -49,7 +49,7 @@ def html(records: Iterable[RunRecord]) -> str:
 
 
 def headline(records: Iterable[RunRecord]) -> str:
-    """Return the summary for a README: its sentences, its table, and what speaks against us."""
+    """Return the summary for docs/results.md: sentences, a table, what speaks against us."""
     runs = default.pick_penalties(aggregate.deduplicate(records))
     against = [f"- {text}" for text in summary.unfavourable(runs)]
     blocks = [
