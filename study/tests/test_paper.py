@@ -14,7 +14,7 @@ from typing import get_args
 import pytest
 
 from cbcl.vision.backbones.catalogue import CATALOGUE
-from cbcl.vision.backbones.visual_words import NAME
+from cbcl_study.backbones.visual_words import NAME
 from cbcl_study.report import paper
 from cbcl_study.report.comparison import measure_run
 from cbcl_study.report.paper import CLAIMS, FLB, OWN_RESNET34, Claim, Measure, only

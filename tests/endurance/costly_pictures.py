@@ -28,9 +28,9 @@ from support.crafted_pictures import (
 from support.photos import encoded
 
 from cbcl.errors import PictureError
-from cbcl.vision.backbones.pixels import PixelVectors
 from cbcl.vision.extraction import embed_pictures
 from cbcl.vision.preprocessing import Preprocessing
+from cbcl_study.backbones.pixels import PixelVectors
 from endurance.picture_seeds import bmp
 from endurance.pictures import LIMITS
 from endurance.trial import Attack, Outcome, Trial

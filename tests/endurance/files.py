@@ -12,9 +12,9 @@ import numpy as np
 from support.checkpoints import depth_of
 
 from cbcl.errors import CBCLError
-from cbcl.vision.weights.numpy_archive import read_numpy_pickle
 from cbcl.vision.weights.safe_pickle import MAX_NESTING
 from cbcl.vision.weights.torch_checkpoint import read_note, read_state_dict
+from cbcl_study.backbones.numpy_archive import read_numpy_pickle
 from cbcl_study.data.cifar import find_cifar
 from cbcl_study.data.datasets import CIFAR100
 from endurance.canary import Canary

@@ -17,11 +17,11 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from support.server import teach
 
 from cbcl import Recognizer
-from cbcl.vision.backbones.pixels import PIXELS
 from cbcl.web.app import create_app
 from cbcl.web.events import EVENTS_PATH
 from cbcl.web.security import AccessPolicy
 from cbcl.web.tokens import AccessTokens
+from cbcl_study.backbones.pixels import PIXELS
 from endurance.api_answers import ApiAnswer, ApiRequest, check_answer
 from endurance.api_requests import RequestMaker
 from endurance.picture_seeds import seeds

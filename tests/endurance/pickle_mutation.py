@@ -34,7 +34,7 @@ HARMFUL = [
     Global("torch", "load"),
     Global("torch.storage", "_load_from_bytes"),
     Global("collections", "OrderedDict.__class__"),
-    Global("cbcl.vision.weights.numpy_archive", "NumpyUnpickler"),
+    Global("cbcl_study.backbones.numpy_archive", "NumpyUnpickler"),
     Global("_codecs", "encode"),
 ]
 COMMAND = "touch canary"

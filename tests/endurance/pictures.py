@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from PIL import Image
 
 from cbcl.errors import PictureError
-from cbcl.vision.backbones.pixels import PIXELS
 from cbcl.vision.decoding import MAX_DECODING_SECONDS, ORDINARY_BYTES, load
 from cbcl.vision.decoding_budget import MAX_DECODED_BYTES
 from cbcl.vision.extraction import embed_pictures
+from cbcl_study.backbones.pixels import PIXELS
 from endurance.mutation import mutated, rearranged
 from endurance.picture_seeds import seeds
 from endurance.trial import Attack, Outcome, Trial

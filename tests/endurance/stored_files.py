@@ -21,12 +21,12 @@ from support.checkpoints import MANIFEST, SHARDS, write_legacy, write_tar, write
 
 from cbcl import Recognizer, load_backbone
 from cbcl.memory.exchange import _read_exported
-from cbcl.vision.backbones import keras, vgg
 from cbcl.vision.backbones.network import read_network, read_stored
 from cbcl.vision.onnx_graph import Filters, NetworkGraph
 from cbcl.vision.preprocessing import Preprocessing
 from cbcl.vision.weights.torch_checkpoint import read_note, read_state_dict
 from cbcl_study import records
+from cbcl_study.backbones import keras, vgg
 from cbcl_study.data.vectors import ABOUT_FIELDS, _read_stored
 from endurance.json_mutation import mutate_json
 from endurance.mutation import mutated

@@ -18,7 +18,7 @@ import json, sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from PIL import Image
-from cbcl.vision.backbones.pixels import PIXELS
+from cbcl_study.backbones.pixels import PIXELS
 from cbcl.vision.extraction import embed_pictures
 
 def memory(kind):

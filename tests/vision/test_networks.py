@@ -21,10 +21,11 @@ from PIL import Image
 from skimage import data as skimage_data
 
 from cbcl.errors import WeightsError
-from cbcl.vision.backbones import efficientnet, keras, resnet, vgg
+from cbcl.vision.backbones import efficientnet, resnet
 from cbcl.vision.onnx_graph import BatchNorm, NetworkGraph, fold, same_padding
 from cbcl.vision.weights.safe_pickle import FileFormatError
 from cbcl.vision.weights.torch_checkpoint import read_state_dict
+from cbcl_study.backbones import keras, vgg
 
 Tensors = dict[str, NDArray[Any]]
 data: Any = skimage_data  # it has no type hints

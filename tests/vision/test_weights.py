@@ -32,10 +32,9 @@ from support.checkpoints import (
 )
 
 from cbcl.errors import WeightsError
-from cbcl.vision.backbones import keras, vgg
-from cbcl.vision.weights import numpy_archive
-from cbcl.vision.weights.numpy_archive import read_numpy_pickle
 from cbcl.vision.weights.torch_checkpoint import read_note, read_state_dict
+from cbcl_study.backbones import keras, numpy_archive, vgg
+from cbcl_study.backbones.numpy_archive import read_numpy_pickle
 
 Writer = Callable[[Path, object, dict[str, np.ndarray]], None]
 both = pytest.mark.parametrize("write", [write_zip, write_legacy])

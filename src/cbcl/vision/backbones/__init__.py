@@ -20,8 +20,6 @@ from cbcl.vision.backbones.catalogue import CATALOGUE, is_available, load_networ
 from cbcl.vision.backbones.combined import Joined, Views, on_device, two_views
 from cbcl.vision.backbones.names import VIEWS, is_file, short_name, split_name, split_views
 from cbcl.vision.backbones.network import read_network
-from cbcl.vision.backbones.pixels import PIXELS
-from cbcl.vision.backbones.visual_words import UnfittedWords, VisualWords
 
 DEFAULT = "efficientnet-lite0@2views"
 
@@ -70,6 +68,8 @@ def load_backbone(
 
 def restore(name: str, state: bytes) -> Backbone:
     """Load the backbone that a memory was learned through."""
+    from cbcl_study.backbones.visual_words import UnfittedWords, VisualWords
+
     if name == UnfittedWords.name:
         return VisualWords.from_state(state)
     return cast("Backbone", _by_name(name))  # none of the others is to be fitted
@@ -102,6 +102,9 @@ def _load(name: str) -> Backbone | Fittable:
 
 
 def _load_part(name: str) -> Backbone | Fittable:
+    from cbcl_study.backbones.pixels import PIXELS
+    from cbcl_study.backbones.visual_words import UnfittedWords
+
     network, views = split_views(name)
     if views:
         return _load_views(name, network, views)
@@ -145,6 +148,9 @@ def _load_views(name: str, network: str, views: str) -> Backbone:
 
 def list_backbones() -> list[tuple[str, str, str, str]]:
     """Return name, numbers in a vector, availability and source of weights of each backbone."""
+    from cbcl_study.backbones.pixels import PIXELS
+    from cbcl_study.backbones.visual_words import UnfittedWords
+
     networks = [
         (name, str(entry.dimension), "yes" if is_available(name) else "no", entry.weights)
         for name, entry in CATALOGUE.items()

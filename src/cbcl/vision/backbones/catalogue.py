@@ -52,15 +52,15 @@ def _build_resnet(path: Path, depth: int) -> bytes:
 
 
 def _build_vgg(path: Path) -> bytes:
-    from cbcl.vision.backbones import vgg
     from cbcl.vision.weights.torch_checkpoint import read_state_dict
+    from cbcl_study.backbones import vgg
 
     archive = path.suffix in (".gz", ".tgz", ".ckpt")
     return vgg.build(vgg.read_lpips(path) if archive else read_state_dict(path))
 
 
 def _build_keras(path: Path) -> bytes:
-    from cbcl.vision.backbones import keras
+    from cbcl_study.backbones import keras
 
     return keras.build(keras.read_archive(path))
 

@@ -12,8 +12,8 @@ import numpy as np
 from PIL import Image
 
 from cbcl.errors import DataError
-from cbcl.vision.weights.numpy_archive import Array, NumpyUnpickler, read_members
 from cbcl.vision.weights.safe_pickle import FileFormatError, convert_errors, read_pickle_bytes
+from cbcl_study.backbones.numpy_archive import Array, NumpyUnpickler, read_members
 
 
 class PictureSource(NamedTuple):

@@ -29,12 +29,12 @@ from cbcl.vision.backbones import load_backbone
 from cbcl.vision.backbones.base import Backbone, Fittable
 from cbcl.vision.backbones.catalogue import is_available
 from cbcl.vision.backbones.names import map_files, short_name
-from cbcl.vision.backbones.pixels import PixelVectors
 from cbcl.vision.decoding import Floats
 from cbcl.vision.decoding import load as load_picture
 from cbcl.vision.extraction import Progress, extract
 from cbcl.vision.shards import embed_in_order
 from cbcl.vision.vector_cache import VectorCache
+from cbcl_study.backbones.pixels import PixelVectors
 from cbcl_study.data.datasets import (
     DIGITS,
     DIGITS_HEADER,

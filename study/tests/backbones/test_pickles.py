@@ -16,7 +16,7 @@ from support.checkpoints import depth_of, random_opcodes
 
 from cbcl.errors import WeightsError
 from cbcl.vision.weights import safe_pickle
-from cbcl.vision.weights.numpy_archive import read_numpy_pickle
+from cbcl_study.backbones.numpy_archive import read_numpy_pickle
 
 CHAIN = b")" + b"\x85" * 400_000  # a tuple in a tuple in a tuple …
 PAIRS = b")" + b"2\x86" * 60  # (t, t), whose t is (s, s), …
@@ -55,7 +55,7 @@ def test_what_is_nested_too_deeply_or_unfolds_too_far_is_refused(kind: str) -> N
         "print(test_pickles.read_or_refuse(test_pickles.DEEP[sys.argv[1]]))"
     )
     room = Path(__file__).parent
-    command = [sys.executable, "-c", code, kind, str(room), str(room.parent)]
+    command = [sys.executable, "-c", code, kind, str(room), str(room.parents[2] / "tests")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=20)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("the pickle is not a plain collection of tensors")

@@ -14,9 +14,9 @@ from skimage import data
 from threadpoolctl import threadpool_limits
 
 from cbcl.errors import WeightsError
-from cbcl.vision.backbones import visual_words
 from cbcl.vision.backbones.base import Backbone, Fittable
-from cbcl.vision.backbones.visual_words import (
+from cbcl_study.backbones import visual_words
+from cbcl_study.backbones.visual_words import (
     STATE_HEADER,
     STATE_MAGIC,
     UnfittedWords,

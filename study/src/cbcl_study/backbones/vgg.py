@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbcl.vision.onnx_graph import Filters, NetworkGraph, Weights
-from cbcl.vision.weights.numpy_archive import read_members, read_numpy_pickle
 from cbcl.vision.weights.safe_pickle import FileFormatError, convert_errors
+from cbcl_study.backbones.numpy_archive import read_members, read_numpy_pickle
 
 # Channels of the convolutions; each block ends with a pooling.
 BLOCKS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from cbcl.vision.backbones.resnet import ARCHITECTURES, BlockPosition, build_residual
 from cbcl.vision.onnx_graph import Filters, Weights, fold
-from cbcl.vision.weights.numpy_archive import read_members
 from cbcl.vision.weights.safe_pickle import FileFormatError, convert_errors
+from cbcl_study.backbones.numpy_archive import read_members
 
 BATCH_NORM_EPSILON = 1e-3
 KERAS_NORM = ("/gamma", "/beta", "/moving_mean", "/moving_variance")
