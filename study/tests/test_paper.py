@@ -13,7 +13,7 @@ from typing import get_args
 
 import pytest
 
-from cbcl.vision.backbones.catalogue import CATALOGUE
+from cbcl.vision.backbones.catalogue import network_catalogue
 from cbcl_study.backbones.visual_words import NAME
 from cbcl_study.report import paper
 from cbcl_study.report.comparison import measure_run
@@ -21,7 +21,7 @@ from cbcl_study.report.paper import CLAIMS, FLB, OWN_RESNET34, Claim, Measure, o
 from cbcl_study.report.reasons import reasons
 from cbcl_study.rivals.linear import FewShotBaseline
 
-OURS = {*CATALOGUE, NAME, OWN_RESNET34, "pixels"}
+OURS = {*network_catalogue(), NAME, OWN_RESNET34, "pixels"}
 Columns = dict[str, list[float]]
 
 

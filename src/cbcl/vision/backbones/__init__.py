@@ -16,7 +16,17 @@ from PIL import Image
 from cbcl.device import choose_device
 from cbcl.errors import WeightsError
 from cbcl.vision.backbones.base import IDENTITY, Backbone, Fittable, Function, subject_of
-from cbcl.vision.backbones.catalogue import CATALOGUE, is_available, load_network
+from cbcl.vision.backbones.catalogue import (
+    CATALOGUE,
+    ListedBackbone,
+    check_installed,
+    find_network,
+    find_plugin,
+    is_available,
+    load_network,
+    network_catalogue,
+    plugin_names,
+)
 from cbcl.vision.backbones.combined import Joined, Views, on_device, two_views
 from cbcl.vision.backbones.names import VIEWS, is_file, short_name, split_name, split_views
 from cbcl.vision.backbones.network import read_network
@@ -68,11 +78,8 @@ def load_backbone(
 
 def restore(name: str, state: bytes) -> Backbone:
     """Load the backbone that a memory was learned through."""
-    from cbcl_study.backbones.visual_words import UnfittedWords, VisualWords
-
-    if name == UnfittedWords.name:
-        return VisualWords.from_state(state)
-    return cast("Backbone", _by_name(name))  # none of the others is to be fitted
+    backbone = _by_name(name)
+    return backbone.restore(state) if isinstance(backbone, Fittable) else backbone
 
 
 def _by_name(name: str, device: str | None = None) -> Backbone | Fittable:
@@ -83,16 +90,17 @@ def _by_name(name: str, device: str | None = None) -> Backbone | Fittable:
 
 
 def _load(name: str) -> Backbone | Fittable:
-    names = split_name(name)
-    if len(names) == 1:
+    part_names = split_name(name)
+    if len(part_names) == 1:
         return _load_part(name)
-    if "" in names:
+    if "" in part_names:
         raise WeightsError(f"backbone {name!r}", "has an empty part", "write A+B, or A alone")
     parts: dict[str, Backbone] = {}  # by fingerprint
-    for part_name in names:
+    for part_name in part_names:
         part = _load_part(part_name)
         if isinstance(part, Fittable) or part.at_least is None:
-            advice = f"those that can are {', '.join(CATALOGUE)}, timm/NAME, and any file .onnx"
+            names = ", ".join(network_catalogue())
+            advice = f"those that can are {names}, timm/NAME, and any file .onnx"
             raise WeightsError(part_name, "cannot be joined with others", advice)
         if part.fingerprint in parts:
             problem = f"is given twice in {short_name(name)}"
@@ -102,30 +110,28 @@ def _load(name: str) -> Backbone | Fittable:
 
 
 def _load_part(name: str) -> Backbone | Fittable:
-    from cbcl_study.backbones.pixels import PIXELS
-    from cbcl_study.backbones.visual_words import UnfittedWords
-
     network, views = split_views(name)
+    check_installed(network)
     if views:
         return _load_views(name, network, views)
-    if name in CATALOGUE:
+    if find_network(name) is not None:
         return load_network(name)
-    if name == PIXELS.name:
-        return PIXELS
     if name == IDENTITY.name:
         return IDENTITY
-    if name == UnfittedWords.name:
-        return UnfittedWords()
     if name.startswith("timm/"):
         from cbcl.vision.backbones.pytorch import load_timm
 
         return load_timm(name)
     if is_file(name):
         return read_network(Path(name), name)
-    if name.partition("@")[0] in CATALOGUE:
-        every = ", ".join(name.partition("@")[0] + views for views in VIEWS)
+    plugin = find_plugin(name)
+    if isinstance(plugin, ListedBackbone):
+        return plugin.load()
+    network = name.partition("@")[0]
+    if find_network(network) is not None:
+        every = ", ".join(network + views for views in VIEWS)
         raise WeightsError(f"backbone {name!r}", "is unknown", f"there are {every}")
-    names = ", ".join([*CATALOGUE, UnfittedWords.name, PIXELS.name, IDENTITY.name])
+    names = ", ".join([*dict.fromkeys([*CATALOGUE, *plugin_names(), IDENTITY.name])])
     advice = f"there are {names}, timm/NAME, and any file .onnx; also NAME{VIEWS[0]} and A+B"
     raise WeightsError(f"backbone {name!r}", "is unknown", advice)
 
@@ -133,33 +139,34 @@ def _load_part(name: str) -> Backbone | Fittable:
 def _load_views(name: str, network: str, views: str) -> Backbone:
     """Load a network that is shown both views of each picture, or one of them."""
     chosen = {"@2views": slice(2), "@whole": slice(1), "@centre": slice(1, 2)}[views]
-    if network in CATALOGUE:
-        ways = [*two_views(CATALOGUE[network].preprocessing, enlarged=True)]
+    entry = find_network(network)
+    if entry is not None:
+        ways = [*two_views(entry.preprocessing, enlarged=True)]
         parts = tuple(load_network(network, how) for how in ways[chosen])
     elif is_file(network):
         read = read_network(Path(network), network)
         ways = [*two_views(read.preprocessing, enlarged=False)]
         parts = tuple(replace(read, preprocessing=how) for how in ways[chosen])
     else:
-        advice = f"those that have are {', '.join(CATALOGUE)}, and any file .onnx"
+        advice = f"those that have are {', '.join(network_catalogue())}, and any file .onnx"
         raise WeightsError(f"backbone {network!r}", "has no views", advice)
     return Views(name, parts) if len(parts) > 1 else replace(parts[0], name=name)
 
 
 def list_backbones() -> list[tuple[str, str, str, str]]:
     """Return name, numbers in a vector, availability and source of weights of each backbone."""
-    from cbcl_study.backbones.pixels import PIXELS
-    from cbcl_study.backbones.visual_words import UnfittedWords
-
     networks = [
         (name, str(entry.dimension), "yes" if is_available(name) else "no", entry.weights)
-        for name, entry in CATALOGUE.items()
+        for name, entry in network_catalogue().items()
     ]
-    words = UnfittedWords()
+    others = [
+        (name, plugin.dimension, "yes", plugin.weights)
+        for name in plugin_names()
+        if isinstance(plugin := find_plugin(name), ListedBackbone)
+    ]
     return [
         *networks,
-        (words.name, str(words.words), "yes", "made from the first pictures learned"),
-        (PIXELS.name, str(PIXELS.dimension), "yes", "none: the colours themselves"),
+        *others,
         (IDENTITY.name, "any", "yes", "none: for vectors"),
         ("timm/NAME", "any", "", "downloaded by timm"),
         ("NAME@2views", "NAME's", "", "NAME's: the mean over two views of each picture"),

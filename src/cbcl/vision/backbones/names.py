@@ -16,8 +16,8 @@ def is_file(name: str) -> bool:
 def split_name(name: str) -> list[str]:
     """Return the parts of a name; the path of a file that exists may have a + in it.
 
-    >>> split_name("resnet18@2views+vgg16")
-    ['resnet18@2views', 'vgg16']
+    >>> split_name("resnet18@2views+resnet34")
+    ['resnet18@2views', 'resnet34']
     """
     return [name] if is_file(name) and Path(name).exists() else name.split("+")
 
@@ -25,8 +25,8 @@ def split_name(name: str) -> list[str]:
 def split_views(part: str) -> tuple[str, str]:
     """Return the name of a network and the suffix of its views, which may be empty.
 
-    >>> split_views("resnet18@2views"), split_views("vgg16")
-    (('resnet18', '@2views'), ('vgg16', ''))
+    >>> split_views("resnet18@2views"), split_views("resnet34")
+    (('resnet18', '@2views'), ('resnet34', ''))
     """
     views = next((views for views in VIEWS if part.endswith(views)), "")
     return part.removesuffix(views), views
@@ -35,8 +35,8 @@ def split_views(part: str) -> tuple[str, str]:
 def network_names(name: str) -> list[str]:
     """Return the names of the networks in a backbone.
 
-    >>> network_names("resnet18@2views+vgg16")
-    ['resnet18', 'vgg16']
+    >>> network_names("resnet18@2views+resnet34")
+    ['resnet18', 'resnet34']
     """
     return [split_views(part)[0] for part in split_name(name)]
 

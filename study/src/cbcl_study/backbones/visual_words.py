@@ -129,6 +129,9 @@ class UnfittedWords:
         sample = _sample_descriptors(pictures, self.seed)
         return VisualWords(_cluster(sample, self.words, self.seed))
 
+    def restore(self, state: bytes) -> VisualWords:
+        return VisualWords.from_state(state)
+
 
 def _sample_descriptors(pictures: Sequence[Image.Image], seed: int) -> Floats:
     """Draw as many descriptors of each picture: (n, d)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from cbcl.vision.backbones.catalogue import CATALOGUE
+from cbcl.vision.backbones.catalogue import network_catalogue
 from cbcl_study.report import aggregate, figures
 from cbcl_study.report.aggregate import (
     DASH,
@@ -115,7 +115,7 @@ def sizes(records: Records) -> Table:
                 continue
             ours = compare(records, claim, backbone).ours
             known = "resnet34" if backbone == OWN_RESNET34 else backbone
-            numbers = f"{backbone}, {CATALOGUE[known].dimension} numbers a centroid"
+            numbers = f"{backbone}, {network_catalogue()[known].dimension} numbers a centroid"
             rows.append([what, format_claim(claim), numbers, format_number(ours.mean, 1)])
     columns = ("what", "paper", "our backbone", "ours")
     caption = "Section 4.2: megabytes, ours as a file with all that is needed, in float32"
