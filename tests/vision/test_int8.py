@@ -9,7 +9,8 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from test_networks import lite0, photographs, run
+from support.networks import photographs, run
+from test_networks import lite0
 
 from cbcl.vision.backbones import efficientnet
 from cbcl.vision.backbones.int8 import (

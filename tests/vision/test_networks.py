@@ -12,23 +12,16 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
-from PIL import Image
-from skimage import data as skimage_data
+from support.networks import Tensors, assert_same, photographs, run, seen_by, torch_resnet
 
 from cbcl.errors import WeightsError
 from cbcl.vision.backbones import efficientnet, resnet
 from cbcl.vision.onnx_graph import BatchNorm, NetworkGraph, fold, same_padding
 from cbcl.vision.weights.safe_pickle import FileFormatError
 from cbcl.vision.weights.torch_checkpoint import read_state_dict
-from cbcl_study.backbones import keras, vgg
-
-Tensors = dict[str, NDArray[Any]]
-data: Any = skimage_data  # it has no type hints
 
 RESTORE = str(Path(__file__).parents[2] / "study" / "benchmarks" / "restore_resnet34.py")
 LITE = {
@@ -45,34 +38,6 @@ def lite_file(variant: str) -> Path:
 @cache
 def lite0() -> Tensors:
     return read_state_dict(lite_file("lite0"))
-
-
-def photographs(size: int, mean: float = 127.0, scale: float = 128.0) -> NDArray[np.float32]:
-    photos = [data.astronaut(), data.coffee(), data.chelsea(), data.rocket(), data.camera()]
-    pixels = [Image.fromarray(photo).convert("RGB").resize((size, size)) for photo in photos]
-    planes = np.stack(
-        [np.asarray(picture, dtype=np.float32).transpose(2, 0, 1) for picture in pixels]
-    )
-    return (planes - np.float32(mean)) / np.float32(scale)
-
-
-def run(model: bytes, pictures: NDArray[np.float32], threads: int = 1) -> NDArray[np.float32]:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    vectors: NDArray[np.float32] = session.run(["vectors"], {"pictures": pictures})[0]
-    return vectors
-
-
-def assert_same(ours: NDArray[Any], theirs: NDArray[Any]) -> None:
-    """Pointing the same way, as long, and so each by itself beside what all have in common."""
-    assert ours.shape == theirs.shape
-    cosines = (
-        (ours * theirs).sum(axis=1) / np.linalg.norm(ours, axis=1) / np.linalg.norm(theirs, axis=1)
-    )
-    assert cosines.min() >= 0.9999
-    spread = np.abs(theirs - theirs.mean(axis=0)).max()
-    assert np.abs(ours - theirs).max() <= 1e-3 * spread
 
 
 def test_the_same_weights_give_the_same_bytes() -> None:
@@ -116,7 +81,7 @@ def test_a_missing_misshapen_strange_or_broken_tensor_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "build", [lambda w: efficientnet.build(w, "lite1"), lambda w: resnet.build(w, 18), vgg.build]
+    "build", [lambda w: efficientnet.build(w, "lite1"), lambda w: resnet.build(w, 18)]
 )
 def test_the_weights_of_another_network_are_refused(build: Callable[[Tensors], bytes]) -> None:
     with pytest.raises(WeightsError, match="the weights are not those of"):
@@ -177,77 +142,6 @@ def test_efficientnet_lite_is_the_original(variant: str) -> None:
     )
 
 
-def torch_resnet(
-    torch: Any, depth: int, *, strided: int, bias: bool = False, eps: float = 1e-5
-) -> Any:
-    """A residual network with torchvision's names; `strided` is the convolution with the stride."""
-    nn = torch.nn
-    blocks = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}[depth]
-    bottleneck = depth == 50
-
-    def conv(channels: int, out: int, kernel: int, stride: int) -> Any:
-        return nn.Conv2d(channels, out, kernel, stride=stride, padding=kernel // 2, bias=bias)
-
-    class Block(nn.Module):  # type: ignore[misc, name-defined]
-        def __init__(self, channels: int, width: int, stride: int) -> None:
-            super().__init__()
-            out = width * 4 if bottleneck else width
-            strides = [stride if n == strided else 1 for n in range(3)]
-            first = 1 if bottleneck else 3
-            self.conv1, self.bn1 = (
-                conv(channels, width, first, strides[0]),
-                nn.BatchNorm2d(width, eps=eps),
-            )
-            self.conv2, self.bn2 = conv(width, width, 3, strides[1]), nn.BatchNorm2d(width, eps=eps)
-            if bottleneck:
-                self.conv3, self.bn3 = conv(width, out, 1, strides[2]), nn.BatchNorm2d(out, eps=eps)
-            self.downsample = None
-            if stride != 1 or channels != out:
-                self.downsample = nn.Sequential(
-                    conv(channels, out, 1, stride), nn.BatchNorm2d(out, eps=eps)
-                )
-
-        def forward(self, x: Any) -> Any:
-            y = self.bn2(self.conv2(self.bn1(self.conv1(x)).relu()))
-            if bottleneck:
-                y = self.bn3(self.conv3(y.relu()))
-            return (y + (x if self.downsample is None else self.downsample(x))).relu()
-
-    class Network(nn.Module):  # type: ignore[misc, name-defined]
-        def __init__(self) -> None:
-            super().__init__()
-            self.conv1, self.bn1 = conv(3, 64, 7, 2), nn.BatchNorm2d(64, eps=eps)
-            channels = 64
-            for stage, repeats in enumerate(blocks):
-                width = 64 << stage
-                layers = []
-                for n in range(repeats):
-                    layers.append(Block(channels, width, 2 if stage and not n else 1))
-                    channels = width * 4 if bottleneck else width
-                setattr(self, f"layer{stage + 1}", nn.Sequential(*layers))
-            self.fc = nn.Linear(channels, 10)
-
-        def forward(self, x: Any) -> Any:
-            x = nn.functional.max_pool2d(self.bn1(self.conv1(x)).relu(), 3, stride=2, padding=1)
-            return self.layer4(self.layer3(self.layer2(self.layer1(x)))).mean(dim=(2, 3))
-
-    torch.manual_seed(depth)
-    network = Network().eval()
-    for module in network.modules():
-        if isinstance(module, nn.BatchNorm2d):
-            nn.init.uniform_(module.weight, 0.5, 1.5)
-            nn.init.normal_(module.bias, std=0.2)
-            nn.init.normal_(module.running_mean, std=0.2)
-            nn.init.uniform_(module.running_var, 0.2, 1.0)
-    return network
-
-
-def seen_by(torch: Any, network: Any, pictures: NDArray[np.float32]) -> NDArray[np.float32]:
-    with torch.no_grad():
-        vectors: NDArray[np.float32] = network(torch.from_numpy(pictures)).numpy()
-    return vectors
-
-
 @pytest.mark.torch
 @pytest.mark.parametrize("is_zip", [True, False])
 @pytest.mark.parametrize("depth", [18, 34, 50])
@@ -306,61 +200,3 @@ def test_a_resnet_of_another_depth_is_refused() -> None:
         WeightsError, match=r"ResNet-18: tensor 'layer1\.2\.conv1\.weight' has no place in it"
     ):
         resnet.build(deeper, 18)
-
-
-@pytest.mark.torch
-def test_keras_resnet_is_torchs_with_the_stride_in_front() -> None:
-    torch: Any = pytest.importorskip("torch")
-    network = torch_resnet(torch, 50, strided=0, bias=True, eps=1e-3)
-    parts = {
-        "weight": "gamma",
-        "bias": "beta",
-        "running_mean": "moving_mean",
-        "running_var": "moving_variance",
-    }
-    tensors: Tensors = {"fc1000/kernel": np.ones((2048, 10)), "fc1000/bias": np.ones(10)}
-    for name, value in network.state_dict().items():
-        *path, layer, part = name.split(".")
-        if part == "num_batches_tracked" or layer == "fc":
-            continue
-        is_norm = "bn" in layer or (path[-1:] == ["downsample"] and layer == "1")
-        if not path:
-            place = "_conv1" if is_norm else "conv1"
-        else:
-            branch = "branch1" if "downsample" in path else f"branch2{'abc'[int(layer[-1]) - 1]}"
-            place = f"{int(path[0][-1]) + 1}{'abcdef'[int(path[1])]}_{branch}"
-            place = place if is_norm else f"res{place}"
-        array = value.numpy()
-        if is_norm:
-            tensors[f"bn{place}/{parts[part]}"] = array
-        else:
-            tensors[f"{place}/{'kernel' if part == 'weight' else part}"] = (
-                array.transpose(2, 3, 1, 0) if part == "weight" else array
-            )
-    pictures = photographs(224, scale=64.0)
-    assert_same(run(keras.build(tensors), pictures), seen_by(torch, network, pictures))
-
-
-@pytest.mark.torch
-@pytest.mark.parametrize("is_zip", [True, False])
-def test_vgg_is_torchs(is_zip: bool, tmp_path: Path) -> None:
-    torch: Any = pytest.importorskip("torch")
-    torch.manual_seed(16)
-    layers: list[Any] = []
-    channels = 3
-    for out in (64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512, 0):
-        if out:
-            conv = torch.nn.Conv2d(channels, out, 3, padding=1)
-            torch.nn.init.kaiming_normal_(conv.weight)
-            layers += [conv, torch.nn.ReLU()]
-            channels = out
-        else:
-            layers.append(torch.nn.MaxPool2d(2))
-    features = torch.nn.Sequential(*layers)
-    state = {f"features.{name}": value for name, value in features.state_dict().items()}
-    state["classifier.0.weight"] = torch.zeros(2, 2)
-    torch.save(state, tmp_path / "w.pth", _use_new_zipfile_serialization=is_zip)
-    pictures = photographs(224, scale=64.0)
-    vectors = run(vgg.build(read_state_dict(tmp_path / "w.pth")), pictures)
-    assert vectors.shape == (5, 512)
-    assert_same(vectors, seen_by(torch, lambda x: features(x).mean(dim=(2, 3)), pictures))
