@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import ArrayLike, NDArray
 
 from cbcl.errors import DataError
-from cbcl_study import runs, sharing
+from cbcl_study import runs
 from cbcl_study.checkpoints import Checkpoint
 from cbcl_study.data.vectors import Features, features
 from cbcl_study.learners import LearnerKind
@@ -144,8 +144,7 @@ def test_a_checkpoint_stays_until_the_run_is_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learner = LearnerKind("", lambda *_: Means(), budgeted=False)
-    for module in (runs, sharing):
-        monkeypatch.setattr(module, "learner_kind", lambda _: learner)
+    monkeypatch.setattr(runs, "learner_kind", lambda _: learner)
     kept = tmp_path / "study" / runs.UNDERWAY
 
     def full(*_: object) -> None:

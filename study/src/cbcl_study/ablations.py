@@ -35,7 +35,6 @@ from cbcl.method.centroids.model import ChooseFunction, ClusterFunction
 from cbcl.method.centroids.search import Index, Search
 from cbcl.method.centroids.tuning import ClassRows, Tuning, mean_distance_to_mean
 from cbcl.method.centroids.voting import sum_votes
-from cbcl_study.gram_kmeans import k_means_groups
 
 ROUNDING = 1e-11  # of squared distances computed from products, relative to the squared lengths
 
@@ -114,11 +113,9 @@ def k_means(seed: int) -> ClusterFunction:
         vectors, counts = points.centroids.astype(np.float64), points.counts
         # With more threads, the last bits would depend on how many there are.
         with warnings.catch_warnings(), one_thread():
-            groups = k_means_groups(vectors, counts, m, seed)
-            if groups is None:
-                warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than m
-                means = KMeans(m, n_init=1, random_state=seed, algorithm="lloyd")
-                groups = means.fit_predict(vectors, sample_weight=counts)
+            warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than m
+            means = KMeans(m, n_init=1, random_state=seed, algorithm="lloyd")
+            groups = means.fit_predict(vectors, sample_weight=counts)
         return merge_groups(points, counts, groups)
 
     return cluster

@@ -6,8 +6,7 @@ how to make room, how to vote. Other parts than CBCL's are in `cbcl_study.ablati
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,18 +20,13 @@ from cbcl.method.centroids.model import (
     ChooseFunction,
     ClusterFunction,
     LearningParts,
-    Lesson,
     Options,
     VoteFunction,
     WidenFunction,
-    begin_lesson,
-    finish_lesson,
+    learn_by,
 )
 from cbcl.method.centroids.voting import block_votes
 from cbcl_study.rivals.inputs import check_labels, check_width, nothing_learned
-
-# From what is known before a step, and the function that begins it.
-LessonSource: TypeAlias = Callable[[CentroidModel | None, Callable[[], Lesson]], Lesson]
 
 
 class Hybrid:
@@ -71,7 +65,6 @@ class Hybrid:
         self.parts = LearningParts(choose, widen, cluster, shrink)
         self.vote = vote
         self.knowledge: CentroidModel | None = None
-        self.lessons: LessonSource | None = None  # where others have learned the same before
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn more: new labels, more vectors of known ones, or both."""
@@ -79,13 +72,13 @@ class Hybrid:
         check_labels(matrix, labels)
         if self.knowledge is not None:
             check_width(matrix, self.knowledge.index.centroids.shape[1])
-        seed, begin = self.seed, self.lessons or _begin
-        lesson = begin(
+        self.knowledge = learn_by(
+            self.parts,
             self.knowledge,
-            lambda: begin_lesson(self.parts.choose, self.knowledge, matrix, labels, seed),
-        )
-        self.knowledge = finish_lesson(
-            self.parts, lesson, matrix, max_centroids=self.max_centroids, seed=seed
+            matrix,
+            labels,
+            max_centroids=self.max_centroids,
+            seed=self.seed,
         )
         return self
 
@@ -111,7 +104,3 @@ class Hybrid:
         if self.knowledge is None:
             raise nothing_learned()
         return self.knowledge
-
-
-def _begin(_: CentroidModel | None, begin: Callable[[], Lesson]) -> Lesson:
-    return begin()

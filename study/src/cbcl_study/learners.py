@@ -31,9 +31,6 @@ from cbcl_study.rivals.ranpac import RandomProjectionRidge
 from cbcl_study.statistical import StatisticalLearner
 
 NEIGHBOURS = 10
-# CBCL, what differs from it in clustering or in making room only, and nearest class mean, which it
-# is where it chooses one centroid a class.
-FAMILY = "cbcl"
 VOTERS = range(1, MAX_TUNED_VOTERS + 1)
 # Fixed radii to compare with the tuned one; an infinite one would be nearest class mean, "ncm".
 FIXED_RADIUS_SCALES = (1.5, 1.25, 1.1, 1.0, 0.75, 0.0)
@@ -60,31 +57,17 @@ class LearnerKind(NamedTuple):
     make: Callable[[int, int | None], Learner]
     budgeted: bool = True
     pictures: bool = False  # learn from pixels, not from vectors
-    family: str | None = None  # of learners that may know the same until a budget is reached
-    cumulative: bool = False  # after so many classes the same, however many came at a time
 
 
-def _hybrid(words: str, family: str | None = None, **parts: Any) -> LearnerKind:
+def _hybrid(words: str, **parts: Any) -> LearnerKind:
     def make(seed: int, limit: int | None) -> Learner:
         return Hybrid(seed=seed, max_centroids=limit, **parts)
 
-    return LearnerKind(words, make, family=family)
+    return LearnerKind(words, make)
 
 
-def _unbudgeted(
-    words: str,
-    make: Callable[[int], Learner],
-    *,
-    family: str | None = None,
-    cumulative: bool = False,
-) -> LearnerKind:
-    return LearnerKind(
-        words,
-        lambda seed, _: make(seed),
-        budgeted=False,
-        family=family,
-        cumulative=cumulative,
-    )
+def _unbudgeted(words: str, make: Callable[[int], Learner]) -> LearnerKind:
+    return LearnerKind(words, lambda seed, _: make(seed), budgeted=False)
 
 
 def _voting(n: int, seed: int) -> Learner:
@@ -119,7 +102,7 @@ LEARNERS = {
         "CBCL's default: the discriminant of each class's statistics",
         lambda _: StatisticalLearner(),
     ),
-    "cbcl": _hybrid("CBCL as in the paper, by vote: D and n chosen by itself", FAMILY),
+    "cbcl": _hybrid("CBCL as in the paper, by vote: D and n chosen by itself"),
     "cbcl-rank": _hybrid(
         "CBCL with the vote of the authors' published code; with a budget, that is CBCL itself",
         vote=rank_vote,
@@ -137,23 +120,19 @@ LEARNERS = {
     },
     "trad-agg": _hybrid(
         "CBCL with traditional agglomerative clustering, as many centroids",
-        FAMILY,
         cluster=agglomerative,
     ),
     "k-means": LearnerKind(
         "CBCL with k-means, as many centroids",
         lambda seed, limit: Hybrid(cluster=k_means(seed), max_centroids=limit, seed=seed),
-        family=FAMILY,
     ),
-    "remove-centroids": _hybrid("CBCL that removes centroids to make room", FAMILY, shrink=remove),
+    "remove-centroids": _hybrid("CBCL that removes centroids to make room", shrink=remove),
     "merge-evenly": _hybrid(
-        "CBCL whose k-means counts each centroid once to make room", FAMILY, shrink=merge_evenly
+        "CBCL whose k-means counts each centroid once to make room", shrink=merge_evenly
     ),
     "ncm": _unbudgeted(
         "nearest class mean",
         lambda seed: Hybrid(choose=fixed(math.inf, 1), seed=seed),
-        family=FAMILY,
-        cumulative=True,
     ),
     "knn": _unbudgeted(
         f"{NEIGHBOURS} nearest neighbours, by 1 / distance",
@@ -170,7 +149,6 @@ LEARNERS = {
     "flb": _unbudgeted(
         "the paper's few-shot baseline: a linear layer, trained on all data so far",
         lambda seed: FewShotBaseline(**FLB, seed=seed),
-        cumulative=True,
     ),
     "probe": _unbudgeted(
         "a well-tuned linear layer, trained on all data so far", lambda seed: LinearProbe(seed=seed)

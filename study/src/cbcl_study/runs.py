@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from functools import cache, lru_cache
+from functools import cache
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from threading import Thread
@@ -29,21 +29,17 @@ from threadpoolctl import threadpool_limits
 from cbcl.errors import CBCLError, DataError
 from cbcl.folders import cache_folder
 from cbcl.machine import cores
-from cbcl.method.arrays import Int64s, Matrix, read_only
-from cbcl.method.centroids.voting import block_votes
+from cbcl.method.arrays import Int64s
 from cbcl.tasks import interrupts_ignored, perform_tasks
 from cbcl.vision.extraction import Progress
 from cbcl_study.checkpoints import Checkpoint, Resumable
 from cbcl_study.data.vectors import Features, features
 from cbcl_study.hybrid import Hybrid
 from cbcl_study.learners import Learner, learner_kind
-from cbcl_study.projected_search import QueryVectors
 from cbcl_study.records import Run, RunRecord, append, key, read, surroundings
 from cbcl_study.report.scores import encode_confusion
 from cbcl_study.rivals.logistic import JointLogistic
-from cbcl_study.sharing import Examined, RunStep, SharedWork, grouped
-from cbcl_study.streams import Stream, stream
-from cbcl_study.vote_cache import VoteCache
+from cbcl_study.streams import stream
 
 UNDERWAY = "underway"  # folder of checkpoints
 QUERIES = 100  # the generator of a seed that shuffles test vectors; those of streams are the first
@@ -54,28 +50,30 @@ def perform(
     data: Features,
     make: Callable[[int, int | None], Learner] | None = None,
     checkpoint: Checkpoint | None = None,
-    shared: SharedWork | None = None,
 ) -> dict[str, Any]:
-    """Run a learner; return its record without commit, versions and machine.
-
-    Work that is shared with other runs counts with the seconds that it took when it was done.
-    """
+    """Run a learner; return its record without commit, versions and machine."""
     classes = stream(data.labels, data.test, run.protocol, run.seed)
     learner = (make or learner_kind(run.learner).make)(run.seed, run.max_centroids)
     t, tested = len(classes.classes), [len(rows) for rows in classes.tested]
     truth, ends = np.repeat(np.arange(t), tested), np.cumsum(tested)
-    examination = Examination(run, data, classes, learner, shared)
+    queries = data.vectors[np.concatenate(classes.tested)]
+    numbers = {label: number for number, label in enumerate(classes.classes)}
     right, centroids, tunings, gradients, learning = [], [], [], [], 0.0
     begun = perf_counter()
     resumable = learner if isinstance(learner, Resumable) else None
     if checkpoint and resumable and (scores := checkpoint.resume(resumable)):
         right, learning, begun = scores["right"], scores["learning"], begun - scores["all"]
     for known, rows in [*classes.increments()][len(right) :]:
-        step = examination.step(known, data.vectors[rows], data.labels[rows], int(ends[known - 1]))
-        learning += step.learning
-        begun -= step.saved
-        own = truth[: len(step.answers)]
-        right.append(np.bincount(own[step.answers == own], minlength=known).tolist())
+        vectors = np.ascontiguousarray(data.vectors[rows])
+        learning_begun = perf_counter()
+        learner.partial_fit(vectors, data.labels[rows])
+        state = learner.state()  # some only do their work when it is needed
+        learning += perf_counter() - learning_begun
+        q = int(ends[known - 1])
+        order = np.random.default_rng([run.seed, QUERIES, known]).permutation(q)
+        answers = _ask(learner, queries[:q], numbers, order)
+        own = truth[:q]
+        right.append(np.bincount(own[answers == own], minlength=known).tolist())
         if isinstance(learner, Hybrid) and (knowledge := learner.knowledge) is not None:
             centroids.append(len(knowledge.index.owners))
             tunings.append([_finite(knowledge.radius), knowledge.n_voters])
@@ -84,7 +82,7 @@ def perform(
         if checkpoint and resumable and len(right) < len(classes.sizes):
             so_far = {"right": right, "learning": learning, "all": perf_counter() - begun}
             checkpoint.keep(resumable, so_far)
-    confusion = np.bincount(truth * t + step.answers, minlength=t * t).reshape(t, t)
+    confusion = np.bincount(truth * t + answers, minlength=t * t).reshape(t, t)
     return {
         "run": _run_fields(run, data),
         "inputs": inputs(data),
@@ -96,89 +94,10 @@ def perform(
         "centroids": centroids or None,
         "tunings": tunings or None,
         "gradients": gradients or None,
-        "bytes": step.n_bytes,
+        "bytes": footprint(state),
         "seconds": {"learning": round(learning, 3), "all": round(perf_counter() - begun, 3)},
         **({"device": learner.describe_device()} if isinstance(learner, OnDevice) else {}),
     }
-
-
-class Examination:
-    """A learner's way through a stream: it learns, and is asked about all that was tested so far.
-
-    The questions come in an order that is drawn anew: their own is that of their classes, which is
-    an answer. CBCL's vote has no use for an order, and is asked through a cache.
-    """
-
-    def __init__(
-        self,
-        run: Run,
-        data: Features,
-        classes: Stream,
-        learner: Learner,
-        shared: SharedWork | None,
-    ) -> None:
-        self.seed, self.learner, self.shared = run.seed, learner, shared
-        query_vectors = _query_vectors(data, np.concatenate(classes.tested).tobytes())
-        self.queries = query_vectors.given
-        self.numbers = {label: number for number, label in enumerate(classes.classes)}
-        self.cumulative = shared is not None and learner_kind(run.learner).cumulative
-        self.cache = VoteCache(query_vectors)
-        self.hybrid: Hybrid | None = None  # the learner, where the cache answers for it
-        if type(learner) is Hybrid and learner.vote is block_votes:
-            self.hybrid = learner
-            if shared and not self.cumulative:
-                learner.lessons = shared.lesson
-                learner.parts = learner.parts._replace(widen=shared.widening(learner.parts.widen))
-
-    def step(self, known: int, vectors: Matrix, labels: NDArray[Any], q: int) -> RunStep:
-        """Let the learner learn, and ask about the first q vectors, of so many known classes."""
-        vectors, learner, shared = np.ascontiguousarray(vectors), self.learner, self.shared
-        saved_before = shared.saved if shared else 0.0
-        if shared:
-            shared.n_classes = known
-        begun = perf_counter()
-        learner.partial_fit(vectors, labels)
-        if shared and self.cumulative:
-            if self.hybrid is not None and self.hybrid.knowledge is not None:
-                shared.add_cumulative(self.hybrid.knowledge)
-            elif known in shared.steps:
-                return shared.steps[known]
-        state = learner.state()  # some only do their work when it is needed
-        learned = perf_counter()
-        answers, saved = self._answers(known, q)
-        n_bytes = footprint(state) if known == len(self.numbers) else 0
-        ended = perf_counter()
-        saved_learning = shared.saved - saved_before if shared else 0.0
-        learning = learned - begun + saved_learning
-        if shared and self.cumulative and self.hybrid is None:
-            shared.steps[known] = RunStep(answers, n_bytes, learning, ended - begun)
-        return RunStep(answers, n_bytes, learning, saved + saved_learning)
-
-    def _answers(self, known: int, q: int) -> tuple[Int64s, float]:
-        """Return the number of the class that each vector is given (q,), and seconds saved."""
-        knowledge = self.hybrid.knowledge if self.hybrid else None
-        if knowledge is None:
-            order = np.random.default_rng([self.seed, QUERIES, known]).permutation(q)
-            return _ask(self.learner, self.queries[:q], self.numbers, order), 0.0
-        name = self.shared.name_of(knowledge) if self.shared else None
-        if self.shared and name in self.shared.examined:
-            examined = self.shared.examined[name]
-            self.cache = examined.cache.copy()
-            return examined.answers, examined.seconds
-        begun = perf_counter()
-        places = np.array([self.numbers[label] for label in knowledge.labels])
-        answers: Int64s = places[self.cache.winners(knowledge, q)]
-        if self.shared and name is not None:
-            examined = Examined(answers, self.cache.copy(), perf_counter() - begun)
-            self.shared.examined[name] = examined
-        return answers, 0.0
-
-
-@lru_cache(maxsize=1)  # mostly, the next run has the same order
-def _query_vectors(data: Features, rows: bytes) -> QueryVectors:
-    """Return the vectors of these rows."""
-    given = np.ascontiguousarray(data.vectors[np.frombuffer(rows, np.int64)])
-    return QueryVectors(read_only(given))
 
 
 @runtime_checkable
@@ -192,7 +111,10 @@ class OnDevice(Protocol):
 def _ask(
     learner: Learner, queries: NDArray[np.float32], numbers: dict[str, int], order: Int64s
 ) -> Int64s:
-    """Return the number of the class that each vector is given, asked in this order: (q,)."""
+    """Return the number of the class that each vector is given: (q,).
+
+    The order is drawn: that of the vectors, class after class, would be an answer.
+    """
     answers = np.empty(len(queries), dtype=np.int64)
     # Indexing copies: a learner is somebody's own and may write into what it is given.
     labels = learner.predict(queries[order]).tolist() if len(queries) else []
@@ -263,11 +185,10 @@ def execute(
     missing = [run for run in runs if keys[run] not in records]
     done, failures = len(keys) - len(missing), []
     progress(done, len(keys))
-    groups = grouped(missing)
     for result in (
-        _perform_all(groups, home, workers or cores())
+        _perform_all(missing, home, workers or cores())
         if n_jobs is None
-        else _perform_elsewhere(groups, home, n_jobs)
+        else _perform_elsewhere(missing, home, n_jobs)
     ):
         if isinstance(result, Failure):
             failures.append(result)
@@ -283,19 +204,20 @@ def execute(
 
 
 def _perform_all(
-    groups: Sequence[Sequence[Run]], home: Path | None, workers: int
+    runs: Sequence[Run], home: Path | None, workers: int
 ) -> Iterator[dict[str, Any] | Failure]:
-    if min(workers, len(groups)) <= 1:
+    workers = min(workers, len(runs))
+    if workers <= 1:
         with threadpool_limits(1):
-            for group in groups:
-                yield from _perform_group(group, home)
+            for run in runs:
+                yield _perform(run, home)
         return
-    with _processes(min(workers, len(groups))) as executor:
+    with _processes(workers) as executor:
         try:
             with interrupts_ignored():  # the processes inherit it: this one decides
-                futures = [executor.submit(_perform_list, group, home) for group in groups]
+                futures = [executor.submit(_perform, run, home) for run in runs]
             for future in as_completed(futures):
-                yield from future.result()
+                yield future.result()
         except BrokenProcessPool:
             raise DataError(
                 "a process",
@@ -305,18 +227,18 @@ def _perform_all(
 
 
 def _perform_elsewhere(
-    groups: Sequence[Sequence[Run]], home: Path | None, n_jobs: int
+    runs: Sequence[Run], home: Path | None, n_jobs: int
 ) -> Iterator[dict[str, Any] | Failure]:
-    tasks = {number: (group, home) for number, group in enumerate(groups)}
-    for _, results in perform_tasks(_perform_alone, tasks, n_jobs):
-        yield from results
+    tasks = {number: (run, home) for number, run in enumerate(runs)}
+    for _, result in perform_tasks(_perform_alone, tasks, n_jobs):
+        yield result
 
 
-def _perform_alone(group: Sequence[Run], home: Path | None) -> list[dict[str, Any] | Failure]:
-    """Perform runs in a worker, whose machine is that of the record."""
+def _perform_alone(run: Run, home: Path | None) -> dict[str, Any] | Failure:
+    """Perform a run in a worker, whose machine is that of the record."""
     with threadpool_limits(1):
-        results = _perform_list(group, home)
-    return [one if isinstance(one, Failure) else {**one, **surroundings()} for one in results]
+        result = _perform(run, home)
+    return result if isinstance(result, Failure) else {**result, **surroundings()}
 
 
 @contextmanager
@@ -348,21 +270,11 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _perform_list(group: Sequence[Run], home: Path | None) -> list[dict[str, Any] | Failure]:
-    return [*_perform_group(group, home)]
-
-
-def _perform_group(group: Sequence[Run], home: Path | None) -> Iterator[dict[str, Any] | Failure]:
-    shared = SharedWork() if len(group) > 1 else None
-    for run in group:
-        yield _perform(run, home, shared)
-
-
-def _perform(run: Run, home: Path | None, shared: SharedWork | None) -> dict[str, Any] | Failure:
+def _perform(run: Run, home: Path | None) -> dict[str, Any] | Failure:
     try:
         data = _features(run.data, run.backbone, home)
         checkpoint = _checkpoint(key(_run_fields(run, data), inputs(data)), home)
-        return perform(run, data, checkpoint=checkpoint, shared=shared)
+        return perform(run, data, checkpoint=checkpoint)
     # LinAlgError is a ValueError; a GPU that is out of memory, a RuntimeError.
     except (ValueError, ArithmeticError, RuntimeError, CBCLError) as error:
         return Failure(run, str(error))

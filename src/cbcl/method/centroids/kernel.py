@@ -8,14 +8,6 @@ import numpy as np
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s
 from cbcl.method.centroids import _numpy_kernel
-from cbcl.method.centroids.distances import DISTANCE_DOUBT
-
-
-class SearchLimits(NamedTuple):
-    """Distances at which a search for a block of vectors may stop, and the vectors' lengths."""
-
-    distances: Float64s  # (b,)
-    squares: Float64s  # (b,), |x|^2
 
 
 class SearchState(NamedTuple):
@@ -40,16 +32,6 @@ class SearchState(NamedTuple):
             np.zeros(b, dtype=np.int64),
             np.full(b, np.nan),
         )
-
-    def limit_to(self, limits: SearchLimits) -> None:
-        """Begin as if n centroids were found at these distances."""
-        distances, squares = limits
-        self.distances[:] = distances[:, np.newaxis]
-        self.lengths[:] = squares
-        with np.errstate(over="ignore", invalid="ignore"):  # infinity bounds everything
-            measured = 0.5 * (distances**2 - squares)  # on the scale of |c|^2 / 2 - x.c
-            upper = measured + DISTANCE_DOUBT * (np.abs(measured) + squares)
-            self.uppers[:] = upper.astype(np.float32)[:, np.newaxis]
 
 
 class Kernel(Protocol):

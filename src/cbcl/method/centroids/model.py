@@ -174,77 +174,34 @@ def learn_by(
     seed: int,
 ) -> CentroidModel:
     """Learn as `learn` does, with these functions."""
-    lesson = begin_lesson(parts.choose, before, matrix, targets, seed)
-    return finish_lesson(parts, lesson, matrix, max_centroids=max_centroids, seed=seed)
-
-
-@dataclass(frozen=True)
-class Lesson:
-    """A step of learning before a budget has its say."""
-
-    known: dict[Any, Concepts]
-    classes: dict[Any, ClassRows]  # those to learn
-    tuning: Tuning
-    clustered: dict[Any, Concepts]  # those classes by Agg-Var
-
-    @cached_property
-    def unlimited(self) -> CentroidModel:
-        """The knowledge without a budget, or with one that is not reached."""
-        everything = dict(sorted({**self.known, **self.clustered}.items()))
-        return CentroidModel(everything, *self.tuning)
-
-
-def begin_lesson(
-    choose_tuning: ChooseFunction,
-    before: CentroidModel | None,
-    matrix: Matrix,
-    targets: NDArray[Any],
-    seed: int,
-) -> Lesson:
-    """Do the part of a step that does not depend on the budget."""
     known = {} if before is None else before.concepts
-    rows_by_label = {
+    classes = {
         label: ClassRows(rows, known.get(label))
         for label, rows in group_rows(targets, known).items()
     }
-    classes = [*rows_by_label.values()]
+    rows = [*classes.values()]
     tuning = None
-    if before is not None and not _can_choose_anew(before, classes):
+    if before is not None and not _can_choose_anew(before, rows):
         tuning = Tuning(before.radius, before.n_voters)
-    chosen = choose_tuning(matrix, classes, tuning, seed)
-    clustered = _cluster_classes(cluster, matrix, rows_by_label, chosen.radius)
-    return Lesson(known, rows_by_label, chosen, clustered)
-
-
-def finish_lesson(
-    parts: LearningParts, lesson: Lesson, matrix: Matrix, *, max_centroids: int | None, seed: int
-) -> CentroidModel:
-    """Return the knowledge after a step: with a budget that is not reached, as without one."""
-    others = sum(
-        len(concepts.counts)
-        for label, concepts in lesson.known.items()
-        if label not in lesson.classes
-    )
-    n_new = sum(len(concepts.counts) for concepts in lesson.clustered.values())
-    fits = max_centroids is None or others + n_new <= max_centroids
-    if fits and parts.cluster is cluster:
-        return lesson.unlimited
-    radius = lesson.tuning.radius
+    tuning = parts.choose(matrix, rows, tuning, seed)
+    radius = tuning.radius
+    learned = _cluster_classes(cluster, matrix, classes, radius)
     if max_centroids is not None:
-        share = max_centroids * len(lesson.classes) // len({**lesson.known, **lesson.classes})
+        others = sum(len(known[label].counts) for label in known.keys() - classes.keys())
+        n_new = sum(len(concepts.counts) for concepts in learned.values())
+        share = max_centroids * len(classes) // len(known.keys() | classes.keys())
         limit = max(share, max_centroids - others)
         if n_new > limit:
-            radius = parts.widen(matrix, [*lesson.classes.values()], radius, limit)
-    learned = lesson.clustered
-    if parts.cluster is not cluster or radius != lesson.tuning.radius:
-        learned = _cluster_classes(parts.cluster, matrix, lesson.classes, radius)
-    everything = dict(sorted({**lesson.known, **learned}.items()))
+            radius = parts.widen(matrix, rows, radius, limit)
+    if parts.cluster is not cluster or radius != tuning.radius:
+        learned = _cluster_classes(parts.cluster, matrix, classes, radius)
+    everything = dict(sorted({**known, **learned}.items()))
     if max_centroids is not None:
         new = {number for number, label in enumerate(everything) if label in learned}
         concepts = [*everything.values()]
         reduced = reduce(concepts, max_centroids, new=new, seed=seed, shrink=parts.shrink)
         everything = dict(zip(everything, reduced, strict=True))
-    return CentroidModel(everything, *lesson.tuning)
+    return CentroidModel(everything, *tuning)
 
 
 def _cluster_classes(

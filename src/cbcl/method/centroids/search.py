@@ -20,10 +20,11 @@ from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix, as_float32, n
 from cbcl.method.blocks import BLOCK_ROWS, map_blocks, multiply
 from cbcl.method.centroids.concepts import Concepts
 from cbcl.method.centroids.distances import Bounds, norms_squared
-from cbcl.method.centroids.kernel import KERNEL, NUMPY, Kernel, SearchLimits, SearchState
+from cbcl.method.centroids.kernel import KERNEL, NUMPY, Kernel, SearchState
 
 TILE_CENTROIDS = 1536  # at least; 6 MB of products; a power of two would cause cache collisions
 MAX_COMPILED_VOTERS = 64  # for more, the numpy kernel is faster: it sorts, the other inserts
+WAITING = 32  # candidates that may wait to be measured, beyond two for each voter
 MAX_BLOCK_VOTERS = 1 << 19  # of all vectors of a block
 KEY_FEATURES = 32  # by which equal centroids are found, before all are compared
 MAX_SAMPLED_CENTROIDS = 128  # to estimate the distance between classes
@@ -151,17 +152,11 @@ class Search:
         """Return the n nearest, small classes first where more than n coincide with a vector."""
         return self.index.prefer_small_classes(block, self.nearest(block, self.n))
 
-    def nearest(self, block: Float32s, n: int, limits: SearchLimits | None = None) -> Voters:
-        """Return the n nearest centroids of each vector.
-
-        With limits, only those nearer than that; where there are fewer than n, the rest have the
-        index -1 and the limit as their distance.
-        """
+    def nearest(self, block: Float32s, n: int) -> Voters:
+        """Return the n nearest centroids of each vector."""
         kernel = NUMPY if n > MAX_COMPILED_VOTERS else self.kernel
-        b, room = len(block), 0 if kernel is NUMPY else waiting_room(n)
+        b, room = len(block), 0 if kernel is NUMPY else 2 * n + WAITING
         state = SearchState.empty(b, n, room)
-        if limits is not None:
-            state.limit_to(limits)
         for first, products, bounds in self._tiles(block):
             m = products.shape[1]
             arrays = (block, products, self.index.centroids, *bounds, state)
@@ -239,11 +234,6 @@ def _join(results: Iterable[tuple[slice, Any]], n_rows: int) -> Any:
         for output, part in zip(outputs, arrays, strict=True):
             output[rows] = part
     return Voters(*outputs) if len(outputs) > 1 else outputs[0]
-
-
-def waiting_room(n: int) -> int:
-    """Return how many candidates for n voters may wait to be measured."""
-    return 2 * n + 32
 
 
 def feature_keys(vectors: Float32s) -> NDArray[np.uint64]:
