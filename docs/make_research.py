@@ -16,7 +16,7 @@ from cbcl_study.report import aggregate, default
 from cbcl_study.report.aggregate import Records, RunGroup
 from cbcl_study.report.figures import Colour, CostPoint, draw_costs
 from cbcl_study.report.rendering import STYLE
-from cbcl_study.report.scores import Summary
+from cbcl_study.scores import Summary
 
 ROOT = Path(__file__).parent.parent
 RESULTS, FIGURES = ROOT / "study" / "results", ROOT / "docs" / "figures"

@@ -27,8 +27,8 @@ from cbcl.machine import description
 from cbcl_study.data.vectors import features
 from cbcl_study.experiments import paper
 from cbcl_study.records import Run, RunRecord, read
-from cbcl_study.report.scores import average
 from cbcl_study.runs import execute
+from cbcl_study.scores import average
 
 NO_RESULTS = {"run", "inputs", "seconds", "commit", "version", "machine", "versions", "device"}
 SHOWN = 12  # records that differ

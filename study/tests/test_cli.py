@@ -21,7 +21,7 @@ from cbcl_study import experiments
 from cbcl_study.data.vectors import kept
 from cbcl_study.learners import LEARNERS
 from cbcl_study.records import read
-from cbcl_study.report.scores import average, last, summary
+from cbcl_study.scores import average, last, summary
 
 
 def bench(*words: object) -> Result:

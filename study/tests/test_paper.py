@@ -14,10 +14,10 @@ from typing import get_args
 import pytest
 
 from cbcl.vision.backbones.catalogue import network_catalogue
+from cbcl_study import paper
 from cbcl_study.backbones.visual_words import NAME
-from cbcl_study.report import paper
+from cbcl_study.paper import CLAIMS, FLB, OWN_RESNET34, Claim, Measure, only
 from cbcl_study.report.comparison import measure_run
-from cbcl_study.report.paper import CLAIMS, FLB, OWN_RESNET34, Claim, Measure, only
 from cbcl_study.report.reasons import reasons
 from cbcl_study.rivals.linear import FewShotBaseline
 
@@ -172,7 +172,7 @@ def test_the_decreases_beside_those_of_visual_words_are_swapped() -> None:
 
 
 def test_margins_are_differences_but_for_two_on_cub() -> None:
-    margins = tomllib.loads(files("cbcl_study.report").joinpath("paper.toml").read_text("utf-8"))
+    margins = tomllib.loads(files("cbcl_study").joinpath("paper.toml").read_text("utf-8"))
     odd = {}
     for margin in margins["margins"]["claims"]:
         data, less, shots = margin["data"], margin["less"], margin.get("shots")

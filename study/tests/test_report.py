@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from cbcl.errors import DataError
+from cbcl_study.paper import CLAIMS, OWN_RESNET34
 from cbcl_study.report import (
     ablation,
     aggregate,
@@ -38,10 +39,9 @@ from cbcl_study.report import (
 from cbcl_study.report.aggregate import DASH, MINUS, RunGroup
 from cbcl_study.report.label_places import spread_out
 from cbcl_study.report.looks import LOOKS, look_of
-from cbcl_study.report.paper import CLAIMS, OWN_RESNET34
 from cbcl_study.report.rendering import BoldText, RowGroup, Table, markdown_table
-from cbcl_study.report.scores import Summary, encode_confusion
 from cbcl_study.report.significance import difference, format_difference, paired
+from cbcl_study.scores import Summary, encode_confusion
 
 MAIN, LITE = "resnet50-keras", "efficientnet-lite0"
 VOTE = RunGroup("cifar100", MAIN, "cbcl", max_centroids=7500)

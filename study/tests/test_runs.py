@@ -31,8 +31,8 @@ from cbcl_study.experiments import runs
 from cbcl_study.hybrid import Hybrid
 from cbcl_study.learners import LEARNERS, Learner, learner_kind
 from cbcl_study.records import Run, read
-from cbcl_study.report.scores import average, confusion, last
 from cbcl_study.runs import execute, footprint, perform
+from cbcl_study.scores import average, confusion, last
 from cbcl_study.streams import stream
 
 Labels = NDArray[Any]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbcl_study.report import scores
+from cbcl_study import scores
 
 
 def run(increments: list[int], tested: list[int], right: list[list[int]]) -> dict[str, Any]:

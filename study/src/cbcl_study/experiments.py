@@ -7,9 +7,9 @@ from itertools import product
 from typing import Any
 
 from cbcl_study.learners import FIXED_RADIUS_SCALES, VOTERS, learner_kind
+from cbcl_study.paper import BUDGETS, ORDERS, OWN_RESNET34
 from cbcl_study.records import Run
 from cbcl_study.report.default import PAIRS
-from cbcl_study.report.paper import BUDGETS, ORDERS, OWN_RESNET34
 
 TRAINED_ORDERS = 3  # of networks, which take minutes a run on a GPU
 CLASSES = 100

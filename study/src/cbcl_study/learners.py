@@ -23,7 +23,7 @@ from cbcl_study.ablations import (
     voters,
 )
 from cbcl_study.hybrid import Hybrid
-from cbcl_study.report.paper import FLB
+from cbcl_study.paper import FLB
 from cbcl_study.rivals.lda import StreamingLDA
 from cbcl_study.rivals.linear import FewShotBaseline, LinearProbe
 from cbcl_study.rivals.logistic import JointLogistic

@@ -37,8 +37,8 @@ from cbcl_study.data.vectors import Features, features
 from cbcl_study.hybrid import Hybrid
 from cbcl_study.learners import Learner, learner_kind
 from cbcl_study.records import Run, RunRecord, append, key, read, surroundings
-from cbcl_study.report.scores import encode_confusion
 from cbcl_study.rivals.logistic import JointLogistic
+from cbcl_study.scores import encode_confusion
 from cbcl_study.streams import stream
 
 UNDERWAY = "underway"  # folder of checkpoints

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cbcl_study.paper import BUDGETS, Claim, claims_at, only
 from cbcl_study.report import aggregate
 from cbcl_study.report.aggregate import (
     DASH,
@@ -15,7 +16,6 @@ from cbcl_study.report.aggregate import (
     note_orders,
 )
 from cbcl_study.report.comparison import claim_group, compare, comparisons
-from cbcl_study.report.paper import BUDGETS, Claim, claims_at, only
 from cbcl_study.report.reasons import reasons
 from cbcl_study.report.rendering import RowGroup, Section, Table
 from cbcl_study.report.significance import format_difference, paired

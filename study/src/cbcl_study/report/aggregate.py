@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
+from cbcl_study import scores
 from cbcl_study.learners import LEARNERS, LOGISTIC
+from cbcl_study.paper import STATISTICS, Claim
 from cbcl_study.records import RunRecord
-from cbcl_study.report import scores
-from cbcl_study.report.paper import STATISTICS, Claim
-from cbcl_study.report.scores import Summary, summary
+from cbcl_study.scores import Summary, summary
 
 Records: TypeAlias = Sequence[RunRecord]
 Score: TypeAlias = Callable[[RunRecord], float]

@@ -6,6 +6,7 @@ import math
 from functools import partial
 
 from cbcl.vision.backbones.catalogue import network_catalogue
+from cbcl_study.paper import BUDGETS, CLAIMS, OWN_RESNET34, UNREDUCED, Claim, claims_at
 from cbcl_study.report import aggregate, figures
 from cbcl_study.report.aggregate import (
     DASH,
@@ -21,7 +22,6 @@ from cbcl_study.report.aggregate import (
 from cbcl_study.report.comparison import backbones_for, compare
 from cbcl_study.report.figures import Line, Look
 from cbcl_study.report.looks import DASHES
-from cbcl_study.report.paper import BUDGETS, CLAIMS, OWN_RESNET34, UNREDUCED, Claim, claims_at
 from cbcl_study.report.reasons import suspicions
 from cbcl_study.report.rendering import Drawing, RowGroup, Section, Table
 from cbcl_study.report.significance import Difference, format_difference, paired

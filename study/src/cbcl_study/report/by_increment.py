@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from cbcl_study.paper import Claim, claims_at
 from cbcl_study.report import figures
 from cbcl_study.report.aggregate import (
     DASH,
@@ -20,11 +21,10 @@ from cbcl_study.report.default import DEFAULT
 from cbcl_study.report.few_shots import flb_sentences
 from cbcl_study.report.figures import Line, Look
 from cbcl_study.report.looks import DASHES, DOTS, LOOKS, look_of
-from cbcl_study.report.paper import Claim, claims_at
 from cbcl_study.report.reasons import reasons
 from cbcl_study.report.rendering import Drawing, RowGroup, Section, Table
-from cbcl_study.report.scores import curve
 from cbcl_study.report.significance import format_difference
+from cbcl_study.scores import curve
 
 METHODS = ("FT", "LWM", "CBCL")
 WORDS = {"average": "average", "drop": "decrease"}

@@ -9,6 +9,7 @@ import math
 from collections import defaultdict
 
 from cbcl_study.learners import FIXED_RADIUS_SCALES, LOGISTIC
+from cbcl_study.paper import BUDGETS, STAND_INS, STATISTICS
 from cbcl_study.report import aggregate
 from cbcl_study.report.aggregate import (
     DASH,
@@ -23,7 +24,6 @@ from cbcl_study.report.aggregate import (
     name_of,
     runs_of,
 )
-from cbcl_study.report.paper import BUDGETS, STAND_INS, STATISTICS
 from cbcl_study.report.rendering import BoldText, RowGroup, Section, Table
 from cbcl_study.report.significance import format_difference, paired
 

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cbcl_study.paper import CLAIMS, Claim, Measure
 from cbcl_study.records import RunRecord
 from cbcl_study.report.aggregate import Records, RunGroup, runs_of
-from cbcl_study.report.paper import CLAIMS, Claim, Measure
-from cbcl_study.report.scores import Summary, accuracies, average, drop, last, omega, summary
 from cbcl_study.report.significance import Difference, difference
+from cbcl_study.scores import Summary, accuracies, average, drop, last, omega, summary
 
 
 class Comparison(NamedTuple):
@@ -27,7 +27,7 @@ class Comparison(NamedTuple):
 def measure_run(claim: Claim, record: RunRecord, measure: Measure | None = None) -> float:
     """Return our run's number for a claim, in the claim's unit; or another measure of it.
 
-    >>> from cbcl_study.report.paper import only
+    >>> from cbcl_study.paper import only
     >>> run = {"increments": [10, 10], "tested": [4] * 20, "right": [[3] * 10, [2] * 20]}
     >>> measure_run(only("CBCL", "average", "caltech101"), run)
     62.5

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from cbcl_study.learners import LOGISTIC, logistic_penalty
+from cbcl_study.paper import BUDGETS
 from cbcl_study.records import RunRecord
 from cbcl_study.report import aggregate
 from cbcl_study.report.aggregate import (
@@ -29,7 +30,6 @@ from cbcl_study.report.aggregate import (
 )
 from cbcl_study.report.figures import CostPoint, draw_costs
 from cbcl_study.report.looks import look_of
-from cbcl_study.report.paper import BUDGETS
 from cbcl_study.report.rendering import Drawing, RowGroup, Section, Table
 from cbcl_study.report.significance import format_difference, paired
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
+from cbcl_study import scores
+from cbcl_study.paper import BUDGETS, Claim, Measure, claims_at, find_claims, only
 from cbcl_study.records import RunRecord
-from cbcl_study.report import aggregate, scores
+from cbcl_study.report import aggregate
 from cbcl_study.report.aggregate import (
     DASH,
     Records,
@@ -18,11 +20,10 @@ from cbcl_study.report.aggregate import (
     runs_of,
 )
 from cbcl_study.report.comparison import compare
-from cbcl_study.report.paper import BUDGETS, Claim, Measure, claims_at, find_claims, only
 from cbcl_study.report.reasons import reasons
 from cbcl_study.report.rendering import RowGroup, Section, Table
-from cbcl_study.report.scores import OFFLINE_ACCURACY, Summary, summary
 from cbcl_study.report.significance import format_difference, format_gap, paired
+from cbcl_study.scores import OFFLINE_ACCURACY, Summary, summary
 
 CIFAR, MAIN = "cifar100", "resnet50-keras"
 OFFLINE = "mlp"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cbcl_study.paper import BUDGETS, claims_at
 from cbcl_study.report.aggregate import (
     Records,
     RunGroup,
@@ -13,7 +14,6 @@ from cbcl_study.report.aggregate import (
     runs_of,
 )
 from cbcl_study.report.comparison import backbones_for, claim_group, compare
-from cbcl_study.report.paper import BUDGETS, claims_at
 from cbcl_study.report.reasons import reasons
 from cbcl_study.report.rendering import RowGroup, Section, Table
 from cbcl_study.report.significance import format_difference, format_gap, paired

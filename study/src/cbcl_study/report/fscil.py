@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cbcl_study.paper import published
 from cbcl_study.records import RunRecord
 from cbcl_study.report import aggregate
 from cbcl_study.report.aggregate import (
@@ -22,10 +23,9 @@ from cbcl_study.report.aggregate import (
     summarise,
 )
 from cbcl_study.report.default import LEARNERS
-from cbcl_study.report.paper import published
 from cbcl_study.report.rendering import BoldText, RowGroup, Section, Table
-from cbcl_study.report.scores import accuracies
 from cbcl_study.report.significance import difference, format_difference
+from cbcl_study.scores import accuracies
 
 
 class Benchmark(NamedTuple):

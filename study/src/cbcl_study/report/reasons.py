@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from cbcl_study.paper import NETWORKS, OWN_RESNET34, RADII, STATISTICS, Claim
 from cbcl_study.report.aggregate import DATA, format_claim
-from cbcl_study.report.paper import NETWORKS, OWN_RESNET34, RADII, STATISTICS, Claim
 
 # Wherever CBCL is compared:
 GENERAL = (
@@ -42,7 +42,7 @@ ESTIMATED_ANEW = (
 def reasons(claims: Iterable[Claim], backbones: Sequence[str]) -> list[str]:
     """Return what may explain differences of some claims, each sentence once.
 
-    >>> from cbcl_study.report.paper import only
+    >>> from cbcl_study.paper import only
     >>> reasons([only("CBCL", "average", "cifar100", where="Table 5")], ["resnet50-keras"])
     ['The backbone is ResNet-50 here and ResNet-34 there.']
     """

@@ -5,6 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import partial
 
+from cbcl_study.paper import (
+    BUDGETS,
+    OWN_RESNET34,
+    PUBLISHED,
+    STATISTICS,
+    claims_at,
+    find_claims,
+    only,
+    published,
+)
 from cbcl_study.report import aggregate, figures
 from cbcl_study.report.aggregate import (
     DASH,
@@ -25,20 +35,10 @@ from cbcl_study.report.comparison import backbones_for, compare, comparisons
 from cbcl_study.report.default import DEFAULT, NETWORKS, VOTE
 from cbcl_study.report.figures import Level, Line, Look
 from cbcl_study.report.looks import DOTS, look_of
-from cbcl_study.report.paper import (
-    BUDGETS,
-    OWN_RESNET34,
-    PUBLISHED,
-    STATISTICS,
-    claims_at,
-    find_claims,
-    only,
-    published,
-)
 from cbcl_study.report.reasons import reasons
 from cbcl_study.report.rendering import Drawing, RowGroup, Section, Table
-from cbcl_study.report.scores import Summary, curve
 from cbcl_study.report.significance import Difference, difference, format_difference, paired
+from cbcl_study.scores import Summary, curve
 
 CIFAR, MAIN = "cifar100", "resnet50-keras"
 SIZES = STATISTICS[CIFAR].increments

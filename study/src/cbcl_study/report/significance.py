@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from scipy.special import stdtr
 
+from cbcl_study.paper import ORDERS
 from cbcl_study.report.aggregate import (
     Records,
     RunGroup,
@@ -15,8 +16,7 @@ from cbcl_study.report.aggregate import (
     format_number,
     score_by_order,
 )
-from cbcl_study.report.paper import ORDERS
-from cbcl_study.report.scores import Summary, summary
+from cbcl_study.scores import Summary, summary
 
 LEVEL = 0.05  # of p, below which a difference is called one
 NO_SPREAD = 1e-9  # a standard error below it is rounding: the score is the same in every order

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Iterator
 
 from cbcl_study.learners import LOGISTIC
+from cbcl_study.paper import BUDGETS, Claim, find_claims, only
 from cbcl_study.report import aggregate, comparison
 from cbcl_study.report.aggregate import (
     DASH,
@@ -33,7 +34,6 @@ from cbcl_study.report.default import (
     VOTE,
     group_for,
 )
-from cbcl_study.report.paper import BUDGETS, Claim, find_claims, only
 from cbcl_study.report.rendering import BoldText, Drawing, RowGroup, Section, Table
 from cbcl_study.report.rivals import draw_panel
 from cbcl_study.report.significance import LEVEL, format_gap, paired

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cbcl_study.paper import BUDGETS, only
 from cbcl_study.report import aggregate
 from cbcl_study.report.aggregate import (
     DASH,
@@ -16,7 +17,6 @@ from cbcl_study.report.aggregate import (
     runs_of,
 )
 from cbcl_study.report.default import PAIRS
-from cbcl_study.report.paper import BUDGETS, only
 from cbcl_study.report.rendering import RowGroup, Section, Table
 from cbcl_study.report.significance import format_difference, format_gap, paired
 

@@ -1,7 +1,7 @@
 """The paper's numbers, as claims that a run can be compared with.
 
 `paper.toml` has them all, in the paper's order, one line a claim: all of its tables, and what its
-text says in numbers. Where the paper contradicts itself is in tests/study/test_paper.py.
+text says in numbers. Where the paper contradicts itself is in study/tests/test_paper.py.
 """
 
 from __future__ import annotations
