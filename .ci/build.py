@@ -1,8 +1,8 @@
-"""Build the sdist and from it the wheel, the same bytes from the same commit: `build.py FOLDER`.
+"""Build an sdist, and from it a wheel, of cbcl and of cbcl-study: `build.py FOLDER`.
 
-The time is that of the commit, the rights and owners of files are fixed, and no path of this
-machine is in the compiled kernel. The tools are those that pip installs: with CI's lock, always the
-same. A wheel is the same where the compiler is.
+The same commit gives the same bytes: the time is that of the commit, the rights and owners of files
+are fixed, and no path of this machine is in the compiled kernel. The tools are those that pip
+installs: with CI's lock, always the same. A wheel is the same where the compiler is.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).resolve().parents[1]
+PROJECTS = (".", "study")  # folders with a pyproject.toml; the licence of the first is that of all
 
 
 def git(*words: str) -> str:
@@ -49,11 +50,25 @@ def normalize(sdist: Path, target: Path, seconds: int) -> None:
     target.write_bytes(gzip.compress(tar.getvalue(), mtime=0))
 
 
-def build(kind: str, source: Path, out: Path, environment: dict[str, str]) -> Path:
+def build(kind: str, source: Path, environment: dict[str, str]) -> Path:
+    out = source / kind
     command = [sys.executable, "-m", "build", f"--{kind}", "--outdir", str(out), str(source)]
     subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
     [path] = out.iterdir()
     return path
+
+
+def build_both(project: Path, out: Path, seconds: int, environment: dict[str, str]) -> None:
+    """Build the sdist of a project and, from it, its wheel; print their SHA-256."""
+    made = build("sdist", project, environment)
+    sdist = out / made.name
+    normalize(made, sdist, seconds)
+    with tarfile.open(sdist) as archive:
+        archive.extractall(made.parent, filter="data")
+    source = made.parent / sdist.name.removesuffix(".tar.gz")
+    wheel = shutil.copy(build("wheel", source, environment), out)
+    for path in (sdist, Path(wheel)):
+        print(f"{sha256(path.read_bytes()).hexdigest()}  {path.name}")
 
 
 def main(out: Path) -> None:
@@ -64,17 +79,11 @@ def main(out: Path) -> None:
         place = Path(name).resolve()
         flags = f"{os.environ.get('CFLAGS', '')} -ffile-prefix-map={place}=."
         environment = {**os.environ, "SOURCE_DATE_EPOCH": str(seconds), "CFLAGS": flags.strip()}
-        copy_tracked(place / "tree")
-        made = build("sdist", place / "tree", place / "sdist", environment)
-        sdist = out / made.name
-        normalize(made, sdist, seconds)
-        with tarfile.open(sdist) as archive:
-            archive.extractall(place, filter="data")
-        source = place / sdist.name.removesuffix(".tar.gz")
-        wheel = out / build("wheel", source, place / "wheel", environment).name
-        shutil.copyfile(place / "wheel" / wheel.name, wheel)
-    for path in (sdist, wheel):
-        print(f"{sha256(path.read_bytes()).hexdigest()}  {path.name}")
+        copy_tracked(place)
+        for project in PROJECTS:
+            if project != ".":
+                shutil.copyfile(place / "LICENSE", place / project / "LICENSE")
+            build_both(place / project, out, seconds, environment)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,8 @@
-"""Teach an installed cbcl two things, ask about them, and check the memory: `smoke.py KERNEL`."""
+"""Teach an installed cbcl two things, ask about them, and check the memory.
+
+python smoke.py [compiled | numpy]       with this kernel, or whichever there is
+python smoke.py --study                  run the study, which must be installed, on digits
+"""
 
 from __future__ import annotations
 
@@ -12,10 +16,11 @@ from PIL import Image
 
 from cbcl.method.centroids.kernel import KERNEL, NUMPY
 
+CBCL = (sys.executable, "-P", "-m", "cbcl")
+
 
 def cbcl(*words: str) -> str:
-    command = [sys.executable, "-P", "-m", "cbcl", *words]
-    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    printed = subprocess.run([*CBCL, *words], check=True, capture_output=True, text=True).stdout
     print(f"$ cbcl {' '.join(words)}\n{printed}", end="")
     return printed
 
@@ -29,8 +34,9 @@ def photo(name: str, shift: int, path: Path) -> str:
     return str(path)
 
 
-def main(kernel: str, folder: Path) -> None:
-    assert kernel == ("numpy" if KERNEL is NUMPY else "compiled"), f"the kernel is not {kernel}"
+def check_product(wanted: list[str], folder: Path) -> None:
+    kernel = "numpy" if KERNEL is NUMPY else "compiled"
+    assert wanted in ([], [kernel]), f"the kernel is {kernel}"
     memory = str(folder / "things.cbcl")
     for name in ("stripes", "rings"):
         taught = [photo(name, shift, folder / f"{name}{shift}.png") for shift in range(3)]
@@ -40,9 +46,26 @@ def main(kernel: str, folder: Path) -> None:
         assert f'"label": "{name}"' in cbcl("recognize", "--json", memory, asked)
     assert "2 things" in cbcl("show", memory)
     assert "is ok" in cbcl("check", memory)
+    without_study = subprocess.run([*CBCL, "bench"], capture_output=True, text=True)
+    assert without_study.returncode == 2
+    assert "pip install" in without_study.stderr
     print(f"smoke test passed, kernel: {kernel}")
 
 
+def check_study(folder: Path) -> None:
+    results = str(folder / "results")
+    run = ("run", "digits", "--shots", "5", "--seeds", "0", "--results", results)
+    assert "ncm" in cbcl("bench", *run)
+    print("smoke test of the study passed")
+
+
+def main() -> None:
+    with TemporaryDirectory() as name:
+        if sys.argv[1:] == ["--study"]:
+            check_study(Path(name))
+        else:
+            check_product(sys.argv[1:], Path(name))
+
+
 if __name__ == "__main__":
-    with TemporaryDirectory() as temporary:
-        main(sys.argv[1], Path(temporary))
+    main()
