@@ -18,13 +18,8 @@ from urllib.request import urlopen
 from lock import canonical, index_of
 from packaging.requirements import Requirement
 
-EXTRAS = (
-    "demo",
-    "heic",
-    "mqtt",
-    "study",
-    "web",
-)  # which people install; the others are tools of development
+OURS = ("cbcl", "cbcl-study")
+EXTRAS = {"demo", "heic", "mqtt", "web"}  # for people; the others are tools of development
 ALLOWED = {
     "0BSD",
     "Apache-2.0",
@@ -98,7 +93,7 @@ def needed(installed: Mapping[str, Distribution], name: str, extras: set[str]) -
 
 def check_licences(installed: Mapping[str, Distribution]) -> list[str]:
     """Return what is wrong: a licence that is unknown or not allowed, or not that of the table."""
-    run_time = set(needed(installed, "cbcl", set(EXTRAS)))
+    run_time = {*needed(installed, "cbcl", EXTRAS), *needed(installed, "cbcl-study", set())}
     problems = []
     for name, package in sorted(installed.items()):
         allowed = ALLOWED if name in run_time else ALLOWED_IN_TOOLS
@@ -139,11 +134,11 @@ def check_vulnerabilities(index: str, versions: Mapping[str, str]) -> tuple[list
 
 def main() -> None:
     installed = {canonical(package.metadata["Name"]): package for package in distributions()}
-    if "cbcl" not in installed:
-        sys.exit("cbcl is not installed for this Python: make .venv/dev, then use .venv/bin/python")
+    if not installed.keys() >= {*OURS}:
+        sys.exit("cbcl and cbcl-study are not both installed: make .venv/dev, use .venv/bin/python")
     problems = check_licences(installed)
     print(f"licences of {len(installed)} packages: {'; '.join(problems) or 'all allowed'}")
-    versions = {name: installed[name].version for name in installed if name != "cbcl"}
+    versions = {name: installed[name].version for name in installed if name not in OURS}
     known, silent = check_vulnerabilities(index_of(sys.executable), versions)
     checked = len(versions) - len(silent)
     if checked:

@@ -25,7 +25,7 @@ from urllib.request import urlopen
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCKS = ROOT / ".ci" / "locks"
-WANTED = (".[dev,docs]", "build", "setuptools")
+WANTED = (".[dev,docs]", "./study", "build", "setuptools")
 LINK = re.compile(r'href="[^"#]*/([^"/#]+)#sha256=([0-9a-f]{64})"')
 
 
@@ -49,7 +49,7 @@ def canonical(name: str) -> str:
 
 
 def choose(python: str) -> dict[str, dict[str, Any]]:
-    """Let pip resolve what is wanted, by name; the project itself, a folder, is left out."""
+    """Let pip resolve what is wanted, by name; our own two, which are folders, are left out."""
     options = ("--quiet", "--dry-run", "--ignore-installed", "--report", "-")
     report = json.loads(read(python, "-m", "pip", "install", *options, *WANTED))
     return {

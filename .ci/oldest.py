@@ -6,20 +6,22 @@ import re
 import tomllib
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
-EXTRAS = (
-    "demo",
-    "heic",
-    "mqtt",
-    "study",
-    "web",
-)  # those that people use; tools for development may be the newest
+EXTRAS = ("demo", "heic", "mqtt", "web")  # for people; tools for development may be the newest
+
+
+def read_project(folder: str) -> dict[str, Any]:
+    project: dict[str, Any] = tomllib.loads(Path(folder, "pyproject.toml").read_text())["project"]
+    return project
 
 
 def main() -> None:
-    project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
+    project, study = read_project("."), read_project("study")
     extras = [project["optional-dependencies"][name] for name in EXTRAS]
-    for requirement in [*project["dependencies"], *chain(*extras)]:
+    for requirement in chain(project["dependencies"], *extras, study["dependencies"]):
+        if requirement.startswith("cbcl"):
+            continue
         bounds = re.fullmatch(r"([\w-]+)>=([\w.]+)(?:,<[\w.]+)?", requirement)
         assert bounds, f"{requirement} has no lower bound"
         print(f"{bounds[1]}=={bounds[2]}")

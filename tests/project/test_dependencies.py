@@ -18,6 +18,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+STUDY = tomllib.loads((ROOT / "study" / "pyproject.toml").read_text())["project"]
 VULNERABILITIES = {
     "old": [{"id": "CVE-1"}, {"id": "CVE-2", "withdrawn": "2020-01-01"}],
     "new": [],
@@ -63,12 +64,13 @@ def installed(folder: Path, name: str, *lines: str) -> Distribution:
 
 
 def test_the_table_has_every_dependency_with_its_versions() -> None:
-    extras = PROJECT["optional-dependencies"].items()
+    groups = {"": PROJECT["dependencies"], "cbcl-study": STUDY["dependencies"]}
+    groups |= PROJECT["optional-dependencies"]
     asked = {
         (re.sub(r"\[.*\]", "", line), extra)
-        for extra, lines in [("", PROJECT["dependencies"]), *extras]
+        for extra, lines in groups.items()
         for line in lines
-        if not line.startswith("cbcl[")
+        if not line.startswith("cbcl")
     }
     rows = re.findall(
         r"^\| `([\w-]+)` \| `([^`]+)` \| ([^|]*)\|",
@@ -78,7 +80,7 @@ def test_the_table_has_every_dependency_with_its_versions() -> None:
     table = {
         (name + versions, extra)
         for name, versions, extras in rows
-        for extra in re.findall(r"`(\w+)`", extras) or [""]
+        for extra in re.findall(r"`([\w-]+)`", extras) or [""]
     }
     assert table == asked
 
@@ -92,8 +94,8 @@ def test_a_lock_has_every_dependency_and_a_hash_of_each(path: Path) -> None:
     lines = [
         line for name in ("demo", "heic", "mqtt", "web", "docs", "dev") for line in extras[name]
     ]
-    asked = {re.split(r"[>=\[]", line)[0] for line in [*PROJECT["dependencies"], *lines]}
-    assert asked - {"cbcl"} <= locked
+    lines += [*PROJECT["dependencies"], *STUDY["dependencies"]]
+    assert {re.split(r"[>=\[]", line)[0] for line in lines} - {"cbcl"} <= locked
     assert text.count("==") == len(locked)
 
 
