@@ -22,7 +22,7 @@ check: lint
 	$(PYTEST) -m "$(QUICK)"
 
 test: lint  # without the variable scikit-learn skips one of its checks; a browser takes a core
-	SCIPY_ARRAY_API=1 $(PYTEST) --cov --cov-report= -m "not browser"
+	SCIPY_ARRAY_API=1 $(PYTEST) --cov --cov-report= --cov-fail-under=0 -m "not browser"
 	$(BIN)/pytest --cov --cov-append -n auto --maxprocesses 2 -m "browser and not long" tests/page
 
 endure: .venv/dev
