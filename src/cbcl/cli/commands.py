@@ -7,7 +7,7 @@ import warnings
 from importlib.metadata import entry_points
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import get_completion_class
@@ -138,7 +138,7 @@ def learn(
     none: bool,
     backbone: str | None,
     private: bool,
-    head: Literal["discriminant", "vote"] | None,
+    head: str | None,
     max_centroids: int | None,
     radius: float | None,
     strict: bool,

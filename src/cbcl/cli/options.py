@@ -38,6 +38,28 @@ class PhotoArgument(PathArgument):
         return value if is_url(value) else super().convert(value, param, ctx)
 
 
+class HeadName(click.ParamType):  # type: ignore[type-arg] # older versions are not generic
+    """A head that is installed here, by its name; the default one is offered first."""
+
+    name = "head"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return self._choice().convert(value, param, ctx)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
+        return self._choice().get_metavar(param, ctx)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        return self._choice().shell_complete(ctx, param, incomplete)
+
+    def _choice(self) -> click.Choice[str]:
+        from cbcl.heads.base import DEFAULT_HEAD, head_names
+
+        return click.Choice(sorted(head_names(), key=lambda name: name != DEFAULT_HEAD))
+
+
 def _memory_first(
     ctx: click.Context, _: click.Parameter, photos: tuple[Path | str, ...]
 ) -> tuple[Path | str, ...]:
@@ -98,7 +120,7 @@ MAX_CENTROIDS = click.option(
 )
 HEAD = click.option(
     "--head",
-    type=click.Choice(["discriminant", "vote"]),
+    type=HeadName(),
     help="How a new memory tells things apart: discriminant (the default: right more often) weighs"
     " all that sets them apart, vote takes the nearest means of photos (as in the paper).",
 )
