@@ -19,10 +19,9 @@ from cbcl.errors import MemoryFileError, first_line, reason
 from cbcl.files import write_atomically
 from cbcl.heads.base import NEGATIVES, Head, Settings, find_head
 from cbcl.memory.packing import unpack_info
-from cbcl.memory.rows import DAMAGE, MemoryInfo, as_label, as_settings, show_label
+from cbcl.memory.rows import DAMAGE, MemoryInfo, as_label, as_settings, check_installed, show_label
 from cbcl.memory.state import MemoryState
 from cbcl.memory.store import Memory
-from cbcl.method.discriminant.open_set import DEFAULT_STRANGERS
 
 SUFFIX = ".safetensors"
 MAX_BYTES = 1 << 32
@@ -148,14 +147,16 @@ def _read(path: Path, beside: Path) -> ExportedMemory:
         raise ValueError(first_line(error)) from error
     about = unpack_info(json.dumps(description["about"]).encode(), beside)
     given = description["settings"]
-    settings = as_settings(
+    before = Settings()  # an export of an earlier version lacks the last two
+    values = (
         float(given["radius"]),
         given["n_voters"],
         given["max_centroids"],
-        given.get("head", "vote"),
-        given.get("strangers", DEFAULT_STRANGERS),
-        beside,
+        given.get("head", before.head),
+        given.get("strangers", before.strangers),
     )
+    settings = as_settings(values, beside)
+    check_installed(settings.head, beside)
     head = find_head(settings.head)
     if head.exchange_format != description["format"]:
         raise ValueError(f"format {description['format']} is not that of the {settings.head}")

@@ -43,7 +43,6 @@ from cbcl.memory.rows import (
 )
 from cbcl.method.arrays import read_only
 from cbcl.method.discriminant.measured import unpack_measured
-from cbcl.method.discriminant.open_set import DEFAULT_STRANGERS
 
 FLOAT32 = np.dtype("<f4")
 
@@ -121,7 +120,8 @@ def pack_step(
     ValueError: they could not be read again.
     """
     text = json.dumps(about)
-    check_settings(*settings)
+    check_settings(settings)
+    find_head(settings.head)
     if not tells_a_step(about):
         raise ValueError(f"{text} does not tell a step")
     return time, action, text, *settings, step_checksum(time, action, text, settings)
@@ -129,8 +129,8 @@ def pack_step(
 
 def unpack_step(row: Sequence[Any], path: Path) -> tuple[str, str, dict[str, Any], Settings]:
     """Read time, action, about, the settings, checksum."""
-    time, action, text, radius, n_voters, max_centroids, head, strangers, expected = row
-    settings = as_settings(radius, n_voters, max_centroids, head, strangers, path)
+    time, action, text, *values, expected = row
+    settings = as_settings(values, path)
     try:
         about = json.loads(text)
         if step_checksum(time, action, text, settings) != expected or not tells_a_step(about):
@@ -142,10 +142,10 @@ def unpack_step(row: Sequence[Any], path: Path) -> tuple[str, str, dict[str, Any
 
 def step_checksum(time: str, action: str, text: str, settings: Settings) -> bytes:
     numbers = pack("<dqq", settings.radius, settings.n_voters, settings.max_centroids or 0)
-    # Settings of later formats are left out where they are as before.
-    head = () if settings.head == "vote" else (settings.head,)
-    strangers = () if settings.strangers == DEFAULT_STRANGERS else (settings.strangers,)
-    return checksum(time, action, text, numbers, *head, *strangers)
+    # Settings of later formats are left out where they are what these formats begin with.
+    before = Settings()
+    later = ((settings.head, before.head), (settings.strangers, before.strangers))
+    return checksum(time, action, text, numbers, *[own for own, first in later if own != first])
 
 
 def pack_picture(example: StoredExample, about: MemoryInfo) -> tuple[bytes, bytes, bytes]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from cbcl.heads.base import (
 from cbcl.method.arrays import Float32s
 from cbcl.method.discriminant.open_set import PRIOR_ODDS
 
+HEAD_NAME = re.compile("[A-Za-z0-9_-]+")
 MAX_LETTERS = 200  # of a label
 MAX_DIMENSION = 1 << 24
 MAX_JPEG = 1 << 16  # bytes of a thumbnail: of 128 pixels a side, none has a quarter of that
@@ -57,27 +59,21 @@ class MemoryInfo:
 ANY_PLACE = ExamplePlaces()  # of a class of which nothing is known
 
 
-def as_settings(
-    radius: object,
-    n_voters: object,
-    max_centroids: object,
-    head: object,
-    strangers: object,
-    path: Path,
-) -> Settings:
+def as_settings(values: Iterable[Any], path: Path) -> Settings:
     """Check settings that somebody else may have written."""
+    settings = Settings(*values)
     try:
-        return check_settings(radius, n_voters, max_centroids, head, strangers)
+        check_settings(settings)
     except ValueError:
         raise invalid(path, "settings") from None
+    return settings
 
 
-def check_settings(
-    radius: object, n_voters: object, max_centroids: object, head: object, strangers: object
-) -> Settings:
-    if not isinstance(head, str):
+def check_settings(settings: Settings) -> None:
+    """Raise ValueError for settings that nobody can have chosen, whichever heads are installed."""
+    radius, n_voters, max_centroids, head, strangers = settings
+    if not isinstance(head, str) or not HEAD_NAME.fullmatch(head):
         raise ValueError(f"there is no head {head!r}")
-    find_head(head)
     if max_centroids is not None and not _is_count(max_centroids):
         raise ValueError(f"max_centroids={max_centroids!r} is not a number below {MAX_COUNT}")
     if not _is_count(n_voters):
@@ -86,7 +82,15 @@ def check_settings(
         raise ValueError(f"radius={radius!r} is not a distance")
     if not isinstance(strangers, str) or strangers not in PRIOR_ODDS:
         raise ValueError(f"strangers={strangers!r} is none of {', '.join(PRIOR_ODDS)}")
-    return Settings(radius, n_voters, max_centroids, head, strangers)
+
+
+def check_installed(head: str, path: Path) -> None:
+    """Raise MemoryFileError, unless the head of a memory is installed here."""
+    try:
+        find_head(head)
+    except ValueError:
+        problem = f"learns by a head {head!r} that is not installed here"
+        raise MemoryFileError(path, problem, "install the package that has it") from None
 
 
 def are_all(kind: type, *values: object) -> bool:
@@ -94,7 +98,7 @@ def are_all(kind: type, *values: object) -> bool:
     return all(isinstance(value, kind) for value in values)
 
 
-def _is_count(value: object) -> TypeGuard[int]:
+def _is_count(value: object) -> bool:
     return type(value) is int and 0 < value < MAX_COUNT
 
 

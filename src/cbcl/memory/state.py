@@ -15,7 +15,7 @@ from cbcl.errors import MemoryFileError
 from cbcl.heads.base import NEGATIVES, Head, Settings, find_head
 from cbcl.memory.connection import find_structural_damage
 from cbcl.memory.packing import checksum, unpack_info, unpack_step
-from cbcl.memory.rows import MemoryInfo, damaged
+from cbcl.memory.rows import MemoryInfo, check_installed, damaged
 from cbcl.memory.select import select
 
 STEP_COLUMNS = "time, action, about, radius, n_voters, max_centroids, head, strangers, checksum"
@@ -114,6 +114,7 @@ def read_state(
     if settings is None:  # all is undone, but the head stays
         undone = _last_settings(connection, path, "action = 'undo'") or Settings()
         settings = Settings(head=undone.head)
+    check_installed(settings.head, path)
     rows = _read_labels(connection, path, check_index=check_index)
     (step,) = connection.execute("SELECT ifnull(max(step), 0) FROM steps").fetchone()
     return MemoryState(about, settings, rows, step)
