@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import cbcl
 from cbcl import errors
+from cbcl.heads.base import BUILT_IN
 
 SOURCE = Path(cbcl.__file__).parent
 FILES = {str(path.relative_to(SOURCE)): path.read_text() for path in SOURCE.rglob("*.py")}
@@ -24,6 +25,21 @@ def type_names(tree: ast.Module) -> Iterator[str]:
             yield node.name
         elif isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation) == "TypeAlias":
             yield ast.unparse(node.target)
+
+
+def test_only_heads_and_their_method_know_a_head_by_name() -> None:
+    """No comparison, key or type outside asks which head it is: a head says what it can do."""
+    names = {*BUILT_IN}
+    found = set()
+    for file, text in FILES.items():
+        if file.startswith(("heads/", "method/")):
+            continue
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Constant) and node.value in names:
+                found.add((file, node.value))
+    functions = ("__init__.py", "vote")  # of the paper, among the public names
+    example = ("web/schemas.py", "discriminant")  # in the description of the API
+    assert found == {functions, example}
 
 
 def test_no_type_name_is_defined_twice() -> None:
