@@ -107,14 +107,11 @@ class LearningInputs(NamedTuple):
     lesson: PictureBatch
     records: Records[Any]
     context: Context
+    options: Mapping[str, Any]
 
-
-class PendingWrite(NamedTuple):
-    """Classes to be written, worked out on a state that must still hold then."""
-
-    step: int
-    head: Head[Any]
-    changes: Changes[Any]
+    def work_out(self) -> Changes[Any]:
+        """Work out the classes that learning the batch changes; nothing is read or written."""
+        return self.head.learn(self.lesson, self.records, self.context, self.options)
 
 
 def embed_labelled(
@@ -197,19 +194,20 @@ def learn_batch(
 
     The note is kept in the history, beside the numbers of pictures.
     """
-    pending = None
+    changes = None
     with suppress(ChangedError):
         state = memory.view() if memory.exists() else MemoryState(batch.info, Settings(), {})
-        pending = _work_out(_read(batch, state, memory, options), options)
+        inputs = _read(batch, state, memory, options)
+        changes = inputs.work_out()
     with _begin(memory, embedder, batch) as writing:
-        if pending is None or pending.step != writing.view.step:  # another was faster
-            pending = _work_out(_read(batch, writing.view, memory, options), options)
-        changes = pending.changes
+        if changes is None or inputs.step != writing.view.step:  # another was faster
+            inputs = _read(batch, writing.view, memory, options)
+            changes = inputs.work_out()
         if changes.copies != batch.counts or changes.moved:
             about = {"pictures": batch.counts, **note}
             writing.add_step("learn", about, changes.settings)
             write_records(writing, changes.records)
-    return _summarize(memory, writing.view, batch, pending)
+    return _summarize(memory, writing.view, batch, inputs.head, changes)
 
 
 def _read(
@@ -228,18 +226,13 @@ def _read(
     if sight.sketches is not None and state.rows:
         taught = memory.find_taught(state, sight.sketches.tolist())
     lesson = PictureBatch(sight, batch.targets, batch.pictures, taught)
-    labels = None
-    if not head.needs_all(context, len(batch.targets), len(batch.counts)):
-        labels = [label for label in (*batch.counts, *taught.values()) if label in state.rows]
+    touched = [label for label in (*batch.counts, *taught.values()) if label in state.rows]
     # Mostly no other class matters, and none is read: a memory of many is as fast as one of few.
-    records = memory.records(state, labels) if state.rows else {}
-    return LearningInputs(state.step, head, lesson, records, context)
-
-
-def _work_out(inputs: LearningInputs, options: LearningOptions) -> PendingWrite:
-    """Work out the classes that learning a batch changes; nothing is read or written."""
-    step, head, lesson, records, context = inputs
-    return PendingWrite(step, head, head.learn(lesson, records, context, options.given))
+    needs_all = head.needs_all(context, len(batch.targets), len(batch.counts))
+    records = memory.records(state, None if needs_all else touched) if state.rows else {}
+    for label in touched:
+        records[label].examples  # noqa: B018  # read now, not while the change is worked out
+    return LearningInputs(state.step, head, lesson, records, context, options.given)
 
 
 def write_records(writing: Transaction, records: Mapping[str, ClassRecord[Any] | None]) -> None:
@@ -252,12 +245,15 @@ def write_records(writing: Transaction, records: Mapping[str, ClassRecord[Any] |
 
 
 def _summarize(
-    memory: Memory, before: MemoryState, batch: LabelledBatch, pending: PendingWrite
+    memory: Memory,
+    before: MemoryState,
+    batch: LabelledBatch,
+    head: Head[Any],
+    changes: Changes[Any],
 ) -> LearningResult:
-    records = pending.changes.records
     sizes = {
-        label: 0 if record is None else pending.head.summarize(record.known).pictures
-        for label, record in records.items()
+        label: 0 if record is None else head.summarize(record.known).pictures
+        for label, record in changes.records.items()
     }
     gone = {label for label, size in sizes.items() if not size}
     taught = {*batch.counts} - gone - {NEGATIVES}
@@ -270,8 +266,8 @@ def _summarize(
         batch.problems,
         {label: sizes[label] for label in batch.counts},
         n_before - n_gone + len(new),
-        pending.changes.copies,
-        pending.changes.moved,
+        changes.copies,
+        changes.moved,
         tuple(sorted(gone - {NEGATIVES})),
         find_same_spelling(new, alike | {*new}),
     )
