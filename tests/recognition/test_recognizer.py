@@ -496,6 +496,17 @@ def test_any_way_in_gives_the_same_vector(tmp_path: Path) -> None:
     )
 
 
+def test_pictures_that_were_found_are_not_looked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Recognizer(tmp_path / "things.cbcl") as recognizer:
+        things = recognizer.embedder.find_labelled([folders(tmp_path / "photos", count=1)])
+        found = recognizer.embedder.sources(tmp_path / "photos")
+        monkeypatch.delattr("cbcl.recognition.embedder.find")
+        assert recognizer.learn_many(things).pictures == dict.fromkeys(NAMES, 1)
+        assert [answer.label for answer in recognizer.recognize_many(found)] == [*NAMES]
+
+
 def test_a_private_memory_keeps_no_thumbnail_and_nothing_in_the_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, head: Any
 ) -> None:

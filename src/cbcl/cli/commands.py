@@ -260,6 +260,7 @@ def recognize(
     cbcl recognize things.cbcl --why new.jpg
     cbcl recognize things.cbcl --json inbox/ > answers.jsonl
     """
+    from cbcl.recognition.embedder import FoundPictures
     from cbcl.recognition.recognizer import Recognizer
 
     if as_csv and (as_json or why):
@@ -274,7 +275,7 @@ def recognize(
         files = recognizer.embedder.sources(photos)
         problems = []
         for start in range(0, len(files), BATCH_SIZE):
-            batch = files[start : start + BATCH_SIZE]
+            batch = FoundPictures(files[start : start + BATCH_SIZE])
             results = recognizer.recognize_many(batch, broken=_on_broken(strict))
             problems += [result for result in results if isinstance(result, CBCLError)]
             answers = [result for result in results if not isinstance(result, CBCLError)]

@@ -37,6 +37,10 @@ OnBroken: TypeAlias = Literal["raise", "report"]  # what to do about a picture t
 MAX_FITTED = 500  # pictures that a backbone is fitted to
 
 
+class FoundPictures(list[Any]):
+    """Single pictures that were found: they are not looked for again."""
+
+
 class Embedder:
     """The backbone of a memory, loaded when it is first needed."""
 
@@ -60,8 +64,10 @@ class Embedder:
             self._cache.close()
         self._cache = None
 
-    def sources(self, pictures: Any) -> list[Any]:
+    def sources(self, pictures: Any) -> FoundPictures:
         """Return the single pictures meant by files, folders, patterns, bytes, arrays and lists."""
+        if isinstance(pictures, FoundPictures):
+            return pictures
         takes_pictures = (self._given or self.backbone()).at_least is not None
         if takes_pictures:
             sources = _expand_pictures(pictures, self._memory.own_files())
@@ -69,13 +75,11 @@ class Embedder:
             sources = _expand_things(pictures)
         for source in sources:
             check_unmasked(source, "pictures")
-        return sources
+        return FoundPictures(sources)
 
-    def find_labelled(
-        self, folders: Iterable[str | os.PathLike[str]]
-    ) -> dict[str, list[Path | RemotePicture]]:
+    def find_labelled(self, folders: Iterable[str | os.PathLike[str]]) -> dict[str, FoundPictures]:
         """Return the files of each label, without those of memories."""
-        files: dict[str, list[Path | RemotePicture]] = {}
+        files: dict[str, FoundPictures] = {}
         for folder in folders:
             labelled: Iterable[tuple[str, Path | RemotePicture]]
             if is_url(folder):
@@ -83,7 +87,7 @@ class Embedder:
             else:
                 labelled = find_labelled([folder], self._memory.own_files())
             for label, path in labelled:
-                files.setdefault(label, []).append(path)
+                files.setdefault(label, FoundPictures()).append(path)
         return files
 
     def backbone(self, sources: Sequence[Any] = ()) -> Backbone:
