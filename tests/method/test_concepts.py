@@ -15,8 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from cbcl import agg_var
 from cbcl.method.arrays import Float32s
-from cbcl.method.centroids import concepts as module
-from cbcl.method.centroids.concepts import ClusteringPlan, Concepts, RepeatedClustering, cluster
+from cbcl.method.centroids.concepts import ClusteringPlan, Concepts, cluster
 from cbcl.method.centroids.kernel import KERNEL, NUMPY
 
 many = settings(max_examples=150, deadline=None)
@@ -55,42 +54,6 @@ def test_concepts_of_features_are_those_of_the_literal_algorithm(
     x = features(300)
     radius = scale * float(np.linalg.norm(x - x.mean(axis=0), axis=1).mean())
     assert_same(cluster(x, None, radius, None, plan), reference.agg_var(x, radius))
-
-
-@many
-@given(st.data())
-def test_clustering_again_and_again_is_clustering_once(data: st.DataObject) -> None:
-    x = data.draw(vectors())
-    rows = np.random.default_rng(0).permutation(len(x))
-    chosen = np.arange(len(x)) % 3 != 1
-    several = RepeatedClustering(x, rows)
-    for radius in (data.draw(radii(x)), data.draw(radii(x))):
-        assert_same(several.cluster(radius), reference.agg_var(x[rows], radius))
-        part = several.some(chosen)
-        assert_same(part.cluster(radius), reference.agg_var(x[rows[chosen]], radius))
-
-
-@pytest.mark.parametrize("limit", [100, 1024])
-@pytest.mark.parametrize("known", [False, True])
-def test_clustering_features_again_and_again_is_clustering_them_once(
-    limit: int, known: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "MAX_GRAM_ROWS", limit)
-    x, rows = features(600, d=700), np.arange(599, 99, -1)
-    spread = float(np.linalg.norm(x - x.mean(axis=0), axis=1).mean())
-    before = agg_var(x[:100], spread) if known else None
-    several = RepeatedClustering(x, rows, before)
-    for scale in (math.inf, 1.25, 1.1, 1.0, 0.9, 0.0):
-        radius = scale and scale * spread
-        assert_same(several.cluster(radius), cluster(x, rows, radius, before))
-        part = several.some(rows % 5 != 0)
-        assert_same(part.cluster(radius), cluster(x, rows[rows % 5 != 0], radius))
-
-
-def test_clustering_again_refuses_what_clustering_refuses() -> None:
-    x = np.array([[0.0], [np.nan]], dtype=np.float32)
-    with pytest.raises(ValueError, match="vectors hold NaN"):
-        RepeatedClustering(x, np.arange(2)).cluster(1.0)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -10,23 +10,17 @@ from sklearn.datasets import load_digits
 
 from cbcl import CBCLClassifier, agg_var, tune, vote
 from cbcl.method.arrays import Float64s
-from cbcl.method.centroids.concepts import RepeatedClustering
-from cbcl.method.centroids.search import Index, Search
 from cbcl.method.centroids.tuning import (
     MAX_TUNING_VECTORS,
     RADIUS_SCALES,
     ClassRows,
     Tuning,
-    _clusterings,
     _cross_validate,
     _default_radius,
     _sample,
-    _Validation,
     choose,
     mean_distance_to_mean,
-    widen_radius,
 )
-from cbcl.method.centroids.voting import tally
 
 
 def clusters(per_class: int, spots: int, seed: int = 0) -> list[Float64s]:
@@ -111,24 +105,9 @@ def test_many_vectors_get_a_centroid_for_every_four_and_fewer_get_one(
     lessons = [
         ClassRows(np.arange(start, start + per_class)) for start in range(0, len(matrix), per_class)
     ]
-    clusterings = [RepeatedClustering(matrix, rows) for rows, _ in lessons]
-    radius = _default_radius(clusterings, mean_distance_to_mean(matrix, lessons))
+    radius = _default_radius(matrix, lessons, mean_distance_to_mean(matrix, lessons))
     found = np.mean([len(agg_var(x, radius).counts) for x in classes])
     assert found == pytest.approx(some, rel=0.15)
-
-
-def test_products_are_kept_as_far_as_there_is_room_and_change_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    classes = noisy(40, seed=0)
-    matrix = np.concatenate(classes)
-    rows = [ClassRows(np.arange(start, start + 40)) for start in range(0, len(matrix), 40)]
-    chosen, wide = tune(classes), widen_radius(matrix, rows, 1.0, 3 * len(classes))
-    for room, n_kept in ((0, 0), (2 * 40**2, 2), (1 << 24, len(classes))):
-        monkeypatch.setattr("cbcl.method.centroids.tuning.MAX_GRAM_NUMBERS", room)
-        assert sum(one.gram is not None for one in _clusterings(matrix, rows)) == n_kept
-        assert tune(classes) == chosen
-        assert widen_radius(matrix, rows, 1.0, 3 * len(classes)) == wide
 
 
 def test_without_evidence_there_is_one_centroid_a_class() -> None:
@@ -151,9 +130,7 @@ def test_a_lone_class_of_many_vectors_gets_the_default_radius(scale: float) -> N
 
 def test_the_seed_reaches_the_folds() -> None:
     matrix = np.concatenate(noisy(20, seed=0))
-    lessons = [
-        RepeatedClustering(matrix, np.arange(start, start + 20)) for start in range(0, 200, 20)
-    ]
+    lessons = [ClassRows(np.arange(start, start + 20)) for start in range(0, 200, 20)]
     first, again, other = (
         _cross_validate(matrix, lessons, [math.inf, 20.0], [1], seed) for seed in (1, 1, 2)
     )
@@ -188,21 +165,3 @@ def test_the_vectors_are_not_changed() -> None:
     tune(classes)
     for x, same in zip(classes, before, strict=True):
         np.testing.assert_array_equal(x, same)
-
-
-@pytest.mark.parametrize("n", [1, 4])
-@pytest.mark.parametrize("coarse", [False, True])
-def test_validation_finds_the_winners_of_a_whole_search(n: int, coarse: bool) -> None:
-    classes = [x.astype(np.float32) for x in noisy(40, seed=1)]
-    if coarse:  # some vectors are there twice
-        classes = [np.round(x) for x in classes]
-    vectors = np.concatenate([x[30:] for x in classes])
-    validation = _Validation(vectors, np.concatenate([x[:30] for x in classes]))
-    sizes = np.full(len(classes), 40)
-    spread = mean_distance_to_mean(vectors, [ClassRows(np.arange(len(vectors)))])
-    for scale in (math.inf, 1.0, 0.9, 0.8, 0.5, 0.0):
-        index = Index([agg_var(x[:30], scale and scale * spread) for x in classes])
-        whole = Search(index, n)
-        nearest = whole.nearest(vectors, whole.n)
-        expected = tally(nearest, index.owners, sizes).argmax(axis=1)
-        np.testing.assert_array_equal(validation.winners(index, sizes, [n])[n], expected)

@@ -7,7 +7,6 @@ the top of `_kernel.c`.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +30,6 @@ from cbcl.method.centroids.distances import distances_between, norms_squared
 from cbcl.method.centroids.kernel import KERNEL, Kernel
 
 CHUNK_BYTES = 1 << 21  # of vectors that are converted to float32 together
-MAX_GRAM_ROWS = 1024  # vectors of a class whose inner products are kept: 4 MB
 
 
 class ClusteringPlan(NamedTuple):
@@ -141,45 +139,6 @@ def cluster(
     return clustering.concepts()
 
 
-class RepeatedClustering:
-    """The clustering of one class with one radius after another: `cluster`, bit for bit.
-
-    The inner products of its vectors, from which all those with centroids follow, are computed
-    once and kept, if `keep` is true; not of very many vectors, or on top of known concepts.
-    """
-
-    def __init__(
-        self, matrix: Matrix, rows: Int64s, known: Concepts | None = None, *, keep: bool = True
-    ) -> None:
-        self.matrix = matrix
-        self.rows = rows
-        self.known = known
-        self.keep = keep and known is None and len(rows) <= MAX_GRAM_ROWS
-
-    @cached_property
-    def gram(self) -> Float32s | None:  # (n, n)
-        if not self.keep:
-            return None
-        n = len(self.rows)
-        vectors = as_float32(self.matrix[self.rows])
-        return multiply(vectors, vectors, np.empty((n, n), dtype=np.float32))
-
-    def cluster(self, radius: float) -> Concepts:
-        """Return the concepts."""
-        if self.gram is None:
-            return cluster(self.matrix, self.rows, radius, self.known)
-        clustering = _Clustering(self.matrix.shape[1], None, radius, DEFAULT_PLAN)
-        clustering.absorb(as_float32(self.matrix[self.rows]), self.gram)
-        return clustering.concepts()
-
-    def some(self, chosen: NDArray[np.bool_]) -> RepeatedClustering:
-        """Return the clustering of some of the vectors, and of nothing known."""
-        part = RepeatedClustering(self.matrix, self.rows[chosen], keep=self.keep)
-        if self.gram is not None:
-            part.gram = self.gram[np.ix_(chosen, chosen)]
-        return part
-
-
 class _Clustering:
     """State of the clustering of one class: arrays with spare capacity, m centroids in use."""
 
@@ -204,7 +163,9 @@ class _Clustering:
             if self.m < self.blas_m:
                 done += self._learn_directly(rest)
             else:
-                done += self._learn_block(rest[: self.plan.blas_rows])
+                block = rest[: self.plan.blas_rows]
+                self._learn_block(block)
+                done += len(block)
 
     def _learn_directly(self, vectors: Float32s) -> int:
         self._reserve(min(len(vectors), self.blas_m))
@@ -217,14 +178,9 @@ class _Clustering:
             raise not_finite("vectors")
         return learned
 
-    def _learn_block(self, block: Float32s) -> int:
-        b = len(block)
-        self.absorb(block, multiply(block, block, np.empty((b, b), dtype=np.float32)))
-        return b
-
-    def absorb(self, block: Float32s, gram: Float32s) -> None:
-        """Learn a block whose inner products are given."""
+    def _learn_block(self, block: Float32s) -> None:
         b, d = block.shape
+        gram = multiply(block, block, np.empty((b, b), dtype=np.float32))
         self._reserve(b)
         width = self.m + b
         if self.scratch.size < b * width:

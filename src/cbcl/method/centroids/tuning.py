@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cbcl.method.arrays import Float32s, Int64s, Matrix, as_float32, as_matrix, not_finite
-from cbcl.method.blocks import BLOCK_ROWS, multiply
-from cbcl.method.centroids.concepts import Concepts, RepeatedClustering
-from cbcl.method.centroids.search import TILE_CENTROIDS, Index, Search, Voters, feature_keys
+from cbcl.method.blocks import BLOCK_ROWS
+from cbcl.method.centroids.concepts import Concepts, cluster
+from cbcl.method.centroids.search import Index, Search
 from cbcl.method.centroids.voting import tally
 
 # Radii to try, in units of the mean distance of a vector to the mean of its class: from one
@@ -30,7 +30,6 @@ MAX_TUNED_VOTERS = 10  # that are tried
 TUNING_FOLDS = 5  # of the cross-validation
 MAX_TUNING_VECTORS = 10_000  # the work grows with their square
 MAX_TUNING_CLASSES = 100  # of more, a sample is tried
-MAX_GRAM_NUMBERS = 1 << 24  # inner products that are kept, of all classes together: 64 MB
 MAX_VALIDATION_VECTORS = 2000  # or a whole fold, if that is more; the rest is for training only
 
 CorrectMask: TypeAlias = NDArray[np.bool_]  # (q,), which of the vectors got their own label
@@ -102,9 +101,8 @@ def choose(
     unit = 0.0 if before is not None else mean_distance_to_mean(matrix, classes)
     if unit == 0.0:
         return default  # there is nothing to choose
-    clusterings = _clusterings(matrix, classes)
     if radius is None:
-        default = default._replace(radius=_default_radius(clusterings, unit))
+        default = default._replace(radius=_default_radius(matrix, classes, unit))
     if len(classes) < 2:
         return default  # there is nothing to confuse it with
     radii = {default.radius}
@@ -113,37 +111,23 @@ def choose(
     voters = [*range(1, MAX_TUNED_VOTERS + 1)] if n_voters is None else [n_voters]
     if len(radii) == len(voters) == 1:
         return default
-    correct = _cross_validate(matrix, clusterings, sorted(radii, reverse=True), voters, seed)
+    correct = _cross_validate(matrix, classes, sorted(radii, reverse=True), voters, seed)
     # Of equals, the one with the largest radius, then with the fewest voters.
     best = max(correct, key=lambda tuning: correct[tuning].mean())
     return best if _is_significantly_better(correct[best], correct[default]) else default
 
 
-def _clusterings(matrix: Matrix, classes: Sequence[ClassRows]) -> list[RepeatedClustering]:
-    """Return the clusterings of classes; the first of them, as far as there is room, keep products.
-
-    Without products they take longer, to the same result.
-    """
-    clusterings = []
-    left = MAX_GRAM_NUMBERS
-    for rows, known in classes:
-        one = RepeatedClustering(matrix, rows, known, keep=len(rows) ** 2 <= left)
-        left -= len(rows) ** 2 if one.keep else 0
-        clusterings.append(one)
-    return clusterings
-
-
-def _default_radius(clusterings: Sequence[RepeatedClustering], unit: float) -> float:
+def _default_radius(matrix: Matrix, classes: Sequence[ClassRows], unit: float) -> float:
     """Return infinity for few vectors; for many, the radius for VECTORS_PER_CENTROID."""
-    if not have_many_vectors(clusterings):
+    if not have_many_vectors(classes):
         return math.inf
-    n_vectors = sum(len(one.rows) for one in clusterings)
-    return _bisect_radius(clusterings, 0.0, 2.0 * unit, int(n_vectors / VECTORS_PER_CENTROID))
+    n_vectors = sum(len(rows) for rows, _ in classes)
+    return _bisect_radius(matrix, classes, 0.0, 2.0 * unit, int(n_vectors / VECTORS_PER_CENTROID))
 
 
-def have_many_vectors(classes: Sequence[ClassRows | RepeatedClustering]) -> bool:
+def have_many_vectors(classes: Sequence[ClassRows]) -> bool:
     """Tell if the classes have enough vectors, on average, for several centroids each."""
-    return sum(len(one.rows) for one in classes) >= MIN_VECTORS_FOR_RADIUS * len(classes)
+    return sum(len(rows) for rows, _ in classes) >= MIN_VECTORS_FOR_RADIUS * len(classes)
 
 
 def widen_radius(
@@ -151,26 +135,28 @@ def widen_radius(
 ) -> float:
     """Return about the smallest radius that keeps to `max_centroids`, larger than one too small."""
     high = max(2.0 * radius, 2.0 * mean_distance_to_mean(matrix, classes))
-    return _bisect_radius(_clusterings(matrix, classes), radius, high, max_centroids)
+    return _bisect_radius(matrix, classes, radius, high, max_centroids)
 
 
 def _bisect_radius(
-    clusterings: Sequence[RepeatedClustering], low: float, high: float, max_centroids: int
+    matrix: Matrix, classes: Sequence[ClassRows], low: float, high: float, max_centroids: int
 ) -> float:
     """Return about the smallest radius from low to high that keeps to `max_centroids`."""
     for _ in range(BISECTION_STEPS):
         middle = (low + high) / 2.0
-        if _keeps_to(clusterings, middle, max_centroids):
+        if _keeps_to(matrix, classes, middle, max_centroids):
             high = middle
         else:
             low = middle
     return high
 
 
-def _keeps_to(clusterings: Sequence[RepeatedClustering], radius: float, max_centroids: int) -> bool:
+def _keeps_to(
+    matrix: Matrix, classes: Sequence[ClassRows], radius: float, max_centroids: int
+) -> bool:
     left = max_centroids
-    for one in clusterings:
-        left -= len(one.cluster(radius).counts)
+    for rows, known in classes:
+        left -= len(cluster(matrix, rows, radius, known).counts)
         if left < 0:  # whatever the other classes make
             return False
     return True
@@ -224,13 +210,13 @@ def _distances_to_mean(matrix: Matrix, rows: Int64s) -> float:
 
 def _cross_validate(
     matrix: Matrix,
-    classes: Sequence[RepeatedClustering],
+    classes: Sequence[ClassRows],
     radii: Sequence[float],  # descending
     voters: Sequence[int],
     seed: int,
 ) -> dict[Tuning, CorrectMask]:
     rng = np.random.default_rng(seed)
-    sizes = np.array([len(one.rows) for one in classes])  # N_y, all folds together
+    sizes = np.array([len(rows) for rows, _ in classes])  # N_y, all folds together
     folds = [_draw_folds(size, rng) for size in sizes]
     n_vectors = sum(map(len, folds))
     n_used = max(map(max, folds)) + 1
@@ -239,83 +225,33 @@ def _cross_validate(
         Tuning(radius, n): [] for radius in radii for n in voters
     }
     for fold in range(n_folds):
-        both = [*zip(classes, folds, strict=True)]
-        held_out = [one.rows[numbers == fold] for one, numbers in both]
-        training = [one.some(numbers != fold) for one, numbers in both]
+        both = [(rows, numbers) for (rows, _), numbers in zip(classes, folds, strict=True)]
+        held_out = [rows[numbers == fold] for rows, numbers in both]
+        training = [rows[numbers != fold] for rows, numbers in both]
         truth = np.repeat(np.arange(len(classes)), [len(rows) for rows in held_out])
-        validation = _Validation(
-            as_float32(matrix[np.concatenate(held_out)]),
-            as_float32(matrix[np.concatenate([one.rows for one in training])]),
-        )
+        vectors = as_float32(matrix[np.concatenate(held_out)])
         saturated = False  # every vector is a centroid already: smaller radii change nothing
         for radius in radii:
             if not saturated:
-                learned = [one.cluster(radius) for one in training]
+                learned = [cluster(matrix, rows, radius) for rows in training]
                 saturated = all(len(concepts.counts) == concepts.size for concepts in learned)
-                winners = validation.winners(Index(learned), sizes, voters)
+                winners = _find_winners(vectors, Index(learned), sizes, voters)
             for n in voters:
                 correct[Tuning(radius, n)].append(winners[n] == truth)
     return {tuning: np.concatenate(masks) for tuning, masks in correct.items()}
 
 
-class _Validation:
-    """Vectors to validate on, and those to learn from: with their inner products, made once."""
-
-    def __init__(self, vectors: Float32s, training: Float32s) -> None:
-        self.vectors = vectors  # (q, d)
-        self.training = training  # (p, d)
-        self.keys = feature_keys(training)
-        self.products = np.empty((len(vectors), len(training)), dtype=np.float32)
-        for start in range(0, len(training), TILE_CENTROIDS):
-            tile = slice(start, start + TILE_CENTROIDS)
-            self.products[:, tile] = multiply(
-                vectors, training[tile], np.empty_like(self.products[:, tile])
-            )
-
-    def winners(self, index: Index, sizes: Int64s, voters: Sequence[int]) -> dict[int, Int64s]:
-        """Return the class of each vector, for each number of voters."""
-        search = _ValidationSearch(index, max(voters), self)
-        winners: dict[int, list[Int64s]] = {n: [] for n in voters}
-        for start in range(0, len(self.vectors), BLOCK_ROWS):
-            rows = slice(start, start + BLOCK_ROWS)
-            nearest = search.nearest_to(rows)
-            for n in voters:
-                winners[n].append(tally(nearest.first(n), index.owners, sizes).argmax(axis=1))
-        return {n: np.concatenate(chunks) for n, chunks in winners.items()}
-
-    def same_rows(self, centroids: Float32s) -> Int64s:
-        """Return the vector to learn from that each centroid is; -1: none, as far as is known."""
-        order = np.argsort(self.keys)
-        keys = feature_keys(centroids)
-        places = np.minimum(np.searchsorted(self.keys, keys, sorter=order), len(order) - 1)
-        rows: Int64s = order[places]
-        is_same = self.keys[rows] == keys
-        alike = np.flatnonzero(is_same)
-        is_same[alike] = (self.training[rows[alike]] == centroids[alike]).all(axis=1)
-        return np.where(is_same, rows, -1)
-
-
-class _ValidationSearch(Search):
-    """A search that knows the products of centroids that are one vector each."""
-
-    def __init__(self, index: Index, n: int, validation: _Validation) -> None:
-        super().__init__(index, n)
-        self.validation = validation
-        self.same = validation.same_rows(index.centroids)
-        self.rows = slice(0, 0)
-
-    def nearest_to(self, rows: slice) -> Voters:
-        """Return the nearest centroids of these vectors."""
-        self.rows = rows
-        return self.nearest(self.validation.vectors[rows], self.n)
-
-    def products(self, block: Float32s, tile: slice, out: Float32s) -> None:
-        same = self.same[tile]
-        known = np.flatnonzero(same >= 0)
-        other = np.flatnonzero(same < 0)
-        out[:, known] = self.validation.products[self.rows].take(same[known], axis=1)
-        centroids = self.index.centroids[tile][other]
-        out[:, other] = multiply(block, centroids, np.empty((len(block), len(other)), np.float32))
+def _find_winners(
+    vectors: Float32s, index: Index, sizes: Int64s, voters: Sequence[int]
+) -> dict[int, Int64s]:
+    """Return the class of each vector, for each number of voters."""
+    search = Search(index, max(voters))
+    winners: dict[int, list[Int64s]] = {n: [] for n in voters}
+    for rows in _chunks(np.arange(len(vectors))):
+        nearest = search.nearest(vectors[rows], search.n)
+        for n in voters:
+            winners[n].append(tally(nearest.first(n), index.owners, sizes).argmax(axis=1))
+    return {n: np.concatenate(parts) for n, parts in winners.items()}
 
 
 def _draw_folds(count: int, rng: np.random.Generator) -> Int64s:
