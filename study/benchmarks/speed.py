@@ -202,7 +202,7 @@ def main() -> None:
         for info in threadpool_info()
         if info["user_api"] == "blas"
     ]
-    kernel = KERNEL.__name__  # type: ignore[attr-defined]
+    kernel = KERNEL.__name__
     print(json.dumps(record([cbcl, np, sklearn, faiss], results, kernel=kernel, blas=blas)))
 
 

@@ -5,7 +5,8 @@ q vectors, t classes.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
+from dataclasses import fields
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -95,3 +96,29 @@ def classes_of(labels: list[Any]) -> NDArray[Any]:
     if classes.tolist() != labels:  # such as integers that only a float could hold
         classes = np.array(labels, dtype=object)
     return classes
+
+
+def group_rows(targets: NDArray[Any], known: Iterable[Any]) -> dict[Any, Int64s]:
+    """Return the rows to learn, label by label, each in the order given."""
+    if targets.dtype.kind == "f" and (fractions := targets[targets != np.floor(targets)]).size:
+        # scikit-learn's own check also warns of many classes with few examples, which is our case.
+        raise ValueError(
+            f"Unknown label type: labels are names or whole numbers, but {fractions[0]} is neither."
+        )
+    kinds = {isinstance(label, str): label for label in [*known, *dict.fromkeys(targets.tolist())]}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"labels must be of one kind, but {kinds[True]!r} is a string "
+            f"and {kinds[False]!r} is not."
+        )
+    labels, codes = np.unique(targets, return_inverse=True)
+    groups = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
+    return dict(zip(labels.tolist(), groups, strict=True))
+
+
+def field_state(value: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass, without what was computed from them since.
+
+    A class takes it as its `__getstate__`: so pickles and copies hold what was learned alone.
+    """
+    return {field.name: getattr(value, field.name) for field in fields(value)}

@@ -1,7 +1,9 @@
 """The functions of `_kernel.c` in numpy, for installations without a C compiler.
 
 They return the same numbers, bit for bit, more slowly; names and comments are those of `_kernel.c`.
-b vectors of a block, m centroids, d features.
+b vectors of a block, m centroids, d features. `learn` and `absorb` change the centroids, counts and
+squared norms in place, in arrays of `capacity` rows. Vectors that are not finite are reported by
+m = -1, or by False.
 """
 
 # ruff: noqa: ARG001 - the signatures are those of the compiled functions
@@ -28,10 +30,10 @@ LEARN_ROWS = 64  # vectors of a block of `learn`
 
 
 def learn(
-    vectors: Float32s,
-    centroids: Float32s,
-    counts: Int64s,
-    squares: Float64s,
+    vectors: Float32s,  # (b, d)
+    centroids: Float32s,  # (capacity, d)
+    counts: Int64s,  # (capacity,)
+    squares: Float64s,  # (capacity,), |c|^2
     b: int,
     d: int,
     m: int,
@@ -39,6 +41,7 @@ def learn(
     limit: int,
     radius: float,
 ) -> tuple[int, int]:
+    """Learn vectors until there are `limit` centroids; return the vectors learned, and m."""
     done = 0
     while done < b and 0 <= m < min(limit, capacity):
         block = vectors[done : done + min(LEARN_ROWS, capacity - m)]
@@ -55,8 +58,8 @@ def learn(
 
 def absorb(
     vectors: Float32s,
-    products: Float32s,
-    gram: Float32s,
+    products: Float32s,  # (b, m + b), of which m are filled
+    gram: Float32s,  # (b, b)
     centroids: Float32s,
     counts: Int64s,
     squares: Float64s,
@@ -66,6 +69,7 @@ def absorb(
     capacity: int,
     radius: float,
 ) -> int:
+    """Learn a block, given its inner products with the centroids and itself; return m."""
     lengths = norms_squared(vectors)
     if not np.isfinite(lengths).all():
         return -1
@@ -156,11 +160,11 @@ def _is_within(
 
 def search(
     vectors: Float32s,
-    products: Float32s,
-    centroids: Float32s,
-    halves: Float32s,
-    doubts: Float32s,
-    blurs: Float32s,
+    products: Float32s,  # (b, m)
+    centroids: Float32s,  # (every, d)
+    halves: Float32s,  # (m,)
+    doubts: Float32s,  # (spans,)
+    blurs: Float32s,  # (spans,)
     state: tuple[Float64s, Int64s, *tuple[object, ...]],
     b: int,
     d: int,
@@ -171,6 +175,10 @@ def search(
     room: int,
     last: bool,
 ) -> bool:
+    """Update the state by a tile: m of `every` centroids, from `first` on.
+
+    After the `last` tile the state holds the n nearest.
+    """
     distances, indices = state[0], state[1]
     lengths = norms_squared(vectors)
     if not np.isfinite(lengths).all():
@@ -211,16 +219,20 @@ def scores(
 
 
 def draw(
-    distances: Float32s,
-    shares: Float64s,
-    places: Float64s,
-    closest: Float32s,
-    seeds: Int64s,
+    distances: Float32s,  # (m, m), squared
+    shares: Float64s,  # (m,)
+    places: Float64s,  # (n - 1, draws), from 0 to 1
+    closest: Float32s,  # (m,), to the seeds drawn so far
+    seeds: Int64s,  # (n,)
     m: int,
     draws: int,
     first: int,
     last: int,
 ) -> int:
+    """Draw seeds of k-means, from the first up to the last; return the first not drawn.
+
+    The compiled function stops at a seed that a rounding decides.
+    """
     cumulated = np.empty(m)
     for k in range(first, last):
         np.multiply(shares, closest, out=cumulated)

@@ -163,24 +163,21 @@ class _Clustering:
             if self.m < self.blas_m:
                 done += self._learn_directly(rest)
             else:
-                block = rest[: self.plan.blas_rows]
-                self._learn_block(block)
-                done += len(block)
+                done += self._learn_block(rest[: self.plan.blas_rows])
+            if self.m < 0:
+                raise not_finite("vectors")
 
     def _learn_directly(self, vectors: Float32s) -> int:
         self._reserve(min(len(vectors), self.blas_m))
-        b, d = vectors.shape
+        learned: int
         state = (self.centroids, self.counts, self.squares)
         learned, self.m = self.plan.kernel.learn(
-            vectors, *state, b, d, self.m, len(self.counts), self.blas_m, self.radius
+            vectors, *state, *vectors.shape, self.m, len(self.counts), self.blas_m, self.radius
         )
-        if self.m < 0:
-            raise not_finite("vectors")
         return learned
 
-    def _learn_block(self, block: Float32s) -> None:
+    def _learn_block(self, block: Float32s) -> int:
         b, d = block.shape
-        gram = multiply(block, block, np.empty((b, b), dtype=np.float32))
         self._reserve(b)
         width = self.m + b
         if self.scratch.size < b * width:
@@ -188,12 +185,12 @@ class _Clustering:
         products = self.scratch[: b * width].reshape(b, width)
         if self.m:
             multiply(block, self.centroids[: self.m], products[:, : self.m])
+        gram = multiply(block, block, np.empty((b, b), dtype=np.float32))
         state = (self.centroids, self.counts, self.squares)
         self.m = self.plan.kernel.absorb(
             block, products, gram, *state, b, d, self.m, len(self.counts), self.radius
         )
-        if self.m < 0:
-            raise not_finite("vectors")
+        return len(block)
 
     def _reserve(self, more: int) -> None:
         capacity = self.m + more

@@ -6,7 +6,7 @@ one, so a thread that predicts meanwhile sees the old or the new, never a mixtur
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeAlias
@@ -28,7 +28,7 @@ from cbcl.method.centroids.tuning import (
     widen_radius,
 )
 from cbcl.method.centroids.voting import block_votes, vote_weights
-from cbcl.method.values import field_state
+from cbcl.method.model import classes_of, field_state, group_rows
 
 # After the matrix and its rows: the previous tuning and a seed; the radius and max_centroids; the
 # radius and the known concepts.
@@ -236,29 +236,3 @@ def _can_choose_anew(before: CentroidModel, classes: Sequence[ClassRows]) -> boo
 def _block_winners(vote: VoteFunction, search: Search, block: Float32s) -> Int64s:
     winners: Int64s = vote(search, block).argmax(axis=1)
     return winners
-
-
-def classes_of(labels: list[Any]) -> NDArray[Any]:
-    """Return labels as an array; one of objects where numpy would change them."""
-    classes = np.array(labels)
-    if classes.tolist() != labels:  # such as integers that only a float could hold
-        classes = np.array(labels, dtype=object)
-    return classes
-
-
-def group_rows(targets: NDArray[Any], known: Iterable[Any]) -> dict[Any, Int64s]:
-    """Return the rows to learn, label by label, each in the order given."""
-    if targets.dtype.kind == "f" and (fractions := targets[targets != np.floor(targets)]).size:
-        # scikit-learn's own check also warns of many classes with few examples, which is our case.
-        raise ValueError(
-            f"Unknown label type: labels are names or whole numbers, but {fractions[0]} is neither."
-        )
-    kinds = {isinstance(label, str): label for label in [*known, *dict.fromkeys(targets.tolist())]}
-    if len(kinds) > 1:
-        raise ValueError(
-            f"labels must be of one kind, but {kinds[True]!r} is a string "
-            f"and {kinds[False]!r} is not."
-        )
-    labels, codes = np.unique(targets, return_inverse=True)
-    groups = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
-    return dict(zip(labels.tolist(), groups, strict=True))

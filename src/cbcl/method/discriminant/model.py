@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from cbcl.machine import blas_threads, one_thread
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix
 from cbcl.method.blocks import map_blocks, map_classes
-from cbcl.method.centroids.model import classes_of, group_rows
 from cbcl.method.discriminant.calibration import (
     Calibration,
     ChosenViews,
@@ -44,7 +43,7 @@ from cbcl.method.discriminant.statistics import (
     learn_class,
     sketch,
 )
-from cbcl.method.values import field_state
+from cbcl.method.model import classes_of, field_state, group_rows
 
 MAX_EXPLAINED = 5  # labels
 TAUGHT_CONFIDENCE = 0.99  # at least, in the label of a picture that was taught

@@ -22,7 +22,7 @@ from cbcl.machine import one_thread
 from cbcl.method.arrays import Float32s, Float64s, read_only
 from cbcl.method.discriminant.coding import CodedRows, empty_rows, encode
 from cbcl.method.discriminant.directions import MIN_EMBEDDING
-from cbcl.method.values import field_state
+from cbcl.method.model import field_state
 
 MAX_VIEWS = 24  # that are kept, until there are more
 MAX_WITNESSES = 8  # of the latest that are kept, from then on
