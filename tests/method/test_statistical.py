@@ -10,7 +10,6 @@ from support.statistics import bits, borders, draw_classes
 
 from cbcl.method.arrays import Float32s
 from cbcl.method.discriminant.directions import as_directions
-from cbcl.method.discriminant.labelling import BLOCK_ROWS
 from cbcl.method.discriminant.model import (
     TAUGHT_CONFIDENCE,
     DiscriminantModel,
@@ -18,6 +17,7 @@ from cbcl.method.discriminant.model import (
     learn_statistics,
 )
 from cbcl.method.discriminant.open_set import Cosines
+from cbcl.method.discriminant.scoring import BLOCK_ROWS
 from cbcl.method.discriminant.statistics import learn_class
 
 D = 128

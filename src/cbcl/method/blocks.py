@@ -87,9 +87,5 @@ def multiply(vectors: Float32s, centroids: Float32s, out: Float32s) -> Float32s:
             np.matmul(vectors, centroids[columns].T, out=out[:, columns])
 
     with one_thread():
-        if threads == 1:
-            work(0)
-        else:
-            with ThreadPoolExecutor(threads) as executor:
-                [*executor.map(work, range(0, m, step))]
+        [*map_threads(work, range(0, m, step), threads)]
     return out

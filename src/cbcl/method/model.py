@@ -5,9 +5,11 @@ q vectors, t classes.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
 from dataclasses import fields
-from typing import Any, NamedTuple, Protocol, Self
+from functools import cached_property
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,35 +19,61 @@ from cbcl.method.arrays import Float64s, Int64s, Matrix
 MAX_GUESSES = 5
 
 
-class Model(Protocol):
+class Model(ABC):
     """All classes that were learned: a value that labels vectors, and never changes."""
 
     @property
+    @abstractmethod
+    def known(self) -> dict[Any, Any]:
+        """What is kept of each label, in their order; at least one."""
+
+    @cached_property
     def labels(self) -> list[Any]:
-        """The labels, in their order."""
+        return [*self.known]
+
+    @cached_property
+    def classes(self) -> NDArray[Any]:  # (t,)
+        """The labels as an array; one of objects where numpy would change them."""
+        classes = np.array(self.labels)
+        if classes.tolist() != self.labels:  # such as integers that only a float could hold
+            classes = np.array(self.labels, dtype=object)
+        return classes
 
     @property
-    def classes(self) -> NDArray[Any]:
-        """The labels as an array: (t,)."""
-
-    @property
+    @abstractmethod
     def dimension(self) -> int:
         """The number of features."""
 
     def without(self, label: Hashable) -> Self | None:
         """Return the model without a label; None where it was the only one."""
+        if label not in self.known:
+            raise ValueError(f"{label!r} cannot be forgotten: the known labels are {self.labels}.")
+        rest = {other: known for other, known in self.known.items() if other != label}
+        return self.of_others(rest) if rest else None
 
+    @abstractmethod
+    def of_others(self, known: dict[Any, Any]) -> Self:
+        """Return a model of these classes, with the same settings."""
+
+    @abstractmethod
     def winners(self, matrix: Matrix) -> Int64s:
         """Return the number of each vector's class: (q,)."""
 
+    @abstractmethod
     def probabilities(self, matrix: Matrix) -> Float64s:
         """Return the probability of each class, given that it is one of them: (q, t)."""
 
+    @abstractmethod
     def decide(self, matrix: Matrix) -> Float64s:
         """Return the score of each class: (q, t)."""
 
+    @abstractmethod
     def explain(self, matrix: Matrix) -> Any:
         """Return the grounds of each vector's label."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what was learned, without what was computed from it since: pickles hold it."""
+        return field_state(self)
 
 
 class Guess(NamedTuple):
@@ -88,14 +116,6 @@ def conclude(
     if strangeness > 1.0:
         return Verdict(None, 1.0 - known, ranking, grounds, strangeness)
     return Verdict(ranking[0].label, ranking[0].confidence, ranking, grounds, strangeness)
-
-
-def classes_of(labels: list[Any]) -> NDArray[Any]:
-    """Return labels as an array; one of objects where numpy would change them."""
-    classes = np.array(labels)
-    if classes.tolist() != labels:  # such as integers that only a float could hold
-        classes = np.array(labels, dtype=object)
-    return classes
 
 
 def group_rows(targets: NDArray[Any], known: Iterable[Any]) -> dict[Any, Int64s]:

@@ -32,7 +32,7 @@ from cbcl.method.centroids.budget import merge_groups, merge_weighted
 from cbcl.method.centroids.concepts import Concepts
 from cbcl.method.centroids.distances import distances_between
 from cbcl.method.centroids.model import ChooseFunction, ClusterFunction
-from cbcl.method.centroids.search import Index, Search
+from cbcl.method.centroids.search import Index, Search, nearest
 from cbcl.method.centroids.tuning import ClassRows, Tuning, mean_distance_to_mean
 from cbcl.method.centroids.voting import sum_votes
 
@@ -159,8 +159,8 @@ def remove(known: Concepts, n: int, seed: int) -> Concepts:  # noqa: ARG001
     """
     kept = Concepts(known.centroids[: as_count(n, "n")].copy(), known.counts[:n].copy())
     if n < len(known.counts):
-        nearest = Index([kept]).nearest(known.centroids[n:], 1)
-        np.add.at(kept.counts, nearest.indices[:, 0], known.counts[n:])
+        places = nearest(known.centroids[n:], Index([kept]), 1).indices[:, 0]
+        np.add.at(kept.counts, places, known.counts[n:])
     return Concepts(read_only(kept.centroids), read_only(kept.counts))
 
 

@@ -192,8 +192,8 @@ class DiscriminantHeadModel(HeadModel):
         return {label: _as_concepts(known) for label, known in self.solved.statistics.items()}
 
     def answer(self, sight: Sight) -> list[Verdict]:
-        judgement = self.solved.judge_directions(sight.points, sketches=sight.sketches)
-        return judge_all(self.solved, sight.points, judgement)
+        own = cast("DirectionSight", sight)
+        return judge_all(self.solved, own.points, own.sketches)
 
     def self_test(self, examples: Mapping[str, ClassRecord[Any]]) -> SelfTestResult:
         numbers = {}

@@ -26,7 +26,7 @@ def find_suspects(
     They are the nearest of those kept of the label that was answered; where that was "unknown", of
     those taught as none of the known things. `places` has those of a label that have an example.
     """
-    verdict = _judge(model, sight)
+    (verdict,) = judge_all(model, sight.points, sight.sketches)
     label = NEGATIVES if verdict.label is None else verdict.label
     known = model.negatives if verdict.label is None else model.statistics[verdict.label]
     if known is None:
@@ -34,15 +34,9 @@ def find_suspects(
     suspects = []
     for place in _nearest(known, sight.points[0], places(label)):
         rest = _without(model, label, unlearn_view(known, place))
-        without = None if rest is None else _judge(rest, sight)
+        without = None if rest is None else judge_all(rest, sight.points, sight.sketches)[0]
         suspects.append(SuspectView(label, place, without))
     return sorted(suspects, key=lambda suspect: _support(suspect.verdict, verdict.label))
-
-
-def _judge(model: DiscriminantModel, sight: DirectionSight) -> Verdict:
-    judgement = model.judge_directions(sight.points, sketches=sight.sketches)
-    (verdict,) = judge_all(model, sight.points, judgement)
-    return verdict
 
 
 def _nearest(known: ClassStatistics, direction: Float32s, places: Container[int]) -> list[int]:

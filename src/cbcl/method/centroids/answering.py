@@ -9,6 +9,7 @@ import numpy as np
 from cbcl.method.arrays import Float32s, Float64s, Int64s, as_float32
 from cbcl.method.centroids.confidence import Scale, confidences, familiarity, shrinkage
 from cbcl.method.centroids.model import CentroidModel
+from cbcl.method.centroids.search import nearest
 from cbcl.method.centroids.voting import vote_weights, votes_by_class
 from cbcl.method.model import MAX_GUESSES, Ground, Guess, Verdict, conclude
 
@@ -24,7 +25,7 @@ def vote_on_all(matrix: Float32s, model: CentroidModel, scale: Scale) -> list[Ve
     """
     index, n_voters = model.index, model.n_voters
     block = as_float32(matrix)
-    neighbours = index.nearest(matrix, max(RANKED_CENTROIDS, n_voters))
+    neighbours = nearest(matrix, index, max(RANKED_CENTROIDS, n_voters))
     neighbours = index.prefer_small_classes(block, neighbours)  # so that the winner is among them
     voters = index.prefer_small_classes(block, neighbours.first(n_voters))
     rows = zip(matrix, *neighbours, *voters, strict=True)

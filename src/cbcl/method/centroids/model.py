@@ -6,8 +6,8 @@ one, so a thread that predicts meanwhile sees the old or the new, never a mixtur
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeAlias
 
@@ -28,7 +28,7 @@ from cbcl.method.centroids.tuning import (
     widen_radius,
 )
 from cbcl.method.centroids.voting import block_votes, vote_weights
-from cbcl.method.model import classes_of, field_state, group_rows
+from cbcl.method.model import Model, group_rows
 
 # After the matrix and its rows: the previous tuning and a seed; the radius and max_centroids; the
 # radius and the known concepts.
@@ -89,22 +89,16 @@ class LearningParts(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CentroidModel:
+class CentroidModel(Model):
     """The concepts of at least one class, in the order of their labels, and the tuning."""
 
     concepts: dict[Any, Concepts]
     radius: float
     n_voters: int
 
-    __getstate__ = field_state
-
-    @cached_property
-    def labels(self) -> list[Any]:
-        return [*self.concepts]
-
-    @cached_property
-    def classes(self) -> NDArray[Any]:
-        return classes_of(self.labels)
+    @property
+    def known(self) -> dict[Any, Concepts]:
+        return self.concepts
 
     @property
     def dimension(self) -> int:
@@ -114,14 +108,8 @@ class CentroidModel:
     def index(self) -> Index:
         return Index([*self.concepts.values()])
 
-    def without(self, label: Hashable) -> CentroidModel | None:
-        """Return the knowledge without a label; None where it was the only one."""
-        if label not in self.concepts:
-            raise ValueError(
-                f"{label!r} cannot be forgotten: the known labels are {list(self.concepts)}."
-            )
-        rest = {other: concepts for other, concepts in self.concepts.items() if other != label}
-        return CentroidModel(rest, self.radius, self.n_voters) if rest else None
+    def of_others(self, known: dict[Any, Concepts]) -> CentroidModel:
+        return replace(self, concepts=known)
 
     def winners(self, matrix: Matrix, vote: VoteFunction = block_votes) -> Int64s:
         """Return the number of each vector's class: (q,)."""

@@ -84,10 +84,6 @@ class Index:
             if len(numbers) > 1
         }
 
-    def nearest(self, matrix: Matrix, n: int) -> Voters:
-        """Return the n nearest centroids of each row of a matrix."""
-        return nearest(matrix, self, n)
-
     def prefer_small_classes(self, block: Float32s, voters: Voters) -> Voters:
         """Return the voters; where all coincide with their vector, those of the smallest classes.
 

@@ -8,22 +8,22 @@ from __future__ import annotations
 import numpy as np
 
 from cbcl.method.arrays import Float32s, Float64s
-from cbcl.method.discriminant.model import NEGATIVE, DiscriminantModel, Judgement
+from cbcl.method.discriminant.model import NEGATIVE, DiscriminantModel
+from cbcl.method.discriminant.statistics import Sketches
 from cbcl.method.model import MAX_GUESSES, Ground, Guess, Verdict, conclude
 
 MAX_SHOWN_VIEWS = 3  # of the likeliest label, as evidence
 MAX_CONTRARY_VIEWS = 1  # of the next label
 
 
-def judge_all(
-    model: DiscriminantModel, directions: Float32s, judgement: Judgement
-) -> list[Verdict]:
-    """Return the verdict about each direction, of which `judgement` has the probabilities.
+def judge_all(model: DiscriminantModel, directions: Float32s, sketches: Sketches) -> list[Verdict]:
+    """Return the verdict about each direction, whose sketch is given, too.
 
     The answer is "unknown" where that is more probable than any label. The grounds are the views
     nearest to the picture: of the likeliest label, and one of the next, which speaks against it;
     the weights of a label's views sum up to its confidence.
     """
+    judgement = model.judge_directions(directions, sketches=sketches)
     names: dict[int, str | None] = {NEGATIVE: "", -1: None}
     names |= dict(enumerate(model.labels))
     return [

@@ -6,7 +6,7 @@ a new one. What is derived from the classes is computed when it is first needed.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log
@@ -27,7 +27,6 @@ from cbcl.method.discriminant.calibration import (
 )
 from cbcl.method.discriminant.coding import encode
 from cbcl.method.discriminant.directions import MIN_EMBEDDING, as_directions
-from cbcl.method.discriminant.labelling import BLOCK_ROWS, find_winners
 from cbcl.method.discriminant.open_set import (
     DEFAULT_STRANGERS,
     Cosines,
@@ -35,7 +34,7 @@ from cbcl.method.discriminant.open_set import (
     distance_scores,
     units,
 )
-from cbcl.method.discriminant.scoring import Discriminant, Scores
+from cbcl.method.discriminant.scoring import BLOCK_ROWS, Discriminant, Scores
 from cbcl.method.discriminant.statistics import (
     EXACT,
     ClassStatistics,
@@ -43,7 +42,7 @@ from cbcl.method.discriminant.statistics import (
     learn_class,
     sketch,
 )
-from cbcl.method.model import classes_of, field_state, group_rows
+from cbcl.method.model import Model, group_rows
 
 MAX_EXPLAINED = 5  # labels
 TAUGHT_CONFIDENCE = 0.99  # at least, in the label of a picture that was taught
@@ -81,7 +80,7 @@ class TestedView(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class DiscriminantModel:
+class DiscriminantModel(Model):
     """The statistics of at least one class, in the order of their labels, and of negatives.
 
     `cosines` are those of the backbone, None where it was not measured; `strangers` tells how often
@@ -93,15 +92,9 @@ class DiscriminantModel:
     cosines: Cosines | None = None
     strangers: str = DEFAULT_STRANGERS  # a key of `open_set.PRIOR_ODDS`
 
-    __getstate__ = field_state
-
-    @cached_property
-    def labels(self) -> list[Any]:
-        return [*self.statistics]
-
-    @cached_property
-    def classes(self) -> NDArray[Any]:
-        return classes_of(self.labels)
+    @property
+    def known(self) -> dict[Any, ClassStatistics]:
+        return self.statistics
 
     @property
     def dimension(self) -> int:
@@ -150,12 +143,8 @@ class DiscriminantModel:
                 owners[own] = -1 if own in owners else NEGATIVE
         return owners
 
-    def without(self, label: Hashable) -> DiscriminantModel | None:
-        """Return the model without a label; None where it was the only one."""
-        if label not in self.statistics:
-            raise ValueError(f"{label!r} cannot be forgotten: the known labels are {self.labels}.")
-        rest = {other: known for other, known in self.statistics.items() if other != label}
-        return replace(self, statistics=rest) if rest else None
+    def of_others(self, known: dict[Any, ClassStatistics]) -> DiscriminantModel:
+        return replace(self, statistics=known)
 
     def judge(self, matrix: Matrix, strangers: str | None = None) -> Judgement:
         """Return the probabilities of vectors; one that was taught is what it was taught as.
@@ -187,7 +176,12 @@ class DiscriminantModel:
 
     def winners(self, matrix: Matrix) -> Int64s:
         """Return the number of each vector's class: (q,)."""
-        return find_winners(self.discriminant, matrix)
+
+        def work(rows: slice) -> Int64s:
+            return self.discriminant.winners(as_directions(matrix[rows]))
+
+        blocks = map_blocks(work, len(matrix), BLOCK_ROWS)
+        return np.concatenate([winners for _, winners in blocks])
 
     def probabilities(self, matrix: Matrix) -> Float64s:
         """Return the probability of each class, given that it is one of them: (q, t)."""

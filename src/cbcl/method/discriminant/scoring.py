@@ -17,7 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cbcl.machine import one_thread
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix
+from cbcl.method.blocks import map_classes
 from cbcl.method.discriminant.directions import MIN_EMBEDDING
 from cbcl.method.discriminant.solving import (
     MANY_VIEWS,
@@ -31,6 +33,8 @@ from cbcl.method.discriminant.solving import (
 )
 from cbcl.method.discriminant.statistics import ClassStatistics
 
+BLOCK_ROWS = 512  # vectors that are scored together
+CLOSE_CALL = 2e-4  # between the two best scores; another block changes them by 1e-5 at most
 RIDGE_WEIGHT = 0.3  # of the regression in the score, for few views
 
 
@@ -147,6 +151,26 @@ class Discriminant:
         np.maximum(squares, 0.0, out=squares)
         ridge = places @ self.regression if self.ridge_weight else squares
         return self.combine(self.log_densities(places, squares), ridge)
+
+    def winners(self, directions: Float32s) -> Int64s:
+        """Return the number of each vector's class, whatever comes with it in a block: (q,).
+
+        The size of a block changes the last bits of scores. So that it changes no label, a vector
+        whose best scores are about equal is scored alone.
+        """
+        totals = self.totals(directions)
+        winners: Int64s = totals.argmax(axis=1)
+        if len(winners) == 1:
+            return winners
+        least = np.take_along_axis(totals, winners[:, np.newaxis], axis=1) - CLOSE_CALL
+        close = np.flatnonzero((totals >= least).sum(axis=1) > 1)
+
+        def score_alone(row: int) -> int:
+            with one_thread():
+                return int(self.totals(directions[[row]]).argmax())
+
+        winners[close] = map_classes(score_alone, close.tolist(), len(close) * self.factors.size)
+        return winners
 
     def log_densities(self, places: Matrix, squares: Matrix) -> Matrix:
         """Return the log density of each class in Fisher's space, but for a constant: (q, t)."""
