@@ -15,11 +15,11 @@ from support.server import TIMEOUT_SECONDS, run_async, until
 
 from cbcl import PictureError
 from cbcl.vision.extraction import EmbeddedPicture
-from cbcl.web import events, rate_limit, request_body
+from cbcl.web import events, limits, request_body
 from cbcl.web.errors import ApiError
+from cbcl.web.limits import Capacity, RateLimiter
 from cbcl.web.metrics import Metrics
 from cbcl.web.picture_cache import PictureCache
-from cbcl.web.rate_limit import Capacity, RateLimiter
 from cbcl.web.request_body import MB
 from cbcl.web.response_cache import MemoryRevision
 from cbcl.web.security import AccessPolicy, SecurityMiddleware
@@ -234,7 +234,7 @@ def test_an_allowance_fills_up_again_and_forgets_old_addresses() -> None:
     assert taken("b")
     now = 1.0
     assert [taken() for _ in range(3)] == [True, True, False]
-    for number in range(rate_limit.MAX_ADDRESSES):
+    for number in range(limits.MAX_ADDRESSES):
         taken(str(number))
     assert [taken() for _ in range(3)] == [True, True, True]
 

@@ -21,8 +21,8 @@ from cbcl.web.errors import as_api_error
 from cbcl.web.events import EVENTS_PATH
 from cbcl.web.inbox import PhotoInbox
 from cbcl.web.inbox import router as inbox_router
+from cbcl.web.limits import Capacity
 from cbcl.web.metrics import Metrics
-from cbcl.web.rate_limit import Capacity
 from cbcl.web.request_body import BodyRegistry
 from cbcl.web.request_log import RequestLog, RequestLogMiddleware
 from cbcl.web.security import AccessPolicy, SecurityMiddleware

@@ -17,7 +17,7 @@ from typing import Any
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from cbcl.machine import trim_memory
-from cbcl.web.rate_limit import MAX_SHARE
+from cbcl.web.limits import MAX_SHARE
 
 MAX_CONNECTIONS = 512
 MAX_PER_ADDRESS = 64  # of this machine, all but a quarter

@@ -19,7 +19,7 @@ from cbcl.errors import CBCLError
 from cbcl.web import schemas
 from cbcl.web.connections import client_address
 from cbcl.web.errors import ApiError
-from cbcl.web.rate_limit import Capacity
+from cbcl.web.limits import Capacity
 from cbcl.web.route_parts import (
     Served,
     Service,

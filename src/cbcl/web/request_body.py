@@ -11,7 +11,7 @@ from starlette.types import Message, Receive, Scope
 
 from cbcl.web.connections import client_address
 from cbcl.web.errors import ApiError
-from cbcl.web.rate_limit import Capacity
+from cbcl.web.limits import Capacity
 
 MB = 1_000_000
 MAX_PICTURE_BYTES = 25 * MB

@@ -18,8 +18,7 @@ from cbcl.web.certificates import ServerCertificate
 from cbcl.web.connections import client_address, is_loopback
 from cbcl.web.errors import ApiError, internal_error
 from cbcl.web.events import EVENTS_PATH
-from cbcl.web.metrics import Metrics
-from cbcl.web.rate_limit import (
+from cbcl.web.limits import (
     LIMITED_PATHS,
     MAX_CONCURRENT_REQUESTS,
     MAX_STREAMS,
@@ -30,6 +29,7 @@ from cbcl.web.rate_limit import (
     Capacity,
     RateLimiter,
 )
+from cbcl.web.metrics import Metrics
 from cbcl.web.request_body import BodyRegistry, RequestBody
 from cbcl.web.tokens import AccessTokens, Role
 
