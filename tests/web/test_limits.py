@@ -8,16 +8,62 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi.routing import APIRoute
+from starlette.routing import Route
 from support.api import HOST, NOISE, TOKEN, TOKENS, Page, files, refused
 from support.server import run_async
 
 from cbcl import Recognizer
 from cbcl.vision.backbones.base import Backbone
 from cbcl.web import request_body, routes, security
-from cbcl.web.request_body import MAX_PICTURES
+from cbcl.web.app import ROUTERS
+from cbcl.web.limits import DECLARED, MAX_PICTURES, MB, STRICTEST, RouteTable
 from cbcl.web.security import AccessPolicy
 
 pytest_plugins = ["support.api_fixtures"]
+
+ROUTES = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+POSTS = [route for route in ROUTES if "POST" in (route.methods or ())]
+
+
+def test_every_route_declares_its_limits_and_what_no_route_takes_has_the_strictest(
+    page: Page,
+) -> None:
+    table = RouteTable(ROUTES)
+    for route in ROUTES:
+        path = route.path_format.format(number=17, digest="a" * 64, name="x.jpg")
+        for method in route.methods or ():
+            found = table.find({"method": method, "path": path})
+            assert found is DECLARED[route.endpoint], (method, path)
+    app: Any = page.http.app
+    assert [route for route in app.routes if isinstance(route, Route)] == []  # all are in routers
+    for method, path in (("POST", "/api/new"), ("POST", "/api/recognize/"), ("PUT", "/api/undo")):
+        assert table.find({"method": method, "path": path}) is STRICTEST
+
+
+def test_what_takes_a_file_takes_as_much_as_is_documented() -> None:
+    """`docs/serving.md` and the OpenAPI description say how much."""
+    forms: dict[str, int] = {}
+    for route in POSTS:
+        extra: Any = route.openapi_extra or {"requestBody": {"content": {}}}
+        for form in extra["requestBody"]["content"].values():
+            limits = DECLARED[route.endpoint]
+            (kind,) = {"picture", "pictures", "memory"} & {*form["schema"]["properties"]}
+            least = {"picture": 25, "pictures": 64, "memory": 1000}[kind]
+            assert limits.body >= least * MB, route.path
+            assert limits.on_disk == (kind == "memory"), route.path
+            assert limits.pictures == (kind != "memory"), route.path
+            forms[route.path] = least
+    assert len(forms) == 7
+
+
+@pytest.mark.parametrize("question", ["recognize", "suspects"])
+def test_a_question_takes_a_large_picture(
+    taught: Page, photos: dict[str, list[bytes]], question: str
+) -> None:
+    large = photos["coffee"][0] + bytes(24 * MB)  # which decoders pass over
+    answer = taught.post(f"/api/{question}", files={"picture": ("large.jpg", large)})
+    assert answer.status_code == 200, answer.text
 
 
 def test_bodies_that_are_too_large_are_refused_by_their_length_and_while_they_come(
@@ -29,11 +75,10 @@ def test_bodies_that_are_too_large_are_refused_by_their_length_and_while_they_co
             yield bytes(1 << 20)
 
     kind = {"Content-Type": "multipart/form-data; boundary=x"}
-    for address, most in request_body.MAX_BODY_BYTES.items():
-        refused(
-            page.post(address, content=b"", headers={**kind, "Content-Length": str(most + 1)}),
-            "size",
-        )
+    for route in POSTS:
+        most = DECLARED[route.endpoint].body
+        headers = {**kind, "Content-Length": str(most + 1)}
+        refused(page.post(route.path, content=b"", headers=headers), "size")
     refused(page.post("/api/forget", content=b" " * 70_000), "size")
     refused(page.post("/api/forget", content=iter([b" " * 70_000])), "size")
     few = (piece for _, piece in zip(range(40), endless(), strict=False))

@@ -15,7 +15,7 @@ from support.api import NOISE, TOKEN, TOKENS, Page, refused
 from cbcl import LabelError
 from cbcl.memory.rows import as_label
 from cbcl.web.errors import STATUSES
-from cbcl.web.request_body import MAX_PICTURES
+from cbcl.web.limits import MAX_PICTURES
 from cbcl.web.request_log import RequestLog
 from cbcl.web.security import AccessPolicy
 

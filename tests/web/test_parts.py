@@ -11,16 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 from starlette.requests import Request
+from starlette.types import Receive
 from support.server import TIMEOUT_SECONDS, run_async, until
 
 from cbcl import PictureError
 from cbcl.vision.extraction import EmbeddedPicture
 from cbcl.web import events, limits, request_body
 from cbcl.web.errors import ApiError
-from cbcl.web.limits import Capacity, RateLimiter
+from cbcl.web.limits import MB, Capacity, RateLimiter, RouteLimits, RouteTable
 from cbcl.web.metrics import Metrics
 from cbcl.web.picture_cache import PictureCache
-from cbcl.web.request_body import MB
+from cbcl.web.request_body import BodyRegistry, RequestBody
 from cbcl.web.response_cache import MemoryRevision
 from cbcl.web.security import AccessPolicy, SecurityMiddleware
 from cbcl.web.uploads import read_form, save_file
@@ -29,14 +30,19 @@ from cbcl.web.work_queue import WorkQueue
 FILE = 1, 2
 
 
+def waiting_body(receive: Receive, bodies: BodyRegistry | None = None) -> RequestBody:
+    """Return a body that is announced, and has not arrived."""
+    scope = {"headers": [(b"content-length", b"10")]}
+    return RequestBody(scope, receive, bodies or BodyRegistry(), RouteLimits())
+
+
 def test_who_sends_nothing_for_long_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     async def silence() -> Any:
         await asyncio.Event().wait()
 
     monkeypatch.setattr(request_body, "READ_TIMEOUT_SECONDS", 0.01)
-    scope = {"path": "/api/recognize", "method": "POST", "headers": [(b"content-length", b"10")]}
     with pytest.raises(ApiError, match="arrived too slowly") as refusal:
-        run_async(request_body.RequestBody(scope, silence, request_body.BodyRegistry()).receive())
+        run_async(waiting_body(silence).receive())
     assert (refusal.value.kind, refusal.value.status_code) == ("slow", 408)
 
 
@@ -51,8 +57,7 @@ def test_who_sends_a_byte_now_and_then_is_not_waited_for(
         return {"type": "http.request", "body": b"x", "more_body": True}
 
     async def day() -> None:
-        scope = {"path": "/api/examples", "method": "POST", "headers": [(b"content-length", b"9")]}
-        body = request_body.RequestBody(scope, trickle, request_body.BodyRegistry())
+        body = waiting_body(trickle)
         while True:
             await body.receive()
 
@@ -72,20 +77,15 @@ def test_once_the_server_stops_who_is_silent_is_not_waited_for(
         await asyncio.Event().wait()
 
     async def day() -> None:
-        bodies = request_body.BodyRegistry()
-        scope = {
-            "path": "/api/recognize",
-            "method": "POST",
-            "headers": [(b"content-length", b"10")],
-        }
-        body = request_body.RequestBody(scope, silence, bodies)
+        bodies = BodyRegistry()
+        body = waiting_body(silence, bodies)
         waiting = asyncio.create_task(body.receive())
         await asyncio.sleep(0)
         bodies.stop()
         with pytest.raises(ApiError, match="the server stops"):
             await waiting
         await body.drain()
-        await request_body.RequestBody(scope, silence, bodies).drain()  # nor one that comes later
+        await waiting_body(silence, bodies).drain()  # nor one that comes later
 
     run_async(asyncio.wait_for(day(), TIMEOUT_SECONDS / 2))
 
@@ -105,7 +105,7 @@ def test_what_is_not_finished_when_the_server_stops_is_told() -> None:
 
     async def day() -> None:
         middleware = SecurityMiddleware(
-            endless, AccessPolicy(), Metrics(), request_body.BodyRegistry()
+            endless, AccessPolicy(), Metrics(), BodyRegistry(), RouteTable()
         )
         scope = {
             "type": "http",

@@ -26,7 +26,7 @@ from cbcl.cli.commands import main
 from cbcl.client import Client
 from cbcl.memory.check import check
 from cbcl.web.connections import connection_limit
-from cbcl.web.request_body import MB
+from cbcl.web.limits import MB
 from cbcl.web.server import listen
 
 

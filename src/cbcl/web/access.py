@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from cbcl.web.certificates import fingerprint
 from cbcl.web.errors import NOT_FOUND, ApiError
+from cbcl.web.limits import RouteLimits
 from cbcl.web.security import AccessPolicy, access_of, set_token_cookie
 from cbcl.web.service import TeachingService
 from cbcl.web.tokens import AccessTokens, Role
@@ -46,6 +47,7 @@ Policy = Annotated[AccessPolicy, Depends(_policy)]
 
 
 @router.get("/api/access")
+@RouteLimits()
 def show_access(request: Request, policy: Policy) -> AccessResponse:
     """Return the links, and what to compare the certificate with."""
     service: TeachingService = request.app.state.served.service
@@ -64,6 +66,7 @@ def show_access(request: Request, policy: Policy) -> AccessResponse:
 
 
 @router.get("/api/access/code.svg")
+@RouteLimits()
 def show_code(policy: Policy, link: Literal["full", "view"]) -> Response:
     """Return the QR code of a link."""
     file = io.BytesIO()
@@ -75,6 +78,7 @@ def show_code(policy: Policy, link: Literal["full", "view"]) -> Response:
 
 
 @router.post("/api/access/renew")
+@RouteLimits()
 async def renew_access(request: Request, response: Response, policy: Policy) -> AccessResponse:
     """Make new tokens: who has an old one is let in no more, but for who asks."""
     tokens = _tokens(policy)
@@ -85,6 +89,7 @@ async def renew_access(request: Request, response: Response, policy: Policy) -> 
 
 
 @router.get("/cbcl-authority.crt")
+@RouteLimits("anyone")
 def authority(policy: Policy) -> Response:
     """Return the authority, for a phone or a program to trust; it is no secret."""
     certificate = policy.certificate()
@@ -95,6 +100,7 @@ def authority(policy: Policy) -> Response:
 
 
 @router.get("/manifest.webmanifest")
+@RouteLimits("view")
 def manifest(request: Request) -> Response:
     """Describe the page for a home screen; its link has the token, which a phone keeps with it."""
     service: TeachingService = request.app.state.served.service

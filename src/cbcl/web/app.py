@@ -21,7 +21,7 @@ from cbcl.web.errors import as_api_error
 from cbcl.web.events import EVENTS_PATH
 from cbcl.web.inbox import PhotoInbox
 from cbcl.web.inbox import router as inbox_router
-from cbcl.web.limits import Capacity
+from cbcl.web.limits import Capacity, RouteTable
 from cbcl.web.metrics import Metrics
 from cbcl.web.request_body import BodyRegistry
 from cbcl.web.request_log import RequestLog, RequestLogMiddleware
@@ -72,7 +72,7 @@ def create_app(
         title="cbcl",
         version=__version__,
         description=DESCRIPTION,
-        openapi_url="/api/openapi.json",
+        openapi_url=None,  # a route of ours, with its limits
         docs_url=None,
         redoc_url=None,
         lifespan=_lifespan,
@@ -94,6 +94,7 @@ def create_app(
         policy=app.state.policy,
         metrics=metrics,
         bodies=app.state.bodies,
+        routes=RouteTable(route for router in ROUTERS for route in router.routes),
     )
     app.add_middleware(RequestLogMiddleware, log=log or RequestLog(), metrics=metrics)
     return app

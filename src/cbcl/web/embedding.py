@@ -14,9 +14,9 @@ from cbcl.recognition.recognizer import Recognizer
 from cbcl.recognition.snapshot import Snapshot
 from cbcl.web import schemas
 from cbcl.web.errors import ApiError
+from cbcl.web.limits import MAX_PICTURES
 from cbcl.web.metrics import Metrics
 from cbcl.web.picture_cache import PictureCache, PictureOrError
-from cbcl.web.request_body import MAX_PICTURES
 from cbcl.web.uploads import UploadedFile, too_many_pictures
 from cbcl.web.work_queue import WorkQueue
 

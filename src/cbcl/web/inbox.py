@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from cbcl.errors import PictureError, encodable, reason
 from cbcl.vision.decoding import read
 from cbcl.web.errors import ApiError
+from cbcl.web.limits import RouteLimits
 
 BINARY_TYPE = "application/octet-stream"
 
@@ -75,18 +76,21 @@ ServedInbox = Annotated[PhotoInbox, Depends(_inbox)]
 
 
 @router.get("")
+@RouteLimits()
 def list_photos(inbox: ServedInbox) -> InboxResponse:
     """List the photos of the inbox."""
     return InboxResponse(photos=[*inbox.photos()], watched=inbox.exists)
 
 
 @router.get("/{name}")
+@RouteLimits()
 def read_photo(inbox: ServedInbox, name: str) -> Response:
     """Return the bytes of a photo."""
     return Response(read(inbox.find(name)), media_type=BINARY_TYPE)
 
 
 @router.delete("/{name}")
+@RouteLimits()
 def remove_photo(inbox: ServedInbox, name: str) -> InboxResponse:
     """Remove a photo that was named, or is not to be; list those that are left."""
     inbox.remove(name)

@@ -1,28 +1,85 @@
-"""Rate limits: requests of one address in a second; and capacities: so much at a time."""
+"""Limits: what each route takes, and from whom; requests in a second; so much at a time."""
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from math import ceil
 from time import monotonic
+from typing import Any, Literal, TypeVar
+
+from starlette.routing import BaseRoute, Route
+from starlette.types import Scope
 
 from cbcl.web.errors import ApiError
 
-LIMITED_PATHS = {  # which take pictures
-    "/api/recognize",
-    "/api/recognize-many",
-    "/api/suspects",
-    "/api/examples",
-    "/api/negatives",
-}
-PICTURE_RATE, PICTURE_BURST = 30.0, 60.0  # their requests of one address, a second and at once
+MB = 1_000_000
+MAX_PICTURES = 100  # of a request
+MAX_PICTURE_BYTES = 25 * MB
+MAX_TEXT_BYTES = 64_000  # of a body without files
+MAX_PICTURES_BYTES = 64 * MB  # of a body with any number of pictures
+MAX_MEMORY_BYTES = 1000 * MB
+SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
+PICTURE_RATE, PICTURE_BURST = 30.0, 60.0  # requests of one address, a second and at once
 WRONG_TOKEN_RATE, WRONG_TOKEN_BURST = 1 / 3, 20.0
 MAX_ADDRESSES = 4096
 MAX_CONCURRENT_REQUESTS = 256  # event streams are counted by themselves
 MAX_STREAMS = 64
 MAX_SHARE = 0.75  # of a capacity, for one address: something is left for others
+
+
+Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class RouteLimits:
+    """What a route takes, and from whom: declared in the line below its address."""
+
+    role: Literal["anyone", "view", "full"] = "full"  # the least that is let in
+    body: int = MAX_TEXT_BYTES
+    pictures: bool = False  # its requests have the rate of pictures
+    on_disk: bool = False  # its body is written to disk, and not held in RAM
+    lasts: bool = False  # its answer is an event stream, which takes no request's place
+
+    def __call__(self, endpoint: Endpoint) -> Endpoint:
+        DECLARED[endpoint] = self
+        return endpoint
+
+
+DECLARED: dict[Callable[..., Any], RouteLimits] = {}  # by the function of a route
+STRICTEST = RouteLimits()
+
+
+class RouteTable:
+    """The limits of all routes; what no route has declared has the strictest."""
+
+    def __init__(self, routes: Iterable[BaseRoute] = ()) -> None:
+        self._by_path: dict[tuple[str, str], RouteLimits] = {}
+        self._by_pattern: list[tuple[str, re.Pattern[str], RouteLimits]] = []
+        for route in routes:
+            if isinstance(route, Route):
+                self._add(route, DECLARED.get(route.endpoint, STRICTEST))
+
+    def _add(self, route: Route, limits: RouteLimits) -> None:
+        for method in route.methods or ():
+            if route.param_convertors:
+                self._by_pattern.append((method, route.path_regex, limits))
+            else:
+                self._by_path[method, route.path] = limits
+
+    def find(self, scope: Scope) -> RouteLimits:
+        """Return the limits of a request; one that changes nothing has those of reading."""
+        method = "GET" if scope["method"] in SAFE_METHODS else scope["method"]
+        path = scope["path"]
+        if limits := self._by_path.get((method, path)):
+            return limits
+        for known, pattern, limits in self._by_pattern:
+            if known == method and pattern.match(path):
+                return limits
+        return STRICTEST
 
 
 class RateLimiter:

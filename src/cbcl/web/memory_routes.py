@@ -19,7 +19,7 @@ from cbcl.errors import CBCLError
 from cbcl.web import schemas
 from cbcl.web.connections import client_address
 from cbcl.web.errors import ApiError
-from cbcl.web.limits import Capacity
+from cbcl.web.limits import MAX_MEMORY_BYTES, Capacity, RouteLimits
 from cbcl.web.route_parts import (
     Served,
     Service,
@@ -78,6 +78,7 @@ class _Download(StreamingResponse):
 
 
 @router.get("/export", **describe_binary(MEMORY_TYPE, "memory", "busy"))
+@RouteLimits()
 async def export(service: Service, request: Request) -> Response:
     """Return a consistent copy of the memory file, for cbcl on any machine."""
     with ExitStack() as resources:
@@ -98,6 +99,7 @@ async def export(service: Service, request: Request) -> Response:
     responses=describe_errors("argument", "memory", "backbone"),
     openapi_extra=describe_form({"required": ["memory"]}, memory="file"),
 )
+@RouteLimits(body=MAX_MEMORY_BYTES, on_disk=True)
 async def import_(service: Service, request: Request) -> schemas.ImportResponse:
     """Learn everything that another memory knows, in one change that can be undone."""
     async with _uploaded_memory(request) as path:
@@ -105,12 +107,14 @@ async def import_(service: Service, request: Request) -> schemas.ImportResponse:
 
 
 @router.get("/memories", responses=describe_errors("memory"))
+@RouteLimits()
 def memories(served: Served) -> schemas.MemoriesResponse:
     """List the memories that can be opened here, the one changed latest first."""
     return served.describe()
 
 
 @router.post("/memories", responses=MEMORY_ERRORS)
+@RouteLimits()
 async def new_memory(
     served: Served, body: schemas.MemoryNameRequest
 ) -> schemas.MemoryOpenedResponse:
@@ -119,6 +123,7 @@ async def new_memory(
 
 
 @router.post("/memories/open", responses=MEMORY_ERRORS)
+@RouteLimits()
 async def open_memory(
     served: Served, body: schemas.MemoryNameRequest
 ) -> schemas.MemoryOpenedResponse:
@@ -133,6 +138,7 @@ async def _open(served: ServedMemory, path: Path) -> schemas.MemoryOpenedRespons
 
 
 @router.post("/memories/duplicate", responses=MEMORY_ERRORS)
+@RouteLimits()
 async def duplicate_memory(
     served: Served, service: Service, body: schemas.DuplicateRequest
 ) -> schemas.DuplicateResponse:
@@ -148,6 +154,7 @@ async def duplicate_memory(
     responses=describe_errors("argument", "memory", "backbone"),
     openapi_extra=describe_form({"required": ["memory"]}, memory="file"),
 )
+@RouteLimits(body=MAX_MEMORY_BYTES, on_disk=True)
 async def restore_memory(service: Service, request: Request) -> schemas.RestoreResponse:
     """Put a copy of a memory in place of the one that is open, which is kept beside it."""
     async with _uploaded_memory(request) as path:
@@ -155,6 +162,7 @@ async def restore_memory(service: Service, request: Request) -> schemas.RestoreR
 
 
 @router.post("/memories/undo-restore", responses=describe_errors("memory", "backbone"))
+@RouteLimits()
 async def undo_restore(service: Service) -> schemas.RestoreResponse:
     """Put the memory back that the latest restore has replaced; the restored one is kept."""
     return await service.undo_restore()

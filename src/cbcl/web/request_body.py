@@ -11,21 +11,8 @@ from starlette.types import Message, Receive, Scope
 
 from cbcl.web.connections import client_address
 from cbcl.web.errors import ApiError
-from cbcl.web.limits import Capacity
+from cbcl.web.limits import MB, Capacity, RouteLimits
 
-MB = 1_000_000
-MAX_PICTURE_BYTES = 25 * MB
-MAX_PICTURES = 100  # of a request
-MAX_TEXT_BYTES = 64_000  # of a body without files
-MAX_BODY_BYTES = {
-    "/api/recognize": MAX_PICTURE_BYTES + MAX_TEXT_BYTES,
-    "/api/recognize-many": 64 * MB,
-    "/api/examples": 64 * MB,
-    "/api/negatives": 64 * MB,
-    "/api/import": 1000 * MB,
-    "/api/memories/restore": 1000 * MB,
-}
-STREAMED_TO_DISK = {"/api/import", "/api/memories/restore"}  # not counted among what is held in RAM
 MAX_HELD_BYTES = 512 * MB  # of all bodies at a time, from their first byte to their answer
 MAX_STORED_BYTES = 4000 * MB  # likewise, of what is streamed to disk
 MAX_ARRIVING = 128  # bodies that are not complete
@@ -90,16 +77,19 @@ class BodyRegistry:
 class RequestBody:
     """The body of one request, counted while it is received."""
 
-    def __init__(self, scope: Scope, receive: Receive, bodies: BodyRegistry) -> None:
-        path, headers = scope["path"], dict(scope["headers"])
+    def __init__(
+        self,
+        scope: Scope,
+        receive: Receive,
+        bodies: BodyRegistry,
+        limits: RouteLimits,
+    ) -> None:
+        headers = dict(scope["headers"])
         length = headers.get(b"content-length", b"")
         self._receive, self._bodies, self._address = receive, bodies, client_address(scope)
-        self._limit = MAX_TEXT_BYTES
-        if scope["method"] == "POST":
-            self._limit = MAX_BODY_BYTES.get(path, MAX_TEXT_BYTES)
-        in_memory = path not in STREAMED_TO_DISK
-        self._capacity = bodies.held if in_memory else bodies.stored
-        self._max_seconds = MAX_BODY_SECONDS if in_memory else MAX_STORED_BODY_SECONDS
+        self._limit = limits.body
+        self._capacity = bodies.stored if limits.on_disk else bodies.held
+        self._max_seconds = MAX_STORED_BODY_SECONDS if limits.on_disk else MAX_BODY_SECONDS
         self._length = int(length) if length.isdigit() else 0
         self._complete = not self._length and b"transfer-encoding" not in headers
         # Who sends Expect waits with the body until it is read; who was silent may be silent on.

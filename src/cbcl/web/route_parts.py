@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from cbcl.web import schemas
 from cbcl.web.errors import STATUSES
-from cbcl.web.request_body import MAX_PICTURES
+from cbcl.web.limits import MAX_PICTURES
 from cbcl.web.served_memory import ServedMemory
 from cbcl.web.service import TeachingService
 

@@ -6,10 +6,16 @@ from typing import Annotated
 
 from fastapi import Path as PathParameter
 from fastapi import Query, Request, Response
-from fastapi.responses import StreamingResponse
+from fastapi.responses import JSONResponse, StreamingResponse
 
 from cbcl import __version__
 from cbcl.web import schemas
+from cbcl.web.limits import (
+    MAX_PICTURE_BYTES,
+    MAX_PICTURES_BYTES,
+    MAX_TEXT_BYTES,
+    RouteLimits,
+)
 from cbcl.web.route_parts import (
     Served,
     Service,
@@ -38,12 +44,21 @@ router = make_router()
 
 
 @router.get("/version", tags=["server"])
+@RouteLimits("view")
 def version() -> schemas.VersionResponse:
     """Return the versions of cbcl and of the API."""
     return schemas.VersionResponse(cbcl=__version__, api=API_VERSION)
 
 
+@router.get("/openapi.json", include_in_schema=False)
+@RouteLimits("view")
+def openapi(request: Request) -> JSONResponse:
+    """Return the OpenAPI description of this API."""
+    return JSONResponse(request.app.openapi())
+
+
 @router.get("/health", tags=["server"], responses=describe_errors("memory"))
+@RouteLimits("view")
 def health(service: Service) -> schemas.HealthResponse:
     """Return the state of the memory, of the backbone and of the change queue."""
     return service.health()
@@ -55,12 +70,14 @@ def health(service: Service) -> schemas.HealthResponse:
     response_model=schemas.LabelsResponse,
     responses=describe_errors("memory"),
 )
+@RouteLimits("view")
 def labels(service: Service) -> Response:
     """List all labels, sorted."""
     return Response(service.labels(), media_type=JSON_TYPE)
 
 
 @router.get("/examples", tags=["things"], responses=describe_errors("label", "argument", "memory"))
+@RouteLimits("view")
 def examples(
     service: Service, label: Annotated[str, Query(json_schema_extra={**schemas.LABEL_RULES})]
 ) -> schemas.ExamplesResponse:
@@ -76,6 +93,7 @@ def examples(
         {"required": ["label"], **PICTURES}, label="label", pictures="files", seen="texts"
     ),
 )
+@RouteLimits(body=MAX_PICTURES_BYTES, pictures=True)
 async def learn(service: Service, request: Request) -> schemas.LearnResponse:
     """Learn a label from files, or from the digests of pictures that were sent before.
 
@@ -86,6 +104,7 @@ async def learn(service: Service, request: Request) -> schemas.LearnResponse:
 
 
 @router.post("/learn-many", tags=["teaching"], responses=LEARN_ERRORS)
+@RouteLimits()
 async def learn_many(service: Service, body: schemas.LearnManyRequest) -> schemas.LearnResponse:
     """Learn several labels in one change, from the digests of pictures that were sent before."""
     things: dict[str, list[str]] = {}
@@ -95,6 +114,7 @@ async def learn_many(service: Service, body: schemas.LearnManyRequest) -> schema
 
 
 @router.get("/negatives", tags=["things"], responses=describe_errors("memory"))
+@RouteLimits("view")
 def negatives(service: Service) -> schemas.ExamplesResponse:
     """List the pictures taught as none of these that have a thumbnail, in the order learned."""
     return service.negatives()
@@ -106,6 +126,7 @@ def negatives(service: Service) -> schemas.ExamplesResponse:
     responses=LEARN_ERRORS,
     openapi_extra=describe_form(PICTURES, pictures="files", seen="texts"),
 )
+@RouteLimits(body=MAX_PICTURES_BYTES, pictures=True)
 async def learn_negatives(service: Service, request: Request) -> schemas.LearnResponse:
     """Learn pictures of none of the labels: what looks like them is unknown.
 
@@ -116,6 +137,7 @@ async def learn_negatives(service: Service, request: Request) -> schemas.LearnRe
 
 
 @router.delete("/negatives", tags=["teaching"], responses=describe_errors("label", "memory"))
+@RouteLimits()
 async def forget_negatives(service: Service) -> schemas.ChangeResponse:
     """Forget all pictures that were taught as none of these."""
     return await service.forget_negatives()
@@ -126,6 +148,7 @@ async def forget_negatives(service: Service) -> schemas.ChangeResponse:
     tags=["things"],
     **describe_binary("image/jpeg", "missing", "argument", "memory"),
 )
+@RouteLimits("view")
 def thumbnail(service: Service, number: Number, request: Request) -> Response:
     """Return the thumbnail of an example."""
     # Revalidated each time: what is forgotten must be gone, and another memory may be served here.
@@ -138,6 +161,7 @@ def thumbnail(service: Service, number: Number, request: Request) -> Response:
     tags=["teaching"],
     responses=describe_errors("missing", "argument", "memory"),
 )
+@RouteLimits()
 async def unlearn(service: Service, number: Number) -> schemas.UnlearnResponse:
     """Remove an example from its label; the last one takes the label along."""
     return await service.unlearn(number)
@@ -149,6 +173,7 @@ async def unlearn(service: Service, number: Number) -> schemas.UnlearnResponse:
     responses=PICTURE_ERRORS,
     openapi_extra=describe_form(ONE_PICTURE, picture="file", seen="text"),
 )
+@RouteLimits("view", body=MAX_PICTURE_BYTES + MAX_TEXT_BYTES, pictures=True)
 async def recognize(service: Service, request: Request) -> schemas.RecognizeResponse:
     """Recognize a picture: label or unknown, confidence, ranking and evidence."""
     form = await read_form(request, files="picture", fields=["seen"])
@@ -161,6 +186,7 @@ async def recognize(service: Service, request: Request) -> schemas.RecognizeResp
     responses={**PICTURE_ERRORS, **describe_errors("label")},
     openapi_extra=describe_form(ONE_PICTURE, picture="file", seen="text"),
 )
+@RouteLimits(body=MAX_PICTURE_BYTES + MAX_TEXT_BYTES, pictures=True)
 async def suspects(service: Service, request: Request) -> schemas.SuspectsResponse:
     """List the examples that may be why the answer about a picture is wrong: three at most.
 
@@ -176,6 +202,7 @@ async def suspects(service: Service, request: Request) -> schemas.SuspectsRespon
     responses=PICTURE_ERRORS,
     openapi_extra=describe_form(PICTURES, pictures="files", seen="texts"),
 )
+@RouteLimits("view", body=MAX_PICTURES_BYTES, pictures=True)
 async def recognize_many(service: Service, request: Request) -> schemas.RecognizeManyResponse:
     """Recognize up to 100 pictures, and order them by how much a person's answer would help."""
     form = await read_form(request, files="pictures", fields=["seen"])
@@ -187,24 +214,28 @@ async def recognize_many(service: Service, request: Request) -> schemas.Recogniz
     tags=["asking"],
     responses=describe_errors("argument", "memory", "backbone", "busy", "rate"),
 )
+@RouteLimits("view")
 async def group(service: Service, body: schemas.GroupRequest) -> schemas.GroupsResponse:
     """Group pictures that were sent before, and that look alike, to be named together."""
     return await service.group(body.seen)
 
 
 @router.post("/forget", tags=["teaching"], responses=CHANGE_ERRORS)
+@RouteLimits()
 async def forget(service: Service, body: schemas.ForgetRequest) -> schemas.ChangeResponse:
     """Forget a label; the others are as if it had never been learned."""
     return await service.forget(body.label, for_good=body.for_good)
 
 
 @router.post("/rename", tags=["teaching"], responses=CHANGE_ERRORS)
+@RouteLimits()
 async def rename(service: Service, body: schemas.RenameRequest) -> schemas.ChangeResponse:
     """Rename a label."""
     return await service.rename(body.label, body.new)
 
 
 @router.post("/merge", tags=["teaching"], responses=CHANGE_ERRORS)
+@RouteLimits()
 async def merge(service: Service, body: schemas.MergeRequest) -> schemas.ChangeResponse:
     """Merge a label into another."""
     return await service.merge(body.label, body.into)
@@ -213,6 +244,7 @@ async def merge(service: Service, body: schemas.MergeRequest) -> schemas.ChangeR
 @router.post(
     "/unlearn", tags=["teaching"], responses=describe_errors("missing", "argument", "memory")
 )
+@RouteLimits()
 async def unlearn_many(
     service: Service, body: schemas.UnlearnRequest
 ) -> schemas.UnlearnManyResponse:
@@ -221,6 +253,7 @@ async def unlearn_many(
 
 
 @router.post("/move", tags=["teaching"], responses=CHANGE_ERRORS)
+@RouteLimits()
 async def move(service: Service, body: schemas.MoveRequest) -> schemas.MoveResponse:
     """Move examples to another label, known or new, in one change; no picture is needed.
 
@@ -230,6 +263,7 @@ async def move(service: Service, body: schemas.MoveRequest) -> schemas.MoveRespo
 
 
 @router.put("/strangers", tags=["teaching"], responses=describe_errors("argument", "memory"))
+@RouteLimits()
 async def expect_strangers(
     service: Service, body: schemas.StrangersRequest
 ) -> schemas.ChangeResponse:
@@ -241,12 +275,14 @@ async def expect_strangers(
 
 
 @router.post("/undo", tags=["teaching"], responses=describe_errors("memory"))
+@RouteLimits()
 async def undo(service: Service) -> schemas.ChangeResponse:
     """Revert the latest change that is not reverted yet, up to twenty."""
     return await service.undo()
 
 
 @router.get("/history", tags=["things"], responses=describe_errors("memory"))
+@RouteLimits("view")
 def history(service: Service) -> schemas.HistoryResponse:
     """List the changes, latest first."""
     return service.history()
@@ -258,6 +294,7 @@ def history(service: Service) -> schemas.HistoryResponse:
     response_model=schemas.AdviceResponse,
     responses=describe_errors("memory"),
 )
+@RouteLimits("view")
 async def advice(service: Service) -> Response:
     """List labels that look alike, and labels for which more examples would help."""
     return Response(await service.advise(), media_type=JSON_TYPE)
@@ -269,6 +306,7 @@ async def advice(service: Service) -> Response:
     response_model=schemas.ScoresResponse,
     responses=describe_errors("memory"),
 )
+@RouteLimits("view")
 async def scores(service: Service) -> Response:
     """Return the confusion matrix of a leave-one-out test on the examples."""
     return Response(await service.examine(), media_type=JSON_TYPE)
@@ -280,6 +318,7 @@ async def scores(service: Service) -> Response:
     response_model=schemas.SelfTestResponse,
     responses=describe_errors("memory"),
 )
+@RouteLimits("view")
 async def self_test(service: Service) -> Response:
     """Return how many examples of each label are recognized by what the others teach.
 
@@ -294,6 +333,7 @@ async def self_test(service: Service) -> Response:
     response_model=schemas.UnknownResponse,
     responses=describe_errors("memory"),
 )
+@RouteLimits("view")
 async def unknown(service: Service) -> Response:
     """Return what decides between known and unknown, and what each setting would change."""
     return Response(await service.unknown(), media_type=JSON_TYPE)
@@ -304,6 +344,7 @@ async def unknown(service: Service) -> Response:
     tags=["asking"],
     **describe_binary("image/jpeg", "missing", "seen", "argument"),
 )
+@RouteLimits("view")
 def seen_thumbnail(service: Service, digest: str, request: Request) -> Response:
     """Return the thumbnail of a picture sent before: browsers cannot draw every format."""
     jpeg = service.seen_thumbnail(digest)
@@ -311,6 +352,7 @@ def seen_thumbnail(service: Service, digest: str, request: Request) -> Response:
 
 
 @router.get("/similar", tags=["asking"], responses=describe_errors("label", "argument", "memory"))
+@RouteLimits("view")
 def similar(
     service: Service, label: Annotated[str, Query(json_schema_extra={**schemas.LABEL_RULES})]
 ) -> schemas.SimilarResponse:
@@ -327,6 +369,7 @@ EVENTS["responses"][200]["content"]["text/event-stream"]["example"] = (
 
 
 @router.get("/events", tags=["server"], **EVENTS)
+@RouteLimits("view", lasts=True)
 async def events(served: Served, request: Request) -> Response:
     """Stream the memory's revision, at once and after every change: event `changed`.
 

@@ -19,15 +19,17 @@ from cbcl.web.connections import client_address, is_loopback
 from cbcl.web.errors import ApiError, internal_error
 from cbcl.web.events import EVENTS_PATH
 from cbcl.web.limits import (
-    LIMITED_PATHS,
     MAX_CONCURRENT_REQUESTS,
     MAX_STREAMS,
     PICTURE_BURST,
     PICTURE_RATE,
+    SAFE_METHODS,
     WRONG_TOKEN_BURST,
     WRONG_TOKEN_RATE,
     Capacity,
     RateLimiter,
+    RouteLimits,
+    RouteTable,
 )
 from cbcl.web.metrics import Metrics
 from cbcl.web.request_body import BodyRegistry, RequestBody
@@ -45,17 +47,8 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(self)",
 }
-SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 COOKIE_SECONDS = 400 * 24 * 3600  # the longest that browsers keep one
-ICON_PATHS = {"/static/icon.svg", "/static/icon-192.png", "/static/icon-512.png"}
-OPEN_PATHS = {"/cbcl-authority.crt", *ICON_PATHS}  # without a token
-VIEW_PATHS = re.compile(  # that who may look only can read
-    r"/|/static/.*|/manifest\.webmanifest|/cbcl-authority\.crt"
-    r"|/api/(advice|docs|events|examples|health|history|labels|negatives|openapi\.json|scores"
-    r"|self-test|similar|unknown|version)"
-    r"|/api/examples/[0-9]+/thumbnail"
-)
-VIEW_QUESTIONS = {"/api/group", "/api/recognize", "/api/recognize-many"}  # about pictures
+PICTURE_RATE_MESSAGE = f"more than {PICTURE_RATE:.0f} requests with pictures a second"
 ACCESS_KEY = "cbcl.access"  # of a request's Access in its scope
 HOST_HEADER = re.compile(r"(\[[^\[\]]*\]|[^\[\]:@]*)(?::[0-9]*)?")  # a name or an address, a port
 TOKEN_PAGE = """<!doctype html>
@@ -139,9 +132,15 @@ class SecurityMiddleware:
     """Checks a request before the application sees it, and completes its answer."""
 
     def __init__(
-        self, app: ASGIApp, policy: AccessPolicy, metrics: Metrics, bodies: BodyRegistry
+        self,
+        app: ASGIApp,
+        policy: AccessPolicy,
+        metrics: Metrics,
+        bodies: BodyRegistry,
+        routes: RouteTable,
     ) -> None:
-        self._app, self._policy, self._metrics, self._bodies = app, policy, metrics, bodies
+        self._app, self._policy, self._metrics = app, policy, metrics
+        self._bodies, self._routes = bodies, routes
         self._pictures = RateLimiter(PICTURE_RATE, PICTURE_BURST)
         self._wrong_tokens = RateLimiter(WRONG_TOKEN_RATE, WRONG_TOKEN_BURST)
         self._requests = Capacity(
@@ -153,10 +152,11 @@ class SecurityMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        body = RequestBody(scope, receive, self._bodies)
+        limits = self._routes.find(scope)
+        body = RequestBody(scope, receive, self._bodies, limits)
         responder = _Responder(scope, body, send)
         with ExitStack() as places:
-            answer = self._check(scope, body, places)
+            answer = self._check(scope, limits, body, places)
             if answer is not None:
                 await answer(scope, body.receive, responder.send)
             else:
@@ -179,7 +179,9 @@ class SecurityMiddleware:
             if "route" in inner:
                 scope["route"] = inner["route"]  # for the log
 
-    def _check(self, scope: Scope, body: RequestBody, places: ExitStack) -> Response | None:
+    def _check(
+        self, scope: Scope, limits: RouteLimits, body: RequestBody, places: ExitStack
+    ) -> Response | None:
         """Return an answer in place of the application's, or take the places of a request.
 
         Nothing is awaited in between: None means that the request has its places.
@@ -187,11 +189,14 @@ class SecurityMiddleware:
         headers = Headers(scope=scope)
         try:
             _check_host(headers, self._policy)
-            redirect = self._check_token(scope, headers)
+            redirect = self._check_token(scope, limits, headers)
             _check_origin(scope, headers)
             body.check_length()
-            self._check_rate(scope)
-            places.enter_context(self._capacity(scope).reserve(client_address(scope)))
+            address = client_address(scope)
+            if limits.pictures and not is_loopback(address):
+                self._pictures.take(address, PICTURE_RATE_MESSAGE)
+            capacity = self._streams if limits.lasts else self._requests
+            places.enter_context(capacity.reserve(address))
             places.enter_context(body.reserve())
         except ApiError as error:
             places.close()  # to read on what is refused takes no place
@@ -204,14 +209,14 @@ class SecurityMiddleware:
             )
         return redirect
 
-    def _check_token(self, scope: Scope, headers: Headers) -> Response | None:
+    def _check_token(self, scope: Scope, limits: RouteLimits, headers: Headers) -> Response | None:
         """Check the token; one in the address becomes a cookie, by a redirect to the page."""
         query = parse_qs(scope["query_string"].decode("latin-1")) if scope["path"] == "/" else {}
         in_address = query.get("token", [])
         tokens = self._policy.tokens
         if tokens is None:
             return RedirectResponse("/", 303) if in_address else None
-        if scope["path"] in OPEN_PATHS and scope["method"] in SAFE_METHODS:
+        if limits.role == "anyone":
             return None
         offered = [*in_address, *_offered_tokens(headers, self._policy.cookie)]
         access = _best_access(offered, tokens)
@@ -225,21 +230,11 @@ class SecurityMiddleware:
             if tokens.role(in_address[0]):
                 set_token_cookie(answer, self._policy, in_address[0])
             return answer
-        _check_role(scope, access.role)
+        if access.role == "view" and limits.role == "full":
+            message = "this link is to look only: it can recognize, and change nothing."
+            raise ApiError("view", message)
         scope[ACCESS_KEY] = access
         return None
-
-    def _check_rate(self, scope: Scope) -> None:
-        address = client_address(scope)
-        limited = scope["method"] == "POST" and scope["path"] in LIMITED_PATHS
-        if limited and not is_loopback(address):
-            message = f"more than {PICTURE_RATE:.0f} requests with pictures a second"
-            self._pictures.take(address, message)
-
-    def _capacity(self, scope: Scope) -> Capacity:
-        """Return where a request is counted: a stream, which lasts, takes no request's place."""
-        streams = scope["method"] == "GET" and scope["path"] == EVENTS_PATH
-        return self._streams if streams else self._requests
 
 
 def _offered_tokens(headers: Headers, cookie_name: str) -> list[str]:
@@ -256,14 +251,6 @@ def _best_access(offered: list[str], tokens: AccessTokens) -> Access | None:
         if role in roles:
             return Access(role, roles[role], tokens)
     return None
-
-
-def _check_role(scope: Scope, role: Role) -> None:
-    """Refuse who may look only all but that, new addresses included."""
-    looks = scope["method"] in SAFE_METHODS and VIEW_PATHS.fullmatch(scope["path"])
-    asks = scope["method"] == "POST" and scope["path"] in VIEW_QUESTIONS
-    if role == "view" and not (looks or asks):
-        raise ApiError("view", "this link is to look only: it can recognize, and change nothing.")
 
 
 def _stopped() -> ApiError:

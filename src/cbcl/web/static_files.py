@@ -17,6 +17,7 @@ from cbcl import __version__
 from cbcl.export.words import DEFAULT_LANGUAGE, choose_language, page_in
 from cbcl.web.bundles import BundleError, bundle_page, link_bundles
 from cbcl.web.errors import NOT_FOUND, ApiError
+from cbcl.web.limits import RouteLimits
 from cbcl.web.metrics import MEDIA_TYPE, Metrics
 from cbcl.web.security import access_of
 from cbcl.web.tokens import Role
@@ -65,6 +66,7 @@ class Asset(NamedTuple):
 
 
 @router.get("/")
+@RouteLimits("view")
 def index(request: Request) -> Response:
     language = choose_language(request.headers.get("accept-language", ""))
     page = _index(language, access_of(request.scope).role, _versions())
@@ -72,16 +74,28 @@ def index(request: Request) -> Response:
 
 
 @router.get("/api/docs")
+@RouteLimits("view")
 def docs(request: Request) -> Response:
     return _asset("docs.html", _versions()).response(request)
 
 
+@router.get("/static/icon.svg")
+@router.get("/static/icon-192.png")
+@router.get("/static/icon-512.png")
+@RouteLimits("anyone")
+def icon(request: Request) -> Response:
+    """Return an icon, also to a phone that shows the page before it has the token."""
+    return _asset(PurePosixPath(request.url.path).name, _versions()).response(request)
+
+
 @router.get("/static/{name:path}")
+@RouteLimits("view")
 def static(name: str, request: Request) -> Response:
     return _asset(name, _versions()).response(request)
 
 
 @router.get("/metrics")
+@RouteLimits()
 def metrics(request: Request) -> Response:
     counted: Metrics = request.app.state.metrics
     return Response(counted.text(), media_type=MEDIA_TYPE)

@@ -20,7 +20,7 @@ from starlette.requests import Request
 
 from cbcl.errors import reason
 from cbcl.web.errors import ApiError
-from cbcl.web.request_body import MAX_PICTURE_BYTES, MAX_PICTURES, MB
+from cbcl.web.limits import MAX_PICTURE_BYTES, MAX_PICTURES, MB
 
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks
