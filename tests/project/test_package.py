@@ -40,6 +40,8 @@ APART = {
     ("memory", "vision"),
     ("client", "recognition"),
     ("web", "watch"),
+    ("web", "method"),
+    ("web", "memory"),
     ("export", "watch"),
 }
 

@@ -356,11 +356,11 @@ def teach(
     cbcl teach things.cbcl --host 0.0.0.0     # for a phone, too
     """
     try:
-        from cbcl.web.memory_folder import first_memory
         from cbcl.web.server import serve
     except ModuleNotFoundError as error:
         problem = 'the teaching page needs the extra "web"'
         raise click.ClickException(f'{problem}: pip install "cbcl[web]"') from error
+    from cbcl.recognition.memory_files import first_memory
     from cbcl.recognition.recognizer import Recognizer
 
     screen = Output()

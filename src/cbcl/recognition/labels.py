@@ -1,6 +1,6 @@
 """Labels that people type: those that are not known, and those that differ only in their spelling.
 
-`as_label` of the memory has stripped them of the space around them before.
+`as_label` has stripped them of the space around them before.
 """
 
 from __future__ import annotations
@@ -9,7 +9,10 @@ from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
 from cbcl.errors import LabelError
+from cbcl.memory.rows import MAX_LETTERS, as_label
 from cbcl.memory.spellings import spelling
+
+__all__ = ["MAX_LETTERS", "as_label", "check_known", "find_like", "find_same_spelling"]
 
 MAX_SUGGESTED = 3  # labels like one that is not known
 MAX_LISTED = 10  # labels, where none is like it

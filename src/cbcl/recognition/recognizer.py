@@ -39,6 +39,8 @@ from cbcl.recognition.snapshot import Snapshot, latest
 from cbcl.vision.backbones.base import Backbone
 from cbcl.vision.extraction import EmbeddedPicture, Progress
 
+__all__ = ["Recognizer", "Step"]
+
 if TYPE_CHECKING:
     from sklearn.base import ClassifierMixin
 

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from contextlib import closing, suppress
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 
 from cbcl.errors import CBCLError, encodable
 from cbcl.files import identity
-from cbcl.memory.connection import explained
-from cbcl.memory.store import Memory
-from cbcl.memory.wal import wal_of
+from cbcl.recognition.memory_files import (
+    MEMORY_SUFFIX,
+    count_labels,
+    find_memories,
+    list_files,
+    time_changed,
+)
 from cbcl.web import schemas
 from cbcl.web.errors import ApiError
 
-MEMORY_SUFFIX = ".cbcl"
-FIRST_NAME = f"things{MEMORY_SUFFIX}"  # of the memory that is begun in an empty folder
 MAX_MEMORY_NAME = 80  # characters of a name, without its suffix
 MAX_MEMORY_NAME_BYTES = 160  # in UTF-8: a file system takes 255, with all that is put around it
 MAX_LISTED = 500
@@ -61,10 +62,7 @@ class MemoryFolder:
 
     def paths(self) -> list[Path]:
         """Return the memory files, the one changed latest first."""
-        if not self.several:
-            return []
-        files = [path for path in self._entries() if _is_memory_file(path)]
-        return sorted(files, key=lambda path: (-_time_changed(path), path.name))[:MAX_LISTED]
+        return find_memories(self.path)[:MAX_LISTED] if self.several else []
 
     def find(self, name: str) -> Path:
         """Return the file of a memory that is there."""
@@ -78,18 +76,9 @@ class MemoryFolder:
         """Return the path of a memory that is not there yet, by the name that somebody gave it."""
         self._check_several()
         name = as_memory_name(text)
-        if any(path.name.casefold() == name.casefold() for path in self._entries()):
+        if any(path.name.casefold() == name.casefold() for path in list_files(self.path)):
             raise ApiError("memory", f"{name} is there already: choose another name.")
         return self.path / name
-
-    def duplicate(self, source: Path, new: Path) -> None:
-        """Write a copy of a memory, without its history."""
-        with closing(Memory(source)) as memory:
-            memory.copy(new)
-
-    def _entries(self) -> list[Path]:
-        with explained(self.path):
-            return [*self.path.iterdir()]
 
     def _check_several(self) -> None:
         if not self.several:
@@ -97,25 +86,6 @@ class MemoryFolder:
                 "memory",
                 "this server has one memory: start `cbcl teach` with a folder to have several.",
             )
-
-
-def _is_memory_file(path: Path) -> bool:
-    name = path.name
-    return name.endswith(MEMORY_SUFFIX) and not name.startswith(".") and path.is_file()
-
-
-def _time_changed(path: Path) -> float:
-    """Return when a memory was changed; what is new is in its WAL at first."""
-    times = [0.0]
-    for file in (path, wal_of(path)):
-        with suppress(OSError):  # there is none yet, or no longer
-            times.append(file.stat().st_mtime)
-    return max(times)
-
-
-def first_memory(folder: Path) -> Path:
-    """Return the memory to open in a folder: the one changed latest, or a new one."""
-    return next(iter(MemoryFolder(folder, several=True).paths()), folder / FIRST_NAME)
 
 
 def name_replaced(path: Path) -> Path:
@@ -131,13 +101,13 @@ def name_replaced(path: Path) -> Path:
 
 def describe_memory(path: Path) -> schemas.MemoryEntry:
     """Return a line about a memory, whatever is wrong with it."""
-    things, problem = None, None
+    things = None
+    problem = None
     try:
-        with closing(Memory(path)) as memory:
-            things = len(memory.view().classes) if memory.exists() else 0
+        things = count_labels(path)
     except CBCLError as error:
         problem = error.public
-    time = datetime.fromtimestamp(_time_changed(path), UTC).isoformat(timespec="seconds")
+    time = datetime.fromtimestamp(time_changed(path), UTC).isoformat(timespec="seconds")
     there = identity(path) is not None
     return schemas.MemoryEntry(
         name=encodable(path.name),

@@ -16,6 +16,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope, Send
 
 from cbcl.errors import CBCLError
+from cbcl.recognition.memory_files import copy_memory
 from cbcl.web import schemas
 from cbcl.web.connections import client_address
 from cbcl.web.errors import ApiError
@@ -145,7 +146,7 @@ async def duplicate_memory(
     """Copy a memory, without its history; the one that is open stays open."""
     new = await run_in_threadpool(served.folder.find_free, body.new)
     source = await run_in_threadpool(served.folder.find, body.name)
-    await service.exports.run(served.folder.duplicate, source, new)
+    await service.exports.run(copy_memory, source, new)
     return schemas.DuplicateResponse(memory=new.name)
 
 

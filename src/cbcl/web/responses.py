@@ -14,8 +14,8 @@ from cbcl.web import schemas
 from cbcl.web.embedding import RequestPicture
 
 if TYPE_CHECKING:
-    from cbcl.memory.transaction import Step
     from cbcl.recognition.learning import LearningResult
+    from cbcl.recognition.recognizer import Step
     from cbcl.recognition.snapshot import Snapshot, Suspect
 
 

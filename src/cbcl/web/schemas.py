@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from cbcl.memory.rows import MAX_LETTERS
+from cbcl.recognition.labels import MAX_LETTERS
 from cbcl.web.errors import STATUSES
 
 Kind = Annotated[str, Field(json_schema_extra={"enum": [*STATUSES]})]

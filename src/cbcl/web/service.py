@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from cbcl.errors import CBCLError, LabelError, MemoryFileError, PictureError, encodable
-from cbcl.memory.rows import as_label
 from cbcl.recognition.answer import Answer
+from cbcl.recognition.labels import as_label
 from cbcl.recognition.recognizer import Recognizer
 from cbcl.recognition.snapshot import Snapshot
 from cbcl.vision.extraction import EmbeddedPicture
