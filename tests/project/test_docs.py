@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import runpy
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -78,3 +79,12 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         target = page.parent / path if path else page
         assert target.exists(), link
         assert not anchor or anchor in anchors_of(target), link
+
+
+def test_the_functions_of_the_method_are_where_its_page_says() -> None:
+    table = (ROOT / "docs" / "method.md").read_text().split("| section |")[1].split("\n\n")[0]
+    for row in table.splitlines()[2:]:
+        *_, modules, functions = row.strip("|").split("|")
+        rooms = [import_module(f"cbcl.method.{name}") for name in re.findall(r"`(.+?)`", modules)]
+        for function in re.findall(r"`(\w+)", functions):
+            assert any(hasattr(room, function) for room in rooms), row
