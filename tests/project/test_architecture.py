@@ -10,7 +10,7 @@ import cbcl
 ROOT = Path(__file__).parents[2]
 SOURCE = Path(cbcl.__file__).parent
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
-ROOMS = PAGE.split("\n## ")[1]  # "The rooms"
+ROOMS = next(part for part in PAGE.split("\n## ") if part.startswith("The rooms\n"))
 
 
 def paths_in(text: str) -> set[str]:
