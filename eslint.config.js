@@ -4,7 +4,7 @@ import globals from "globals";
 export default [
   js.configs.recommended,
   {
-    files: ["src/cbcl/{web,app}/static/js/*.js"],
+    files: ["src/cbcl/{web,export}/static/js/*.js"],
     languageOptions: { globals: globals.browser },
     rules: {
       complexity: ["error", 13], // it counts each ?. and ?? as a branch
@@ -22,6 +22,6 @@ export default [
     files: ["src/cbcl/export/static/service_worker.js"],
     languageOptions: { globals: globals.serviceworker, sourceType: "script" },
   },
-  { files: ["tests/{page,app}/*.test.js"], languageOptions: { globals: globals.node } },
+  { files: ["tests/{page,export}/*.test.js"], languageOptions: { globals: globals.node } },
   { linterOptions: { reportUnusedDisableDirectives: "error" } },
 ];

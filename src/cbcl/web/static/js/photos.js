@@ -103,8 +103,8 @@ function failures() {
 
 /** Make one section; of the vote, one a concept, with a heading if there are several. */
 function conceptSections() {
-  const all = shown.kept;
-  const kept = memory.abilities.includes("centroids") ? all : all.map((one) => ({ ...one, concept: 0 }));
+  const severalEach = memory.abilities.includes("centroids");
+  const kept = severalEach ? shown.kept : shown.kept.map((one) => ({ ...one, concept: 0 }));
   const concepts = [...new Set(kept.map(({ concept }) => concept))].sort((a, b) => a - b);
   const failed = failures();
   return concepts.map((number, index) => {
