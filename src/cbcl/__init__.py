@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cbcl.method.classifiers import CBCLClassifier, DiscriminantClassifier
     from cbcl.recognition.answer import Answer
     from cbcl.recognition.recognizer import Recognizer
+    from cbcl.recognition.snapshot import Snapshot
     from cbcl.vision.backbones import load_backbone
 
 __version__ = version("cbcl")
@@ -42,6 +43,7 @@ __all__ = [
     "MemoryFileError",
     "PictureError",
     "Recognizer",
+    "Snapshot",
     "WeightsError",
     "__version__",
     "agg_var",
@@ -58,6 +60,7 @@ _MODULES = {
     "Client": "cbcl.client",
     "DiscriminantClassifier": "cbcl.method.classifiers",
     "Recognizer": "cbcl.recognition.recognizer",
+    "Snapshot": "cbcl.recognition.snapshot",
     "agg_var": "cbcl.method.centroids.concepts",
     "load_backbone": "cbcl.vision.backbones",
     "reduce": "cbcl.method.centroids.budget",

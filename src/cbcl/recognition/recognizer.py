@@ -45,9 +45,6 @@ if TYPE_CHECKING:
     from sklearn.base import ClassifierMixin
 
 
-MAX_EXAMINED = 2000  # examples that are worth a self-test for advice: it takes a second
-
-
 class Recognizer:
     """Learns things from a few photos each and tells them apart; its memory is a file.
 
