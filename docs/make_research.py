@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
+from cbcl_study.experiments import PAIRS, SHOTS
 from cbcl_study.learners import LOGISTIC, LOGISTIC_PENALTIES
 from cbcl_study.records import read
 from cbcl_study.report import aggregate, default
@@ -49,8 +50,8 @@ def penalties(records: Records) -> str:
         f"| data, pictures of each class | {' | '.join(columns)} |",
         "|---" * (1 + len(columns)) + "|",
     ]
-    for data, backbone in default.PAIRS.items():
-        for shots in default.SHOTS:
+    for data, backbone in PAIRS.items():
+        for shots in SHOTS:
             groups = [
                 RunGroup(data, backbone, f"{LOGISTIC}-{column}", shots=shots) for column in columns
             ]

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from cbcl.errors import DataError
+from cbcl_study.experiments import LITE, MAIN, NETWORKS
 from cbcl_study.paper import CLAIMS, OWN_RESNET34
 from cbcl_study.report import (
     ablation,
@@ -43,9 +44,7 @@ from cbcl_study.report.rendering import BoldText, RowGroup, Table, markdown_tabl
 from cbcl_study.report.significance import difference, format_difference, paired
 from cbcl_study.scores import Summary, encode_confusion
 
-MAIN, LITE = "resnet50-keras", "efficientnet-lite0"
 VOTE = RunGroup("cifar100", MAIN, "cbcl", max_centroids=7500)
-NETWORKS = ("ft", "lwf-mc", "lwm", "icarl", "eeil", "bic")
 
 
 def recorded(

@@ -9,15 +9,25 @@ from typing import Any
 from cbcl_study.learners import FIXED_RADIUS_SCALES, VOTERS, learner_kind
 from cbcl_study.paper import BUDGETS, ORDERS, OWN_RESNET34
 from cbcl_study.records import Run
-from cbcl_study.report.default import PAIRS
 
 TRAINED_ORDERS = 3  # of networks, which take minutes a run on a GPU
 CLASSES = 100
 FIGURE_BUDGETS = (3000, 5000, 7000, 9000)  # K of figure 5
 SHOTS = (None, 5, 10)
 
-RESNET, LITE, VGG, WORDS = "resnet50-keras", "efficientnet-lite0", "vgg16", "visual-words"
-PIXELS = "pixels"  # what networks are trained on
+CIFAR = "cifar100"
+CALTECH = "caltech101"
+CUB = "cub200"
+OFFICIAL_CUB = "cub200-official"
+
+MAIN = "resnet50-keras"
+LITE = "efficientnet-lite0"
+VGG = "vgg16"
+WORDS = "visual-words"
+PIXELS = "pixels"  # the backbone of networks that are trained on the pictures themselves
+OBJECTS = [(data, backbone) for data in (CALTECH, CUB) for backbone in (MAIN, LITE)]
+# The backbone of the paper's comparison on CIFAR-100, and one that `pip install` brings.
+PAIRS = {CIFAR: MAIN, CALTECH: LITE, CUB: LITE}
 FIXED_RADII = tuple(f"radius-{scale:g}" for scale in FIXED_RADIUS_SCALES)
 # With a budget there is one voter: these three are then the same, bit for bit, and run once.
 VOTES = ("cbcl", "cbcl-rank", "single-centroid")
@@ -68,15 +78,15 @@ def runs(
 
 
 def _cifar(
-    learners: Iterable[str], seed: int, backbone: str = RESNET, **protocol: Any
+    learners: Iterable[str], seed: int, backbone: str = MAIN, **protocol: Any
 ) -> Iterator[Run]:
-    protocol = {"max_centroids": BUDGETS["cifar100"]} | protocol
-    return runs("cifar100", backbone, learners, seed=seed, **protocol)
+    protocol = {"max_centroids": BUDGETS[CIFAR]} | protocol
+    return runs(CIFAR, backbone, learners, seed=seed, **protocol)
 
 
 def increments(seed: int) -> Iterator[Run]:
     """CIFAR-100, 2, 5, 10 and 20 classes at a time, all data and few shots: figure 2, table 2."""
-    for backbone, increment in product((RESNET, OWN_RESNET34), (2, 5, 10, 20)):
+    for backbone, increment in product((MAIN, OWN_RESNET34), (2, 5, 10, 20)):
         for shots in SHOTS:
             learners = ("cbcl", "ncm", *(("flb",) if shots else ()))
             yield from _cifar(learners, seed, backbone, increment=increment, shots=shots)
@@ -109,8 +119,8 @@ def objects(seed: int) -> Iterator[Run]:
 
 def words(seed: int) -> Iterator[Run]:
     """Caltech-101 through visual words: table S2."""
-    limit = BUDGETS["caltech101"]
-    yield from runs("caltech101", WORDS, ("cbcl", "ncm"), seed=seed, max_centroids=limit)
+    limit = BUDGETS[CALTECH]
+    yield from runs(CALTECH, WORDS, ("cbcl", "ncm"), seed=seed, max_centroids=limit)
 
 
 def default(seed: int) -> Iterator[Run]:
@@ -143,23 +153,23 @@ def vote(seed: int) -> Iterator[Run]:
 def few_shot_sessions(seed: int) -> Iterator[Run]:
     """Few-shot class-incremental learning: many classes, then a few of five pictures each."""
     five: dict[str, Any] = {"shots": 5, "whole_base": True, "seed": seed}
-    for backbone in (RESNET, LITE):
-        yield from runs("cifar100", backbone, FEW_SHOT_LEARNERS, base=60, increment=5, **five)
+    for backbone in (MAIN, LITE):
+        yield from runs(CIFAR, backbone, FEW_SHOT_LEARNERS, base=60, increment=5, **five)
     birds: dict[str, Any] = {"base": 100, "increment": 10, "classes": 200}
-    yield from runs("cub200-official", LITE, FEW_SHOT_LEARNERS, **birds, **five)
+    yield from runs(OFFICIAL_CUB, LITE, FEW_SHOT_LEARNERS, **birds, **five)
 
 
 def networks(seed: int) -> Iterator[Run]:
     """Rivals trained on CIFAR-100, ten classes at a time and all at once: figure 2, section 4.3."""
-    yield from runs("cifar100", PIXELS, NETWORKS, seed=seed)
+    yield from runs(CIFAR, PIXELS, NETWORKS, seed=seed)
     for shots in SHOTS:
-        yield from runs("cifar100", PIXELS, JOINT, seed=seed, increment=CLASSES, shots=shots)
+        yield from runs(CIFAR, PIXELS, JOINT, seed=seed, increment=CLASSES, shots=shots)
 
 
 def network_increments(seed: int) -> Iterator[Run]:
     """Rivals trained on CIFAR-100, 2, 5 and 20 classes at a time: figure 2."""
     for increment in (2, 5, 20):
-        yield from runs("cifar100", PIXELS, NETWORKS, seed=seed, increment=increment)
+        yield from runs(CIFAR, PIXELS, NETWORKS, seed=seed, increment=increment)
 
 
 def usual_order(seed: int) -> Iterator[Run]:
@@ -171,18 +181,17 @@ def usual_order(seed: int) -> Iterator[Run]:
 def fearnet_rivals(seed: int) -> Iterator[Run]:
     """FearNet, and the perceptron trained on all vectors at once that it is compared with: S1."""
     for base in (2, 50):
-        yield from runs("cifar100", RESNET, ("fearnet",), seed=seed, increment=1, base=base)
-    yield from runs("cifar100", RESNET, ("mlp",), seed=seed, increment=CLASSES)
+        yield from runs(CIFAR, MAIN, ("fearnet",), seed=seed, increment=1, base=base)
+    yield from runs(CIFAR, MAIN, ("mlp",), seed=seed, increment=CLASSES)
 
 
 def _everywhere(learners: Iterable[str], seed: int) -> Iterator[Run]:
-    for data, backbone in [*OBJECTS, ("cifar100", RESNET)]:
+    for data, backbone in [*OBJECTS, (CIFAR, MAIN)]:
         for shots in SHOTS:
             limit = BUDGETS[data]
             yield from runs(data, backbone, learners, seed=seed, shots=shots, max_centroids=limit)
 
 
-OBJECTS = [(data, backbone) for data in ("caltech101", "cub200") for backbone in (RESNET, LITE)]
 # Experiments, and the most orders of each.
 PAPER: dict[Callable[[int], Iterator[Run]], int] = dict.fromkeys(
     (increments, fearnet, ablation, objects, words), ORDERS

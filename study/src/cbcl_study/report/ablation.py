@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cbcl_study.experiments import CIFAR, MAIN
 from cbcl_study.paper import BUDGETS, Claim, claims_at, only
 from cbcl_study.report import aggregate
 from cbcl_study.report.aggregate import (
@@ -20,7 +21,6 @@ from cbcl_study.report.reasons import reasons
 from cbcl_study.report.rendering import RowGroup, Section, Table
 from cbcl_study.report.significance import format_difference, paired
 
-CIFAR, MAIN = "cifar100", "resnet50-keras"
 EXTRA = "merge-evenly"  # has no row in the paper
 
 

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 from cbcl_study import scores
+from cbcl_study.experiments import CALTECH, CIFAR, CUB, OFFICIAL_CUB
 from cbcl_study.learners import LEARNERS, LOGISTIC
 from cbcl_study.paper import STATISTICS, Claim
 from cbcl_study.records import RunRecord
@@ -21,14 +22,12 @@ Records: TypeAlias = Sequence[RunRecord]
 Score: TypeAlias = Callable[[RunRecord], float]
 
 DASH, MINUS = "—", "\N{MINUS SIGN}"
-OFFICIAL_CUB = "cub200-official"
 DATA = {
-    "cifar100": "CIFAR-100",
-    "caltech101": "Caltech-101",
-    "cub200": "CUB-200-2011",
+    CIFAR: "CIFAR-100",
+    CALTECH: "Caltech-101",
+    CUB: "CUB-200-2011",
     OFFICIAL_CUB: "CUB-200-2011, official split",
 }
-PIXELS = "pixels"  # the backbone of networks that are trained on the pictures themselves
 NAMES = {  # of learners
     "cbcl": "CBCL, vote",
     "discriminant": "CBCL, default",

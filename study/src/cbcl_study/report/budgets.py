@@ -6,6 +6,7 @@ import math
 from functools import partial
 
 from cbcl.vision.backbones.catalogue import network_catalogue
+from cbcl_study.experiments import CIFAR, MAIN
 from cbcl_study.paper import BUDGETS, CLAIMS, OWN_RESNET34, UNREDUCED, Claim, claims_at
 from cbcl_study.report import aggregate, figures
 from cbcl_study.report.aggregate import (
@@ -26,7 +27,6 @@ from cbcl_study.report.reasons import suspicions
 from cbcl_study.report.rendering import Drawing, RowGroup, Section, Table
 from cbcl_study.report.significance import Difference, format_difference, paired
 
-CIFAR, MAIN = "cifar100", "resnet50-keras"
 NAMES = {"cbcl": "CBCL", "remove-centroids": "Remove-Centroids"}
 LOOKS = {
     "cbcl": Look("orange", "-", "o", width=1.7),

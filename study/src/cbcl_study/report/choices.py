@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 
+from cbcl_study.experiments import CIFAR, MAIN, OBJECTS, SHOTS
 from cbcl_study.learners import FIXED_RADIUS_SCALES, LOGISTIC
-from cbcl_study.paper import BUDGETS, STAND_INS, STATISTICS
+from cbcl_study.paper import BUDGETS, STATISTICS
 from cbcl_study.report import aggregate
 from cbcl_study.report.aggregate import (
     DASH,
@@ -31,11 +32,7 @@ CHOICES = (
     *("discriminant", "cbcl", "ncm", "knn", "slda", "slda-roots", "ranpac", "ranpac-10000"),
     *("flb", "probe", LOGISTIC),
 )
-PAIRS = [
-    ("cifar100", "resnet50-keras"),
-    *((data, backbone) for data in ("caltech101", "cub200") for backbone in STAND_INS["resnet18"]),
-]
-SHOTS = (None, 5, 10)
+PAIRS = [(CIFAR, MAIN), *OBJECTS]
 TOLERANCE = 0.5  # points that the tuner may lose against the best radius
 COSTS = {
     "last": aggregate.last,

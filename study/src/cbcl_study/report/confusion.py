@@ -7,13 +7,14 @@ from functools import partial
 import numpy as np
 
 from cbcl.method.arrays import Int64s
+from cbcl_study.experiments import CIFAR, MAIN
 from cbcl_study.paper import BUDGETS
 from cbcl_study.report.aggregate import Records, RunGroup, runs_of
 from cbcl_study.report.figures import draw_confusion
 from cbcl_study.report.rendering import Drawing, Section
 from cbcl_study.scores import confusion
 
-RUNS = RunGroup("cifar100", "resnet50-keras", "cbcl", max_centroids=BUDGETS["cifar100"])
+RUNS = RunGroup(CIFAR, MAIN, "cbcl", max_centroids=BUDGETS[CIFAR])
 
 
 def section(records: Records) -> Section:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
+from cbcl_study.experiments import CIFAR, NETWORKS, PAIRS, PIXELS, SHOTS
 from cbcl_study.learners import LOGISTIC, logistic_penalty
 from cbcl_study.paper import BUDGETS
 from cbcl_study.records import RunRecord
@@ -19,7 +20,6 @@ from cbcl_study.report import aggregate
 from cbcl_study.report.aggregate import (
     DASH,
     DATA,
-    PIXELS,
     Records,
     RunGroup,
     describe_learner,
@@ -34,16 +34,8 @@ from cbcl_study.report.rendering import Drawing, RowGroup, Section, Table
 from cbcl_study.report.significance import format_difference, paired
 
 DEFAULT, VOTE = "discriminant", "cbcl"
-# The backbones of the paper's comparison on CIFAR-100, and one that `pip install` brings.
-PAIRS = {
-    "cifar100": "resnet50-keras",
-    "caltech101": "efficientnet-lite0",
-    "cub200": "efficientnet-lite0",
-}
-SHOTS = (None, 5, 10)
 LEARNERS = (VOTE, DEFAULT, "ncm", "slda", "slda-roots", "ranpac", "ranpac-10000", LOGISTIC)
 AGAINST = (VOTE, "slda", "slda-roots", "ranpac-10000", LOGISTIC)
-NETWORKS = ("ft", "lwf-mc", "lwm", "icarl", "eeil", "bic")  # trained on the pictures of CIFAR-100
 
 
 def pick_penalties(records: Iterable[RunRecord]) -> aggregate.IndexedRuns:
@@ -134,7 +126,7 @@ def draw_sizes(records: Records, numbers: Iterable[int | None] = SHOTS) -> list[
         for data in PAIRS:
             groups = [group_for(learner, data, shots) for learner in LEARNERS]
             groups += [group_for(learner, data, shots) for learner in ("probe", "knn")]
-            if data == "cifar100":
+            if data == CIFAR:
                 groups += [RunGroup(data, PIXELS, name, shots=shots) for name in NETWORKS]
             points = [point for group in groups for point in _point(records, group)]
             what = f"{shots} pictures of each class" if shots else "all pictures"

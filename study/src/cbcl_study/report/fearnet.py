@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from cbcl_study import scores
+from cbcl_study.experiments import CIFAR, MAIN
 from cbcl_study.paper import BUDGETS, Claim, Measure, claims_at, find_claims, only
 from cbcl_study.records import RunRecord
 from cbcl_study.report import aggregate
@@ -25,7 +26,6 @@ from cbcl_study.report.rendering import RowGroup, Section, Table
 from cbcl_study.report.significance import format_difference, format_gap, paired
 from cbcl_study.scores import OFFLINE_ACCURACY, Summary, summary
 
-CIFAR, MAIN = "cifar100", "resnet50-keras"
 OFFLINE = "mlp"
 LEARNERS = ("fearnet", "cbcl", "ncm", "discriminant")
 MEASURES: dict[Measure, str] = {

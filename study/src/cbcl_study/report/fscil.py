@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cbcl_study.experiments import CIFAR, LITE, MAIN, OFFICIAL_CUB
 from cbcl_study.paper import published
 from cbcl_study.records import RunRecord
 from cbcl_study.report import aggregate
 from cbcl_study.report.aggregate import (
     DASH,
-    OFFICIAL_CUB,
     Records,
     RunGroup,
     format_error,
@@ -47,8 +47,8 @@ class Benchmark(NamedTuple):
 
 SHOTS = 5
 BENCHMARKS = (
-    Benchmark("CIFAR-100", "cifar100", 60, 5, 100, "NC-FSCIL", "resnet50-keras"),
-    Benchmark("CUB-200-2011", OFFICIAL_CUB, 100, 10, 200, "SAVC", "efficientnet-lite0"),
+    Benchmark("CIFAR-100", CIFAR, 60, 5, 100, "NC-FSCIL", MAIN),
+    Benchmark("CUB-200-2011", OFFICIAL_CUB, 100, 10, 200, "SAVC", LITE),
 )
 WANTED = ("discriminant", "cbcl", "ncm", "slda")
 

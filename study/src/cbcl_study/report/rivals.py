@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import partial
 
+from cbcl_study.experiments import CIFAR, JOINT, MAIN, NETWORKS, PIXELS
 from cbcl_study.paper import (
     BUDGETS,
     OWN_RESNET34,
@@ -18,7 +19,6 @@ from cbcl_study.paper import (
 from cbcl_study.report import aggregate, figures
 from cbcl_study.report.aggregate import (
     DASH,
-    PIXELS,
     Records,
     RunGroup,
     count_orders,
@@ -32,7 +32,7 @@ from cbcl_study.report.aggregate import (
     runs_of,
 )
 from cbcl_study.report.comparison import backbones_for, compare, comparisons
-from cbcl_study.report.default import DEFAULT, NETWORKS, VOTE
+from cbcl_study.report.default import DEFAULT, VOTE
 from cbcl_study.report.figures import Level, Line, Look
 from cbcl_study.report.looks import DOTS, look_of
 from cbcl_study.report.reasons import reasons
@@ -40,9 +40,7 @@ from cbcl_study.report.rendering import Drawing, RowGroup, Section, Table
 from cbcl_study.report.significance import Difference, difference, format_difference, paired
 from cbcl_study.scores import Summary, curve
 
-CIFAR, MAIN = "cifar100", "resnet50-keras"
 SIZES = STATISTICS[CIFAR].increments
-JOINT = ("joint", "joint-resnet34")
 AT_ONCE = 100  # classes at a time
 OURS = (VOTE, DEFAULT)  # on vectors
 HYBRID = "icarl-hybrid1"  # shown where it was run

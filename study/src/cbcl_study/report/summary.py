@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
+from cbcl_study.experiments import CIFAR, NETWORKS, PAIRS, PIXELS, SHOTS
 from cbcl_study.learners import LOGISTIC
 from cbcl_study.paper import BUDGETS, Claim, find_claims, only
 from cbcl_study.report import aggregate, comparison
 from cbcl_study.report.aggregate import (
     DASH,
     DATA,
-    PIXELS,
     Records,
     RunGroup,
     count_orders,
@@ -28,17 +28,12 @@ from cbcl_study.report.comparison import claim_group
 from cbcl_study.report.default import (
     DEFAULT,
     LEARNERS,
-    NETWORKS,
-    PAIRS,
-    SHOTS,
     VOTE,
     group_for,
 )
 from cbcl_study.report.rendering import BoldText, Drawing, RowGroup, Section, Table
 from cbcl_study.report.rivals import draw_panel
 from cbcl_study.report.significance import LEVEL, format_gap, paired
-
-CIFAR = "cifar100"
 
 
 def section(records: Records) -> Section:

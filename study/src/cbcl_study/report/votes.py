@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cbcl_study.experiments import CIFAR, PAIRS
 from cbcl_study.paper import BUDGETS, only
 from cbcl_study.report import aggregate
 from cbcl_study.report.aggregate import (
@@ -16,11 +17,9 @@ from cbcl_study.report.aggregate import (
     mean_of,
     runs_of,
 )
-from cbcl_study.report.default import PAIRS
 from cbcl_study.report.rendering import RowGroup, Section, Table
 from cbcl_study.report.significance import format_difference, format_gap, paired
 
-CIFAR = "cifar100"
 SAME_WITH_ONE_VOTER = ("single-centroid", "cbcl-rank")
 ONE = "voters-1"
 
