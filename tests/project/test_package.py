@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import subprocess
 import sys
 from graphlib import TopologicalSorter
-from pathlib import Path
+
+from support.imports import imports, modules_of
 
 import cbcl
-
-SOURCE = Path(cbcl.__file__).parent
 
 # A room may import from those before it and from itself; but not from those it is to be apart from.
 ROOMS = [
@@ -46,24 +44,8 @@ APART = {
 }
 
 
-def module_name(path: Path) -> str:
-    parts = ("cbcl", *path.relative_to(SOURCE).with_suffix("").parts)
-    return ".".join(part for part in parts if part != "__init__")
-
-
-MODULES = {module_name(path): path for path in SOURCE.rglob("*.py")}
-
-
-def imports(path: Path) -> set[str]:
-    """Return the modules of ours that a file imports, wherever in the file."""
-    names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            submodules = {f"{node.module}.{alias.name}" for alias in node.names} & set(MODULES)
-            names |= submodules or {node.module}
-    return names & set(MODULES)
+MODULES = modules_of(cbcl)
+IMPORTS = imports(MODULES)
 
 
 def room_of(name: str) -> str:
@@ -71,15 +53,15 @@ def room_of(name: str) -> str:
 
 
 def test_rooms_import_only_from_rooms_to_their_left() -> None:
-    for name, path in MODULES.items():
-        for imported in imports(path) - {"cbcl"} if name != "cbcl" else ():
+    for name, names in IMPORTS.items():
+        for imported in names - {"cbcl"} if name != "cbcl" else ():
             rooms = room_of(name), room_of(imported)
             assert ROOMS.index(rooms[1]) <= ROOMS.index(rooms[0]), f"{name} imports {imported}"
             assert rooms not in APART, f"{name} imports {imported}"
 
 
 def test_no_module_imports_itself_in_a_circle() -> None:
-    graph = {name: imports(path) - {"cbcl"} for name, path in MODULES.items() if name != "cbcl"}
+    graph = {name: names - {"cbcl"} for name, names in IMPORTS.items() if name != "cbcl"}
     TopologicalSorter(graph).prepare()  # raises CycleError, which names them
 
 
