@@ -61,20 +61,18 @@ class ErrorDetail(BaseModel):
 
     kind: Kind
     message: Message
-    retry_after: Annotated[
-        int | None, Field(description="Seconds to wait; only with kind busy or rate")
-    ] = None
-    seen: Annotated[
-        list[str] | None, Field(description="Digests that are not cached; only with kind seen")
-    ] = None
-    problem: Annotated[
-        str | None,
-        Field(
-            description="The message without the picture's name, the same for the same problem;"
-            " only of a picture among others",
-            examples=["is broken: image file is truncated"],
-        ),
-    ] = None
+    retry_after: int | None = Field(
+        default=None, description="Seconds to wait; only with kind busy or rate"
+    )
+    seen: list[str] | None = Field(
+        default=None, description="Digests that are not cached; only with kind seen"
+    )
+    problem: str | None = Field(
+        default=None,
+        description="The message without the picture's name, the same for the same problem;"
+        " only of a picture among others",
+        examples=["is broken: image file is truncated"],
+    )
 
 
 class ErrorResponse(BaseModel):
@@ -86,71 +84,67 @@ class ErrorResponse(BaseModel):
 class VersionResponse(BaseModel):
     """Version of the software and of the API."""
 
-    cbcl: Annotated[str, Field(examples=["0.1.0"])]
-    api: Annotated[int, Field(examples=[1])]
+    cbcl: str = Field(examples=["0.1.0"])
+    api: int = Field(examples=[1])
 
 
 class LookedAt(BaseModel):
     """The part in the middle of a picture that a backbone looks at."""
 
-    square: Annotated[float, Field(description="Share of the shorter side", examples=[0.875])]
-    squashed: Annotated[bool, Field(description="It is a share of both sides instead")]
+    square: float = Field(description="Share of the shorter side", examples=[0.875])
+    squashed: bool = Field(description="It is a share of both sides instead")
 
 
 class BackboneStatus(BaseModel):
     """The network that embeds pictures."""
 
-    name: Annotated[str, Field(examples=["efficientnet-lite0@2views"])]
-    ready: Annotated[bool, Field(description="It is loaded and has embedded a picture")]
-    problem: Annotated[
-        str | None, Field(description="Why it cannot be loaded; null: it can, or was not tried yet")
-    ]
-    looks_at: Annotated[
-        LookedAt | None, Field(description="null: at all of a picture, or it is not known yet")
-    ] = None
+    name: str = Field(examples=["efficientnet-lite0@2views"])
+    ready: bool = Field(description="It is loaded and has embedded a picture")
+    problem: str | None = Field(
+        description="Why it cannot be loaded; null: it can, or was not tried yet"
+    )
+    looks_at: LookedAt | None = Field(
+        default=None, description="null: at all of a picture, or it is not known yet"
+    )
 
 
 class HealthResponse(BaseModel):
     """State of the server."""
 
     status: Literal["ok"] = "ok"
-    memory: Annotated[str, Field(description="Name of the memory file", examples=["shop.cbcl"])]
+    memory: str = Field(description="Name of the memory file", examples=["shop.cbcl"])
     revision: Revision
-    private: Annotated[bool, Field(description="The memory keeps no thumbnails")]
+    private: bool = Field(description="The memory keeps no thumbnails")
     backbone: BackboneStatus
-    learning: Annotated[int, Field(description="Changes waiting or being made", examples=[0])]
+    learning: int = Field(description="Changes waiting or being made", examples=[0])
 
 
 class ChangeSummary(BaseModel):
     """A change of the memory, in words."""
 
-    action: Annotated[str, Field(examples=["learn"])]
-    text: Annotated[str, Field(examples=["learn mug (3)"])]
+    action: str = Field(examples=["learn"])
+    text: str = Field(examples=["learn mug (3)"])
 
 
 class LabelEntry(BaseModel):
     """A label of the memory."""
 
     label: Label
-    examples: Annotated[
-        int, Field(description="Different pictures it was learned from", examples=[5])
-    ]
-    concepts: Annotated[
-        int, Field(description="Centroids made of them; 1 unless by the vote", examples=[1])
-    ]
-    kept: Annotated[int, Field(description="Examples with a thumbnail", examples=[5])]
-    shown: Annotated[list[int], Field(description="Numbers of a few of them", examples=[[17, 18]])]
-    changed: Annotated[
-        int, Field(description="Larger for a label that was changed later", examples=[9])
-    ] = 0
+    examples: int = Field(description="Different pictures it was learned from", examples=[5])
+    concepts: int = Field(description="Centroids made of them; 1 unless by the vote", examples=[1])
+    kept: int = Field(description="Examples with a thumbnail", examples=[5])
+    shown: list[int] = Field(description="Numbers of a few of them", examples=[[17, 18]])
+    changed: int = Field(
+        default=0, description="Larger for a label that was changed later", examples=[9]
+    )
 
 
 class NegativesEntry(BaseModel):
     """Pictures that were taught as none of the labels."""
 
-    examples: Annotated[int, Field(description="Different pictures", examples=[3])]
-    kept: Annotated[int, Field(description="Those with a thumbnail", examples=[3])]
-    shown: Annotated[list[int], Field(description="Numbers of a few of them", examples=[[21, 22]])]
+    examples: int = Field(description="Different pictures", examples=[3])
+    kept: int = Field(description="Those with a thumbnail", examples=[3])
+    shown: list[int] = Field(description="Numbers of a few of them", examples=[[21, 22]])
 
 
 HowOften = Annotated[
@@ -169,48 +163,42 @@ class LabelsResponse(BaseModel):
     revision: Revision
     private: bool
     labels: list[LabelEntry]
-    undo: Annotated[ChangeSummary | None, Field(description="The change that undo would revert")]
-    head: Annotated[
-        str | None,
-        Field(
-            description="How labels are told apart: discriminant or vote; null: no memory yet",
-            examples=["discriminant"],
-        ),
-    ] = None
-    abilities: Annotated[
-        list[str],
-        Field(
-            description="What the memory can do beside learning and answering",
-            examples=[["copies", "negatives", "strangers", "suspects"]],
-        ),
-    ] = []
-    negatives: Annotated[
-        NegativesEntry | None, Field(description="Taught as none of these; null: nothing was")
-    ] = None
-    strangers: Annotated[
-        str | None,
-        Field(
-            description="How often something unknown is expected: often, sometimes or rarely; null:"
-            " by the vote, or no memory yet",
-            examples=["sometimes"],
-        ),
-    ] = None
+    undo: ChangeSummary | None = Field(description="The change that undo would revert")
+    head: str | None = Field(
+        default=None,
+        description="How labels are told apart: discriminant or vote; null: no memory yet",
+        examples=["discriminant"],
+    )
+    abilities: list[str] = Field(
+        default=[],
+        description="What the memory can do beside learning and answering",
+        examples=[["copies", "negatives", "strangers", "suspects"]],
+    )
+    negatives: NegativesEntry | None = Field(
+        default=None, description="Taught as none of these; null: nothing was"
+    )
+    strangers: str | None = Field(
+        default=None,
+        description="How often something unknown is expected: often, sometimes or rarely; null:"
+        " by the vote, or no memory yet",
+        examples=["sometimes"],
+    )
 
 
 class ExampleEntry(BaseModel):
     """An example with a thumbnail."""
 
     example: ExampleNumber
-    concept: Annotated[
-        int, Field(description="Its number in the label; by the vote, its centroid", examples=[0])
-    ]
+    concept: int = Field(
+        description="Its number in the label; by the vote, its centroid", examples=[0]
+    )
 
 
 class ExamplesResponse(BaseModel):
     """The examples of a label, in the order learned."""
 
-    label: Annotated[str, Field(description="Empty: none of these", examples=["mug"])]
-    examples: Annotated[int, Field(description="Number of all, with and without a thumbnail")]
+    label: str = Field(description="Empty: none of these", examples=["mug"])
+    examples: int = Field(description="Number of all, with and without a thumbnail")
     kept: list[ExampleEntry]
     revision: Revision
 
@@ -218,34 +206,30 @@ class ExamplesResponse(BaseModel):
 class SkippedPicture(BaseModel):
     """A picture that could not be read and was not learned."""
 
-    picture: Annotated[str, Field(examples=["IMG_1.heic"])]
+    picture: str = Field(examples=["IMG_1.heic"])
     message: Message
 
 
 class LearnResponse(BaseModel):
     """Pictures that were learned and pictures that were skipped."""
 
-    learned: Annotated[
-        dict[str, int], Field(description="Number of pictures by label", examples=[{"mug": 3}])
-    ]
+    learned: dict[str, int] = Field(
+        description="Number of pictures by label", examples=[{"mug": 3}]
+    )
     problems: list[SkippedPicture]
     revision: Revision
-    copies: Annotated[
-        dict[str, int],
-        Field(
-            description="Pictures among them that were known already, or nearly the same as one"
-            " that is: they add nothing",
-            examples=[{"mug": 1}],
-        ),
-    ] = {}
-    moved: Annotated[
-        dict[str, int],
-        Field(
-            description="Pictures that were taken from other labels, by these; the label of none"
-            " of these is empty",
-            examples=[{"cup": 1}],
-        ),
-    ] = {}
+    copies: dict[str, int] = Field(
+        default={},
+        description="Pictures among them that were known already, or nearly the same as one"
+        " that is: they add nothing",
+        examples=[{"mug": 1}],
+    )
+    moved: dict[str, int] = Field(
+        default={},
+        description="Pictures that were taken from other labels, by these; the label of none"
+        " of these is empty",
+        examples=[{"cup": 1}],
+    )
     gone: Gone = []
     spelled_alike: SpelledAlike = {}
 
@@ -253,36 +237,30 @@ class LearnResponse(BaseModel):
 class UnlearnResponse(BaseModel):
     """The label of the example that was removed."""
 
-    label: Annotated[str, Field(description="Empty: none of these", examples=["mug"])]
+    label: str = Field(description="Empty: none of these", examples=["mug"])
     revision: Revision
 
 
 class UnlearnManyResponse(BaseModel):
     """Examples that were removed."""
 
-    removed: Annotated[
-        dict[str, int],
-        Field(
-            description="Number of them by label; the label of none of these is empty",
-            examples=[{"mug": 2}],
-        ),
-    ]
+    removed: dict[str, int] = Field(
+        description="Number of them by label; the label of none of these is empty",
+        examples=[{"mug": 2}],
+    )
     revision: Revision
 
 
 class MoveResponse(BaseModel):
     """Examples that were moved to another label."""
 
-    moved: Annotated[
-        dict[str, int],
-        Field(
-            description="Number of them by the label they had; that of none of these is empty",
-            examples=[{"watch": 3}],
-        ),
-    ]
-    copies: Annotated[
-        int, Field(description="Those nearly the same as one that the label has: they add nothing")
-    ]
+    moved: dict[str, int] = Field(
+        description="Number of them by the label they had; that of none of these is empty",
+        examples=[{"watch": 3}],
+    )
+    copies: int = Field(
+        description="Those nearly the same as one that the label has: they add nothing"
+    )
     gone: Gone
     spelled_alike: SpelledAlike
     revision: Revision
@@ -300,56 +278,51 @@ class EvidenceEntry(BaseModel):
     """One of the learned pictures that are most similar; by the vote, a centroid that voted."""
 
     label: Label
-    share: Annotated[float, Field(ge=0.0, le=1.0, description="Share of all weights")]
+    share: float = Field(ge=0.0, le=1.0, description="Share of all weights")
     weight: float
     distance: float
-    pictures: Annotated[int, Field(description="1; of a centroid, those it is the mean of")]
-    examples: Annotated[
-        list[int], Field(description="Its number; of a centroid, the examples nearest to it")
-    ]
-    against: Annotated[
-        bool, Field(description="It is not of the likeliest label, and speaks against it")
-    ] = False
+    pictures: int = Field(description="1; of a centroid, those it is the mean of")
+    examples: list[int] = Field(description="Its number; of a centroid, the examples nearest to it")
+    against: bool = Field(
+        default=False, description="It is not of the likeliest label, and speaks against it"
+    )
 
 
 class RecognizeResponse(BaseModel):
     """The answer for a picture."""
 
-    picture: Annotated[str, Field(description="Name of the file; empty for a digest")]
+    picture: str = Field(description="Name of the file; empty for a digest")
     seen: Digest
-    label: Annotated[str | None, Field(description="null: unknown", examples=["mug"])]
-    confidence: Annotated[
-        float | None, Field(description="Confidence in the answer; null: the memory is empty")
-    ]
-    strangeness: Annotated[float | None, Field(description="Above 1: unknown", examples=[0.45])]
-    ranking: Annotated[list[RankingEntry], Field(description="Most likely first")]
-    evidence: Annotated[
-        list[EvidenceEntry],
-        Field(description="Of the likeliest label, nearest first; then one of the next label"),
-    ]
+    label: str | None = Field(description="null: unknown", examples=["mug"])
+    confidence: float | None = Field(
+        description="Confidence in the answer; null: the memory is empty"
+    )
+    strangeness: float | None = Field(description="Above 1: unknown", examples=[0.45])
+    ranking: list[RankingEntry] = Field(description="Most likely first")
+    evidence: list[EvidenceEntry] = Field(
+        description="Of the likeliest label, nearest first; then one of the next label"
+    )
     revision: Revision
-    taught: Annotated[
-        str | None,
-        Field(
-            description="Label that this picture, or one nearly the same, was taught as: to learn"
-            " it again adds nothing; empty: none of these; null: it is new",
-            examples=["mug"],
-        ),
-    ] = None
+    taught: str | None = Field(
+        default=None,
+        description="Label that this picture, or one nearly the same, was taught as: to learn"
+        " it again adds nothing; empty: none of these; null: it is new",
+        examples=["mug"],
+    )
 
 
 class SuspectEntry(BaseModel):
     """An example that speaks for an answer, and the answer had it not been learned."""
 
     example: ExampleNumber
-    label: Annotated[str | None, Field(description="null: unknown", examples=["cup"])]
-    confidence: Annotated[float | None, Field(description="null: nothing else is known")]
+    label: str | None = Field(description="null: unknown", examples=["cup"])
+    confidence: float | None = Field(description="null: nothing else is known")
 
 
 class SuspectsResponse(BaseModel):
     """Examples that may be why an answer is wrong."""
 
-    suspects: Annotated[list[SuspectEntry], Field(description="Most decisive first")]
+    suspects: list[SuspectEntry] = Field(description="Most decisive first")
     revision: Revision
 
 
@@ -364,20 +337,18 @@ class RecognizeManyResponse(BaseModel):
     """An answer for each picture, in their order: files first, then digests."""
 
     answers: list[RecognizeResponse | UnreadablePicture]
-    order: Annotated[
-        list[int],
-        Field(description="Indices of the answers, the one most worth asking a person about first"),
-    ]
+    order: list[int] = Field(
+        description="Indices of the answers, the one most worth asking a person about first"
+    )
     revision: Revision
 
 
 class GroupsResponse(BaseModel):
     """Pictures that look alike, by their digests."""
 
-    groups: Annotated[
-        list[list[str]],
-        Field(description="The largest first, and in each the most typical picture first"),
-    ]
+    groups: list[list[str]] = Field(
+        description="The largest first, and in each the most typical picture first"
+    )
 
 
 class _RequestModel(BaseModel):
@@ -397,25 +368,25 @@ class LabelledPictures(_RequestModel):
 
 
 class LearnManyRequest(_RequestModel):
-    things: Annotated[list[LabelledPictures], Field(max_length=MAX_DIGESTS, min_length=1)]
+    things: list[LabelledPictures] = Field(max_length=MAX_DIGESTS, min_length=1)
 
 
 class ForgetRequest(_RequestModel):
     label: Label
-    for_good: Annotated[
-        bool,
-        Field(description="Erase it from the file; this and earlier changes cannot be undone"),
-    ] = False
+    for_good: bool = Field(
+        default=False,
+        description="Erase it from the file; this and earlier changes cannot be undone",
+    )
 
 
 class RenameRequest(_RequestModel):
     label: Label
-    new: Annotated[Label, Field(examples=["blue mug"])]
+    new: Label = Field(examples=["blue mug"])
 
 
 class MergeRequest(_RequestModel):
     label: Label
-    into: Annotated[Label, Field(examples=["cup"])]
+    into: Label = Field(examples=["cup"])
 
 
 class UnlearnRequest(_RequestModel):
@@ -424,10 +395,9 @@ class UnlearnRequest(_RequestModel):
 
 class MoveRequest(_RequestModel):
     examples: ExampleNumbers
-    into: Annotated[
-        Label | None,
-        Field(description="The label to move them to; null: none of these", examples=["phone"]),
-    ]
+    into: Label | None = Field(
+        description="The label to move them to; null: none of these", examples=["phone"]
+    )
 
 
 class StrangersRequest(_RequestModel):
@@ -437,16 +407,13 @@ class StrangersRequest(_RequestModel):
 class UndoneStep(BaseModel):
     """A step that was taken back."""
 
-    action: Annotated[str, Field(examples=["merge"])]
-    text: Annotated[str, Field(examples=["mug → cup"])]
-    labels: Annotated[
-        list[str],
-        Field(
-            description="Its labels, the empty one for none of these; of rename, merge and move the"
-            " last is the one that was there afterwards",
-            examples=[["mug", "cup"]],
-        ),
-    ]
+    action: str = Field(examples=["merge"])
+    text: str = Field(examples=["mug → cup"])
+    labels: list[str] = Field(
+        description="Its labels, the empty one for none of these; of rename, merge and move the"
+        " last is the one that was there afterwards",
+        examples=[["mug", "cup"]],
+    )
 
 
 class ChangeResponse(BaseModel):
@@ -455,18 +422,18 @@ class ChangeResponse(BaseModel):
     revision: Revision
     done: ChangeSummary
     spelled_alike: SpelledAlike = {}
-    undone: Annotated[UndoneStep | None, Field(description="Of undo: the step it took back")] = None
+    undone: UndoneStep | None = Field(default=None, description="Of undo: the step it took back")
 
 
 class HistoryEntry(BaseModel):
     """A step of the history."""
 
     step: int
-    time: Annotated[str, Field(description="UTC", examples=["2026-11-15T12:00:00.000+00:00"])]
-    action: Annotated[str, Field(examples=["learn"])]
-    text: Annotated[str, Field(examples=["mug (3)"])]
+    time: str = Field(description="UTC", examples=["2026-11-15T12:00:00.000+00:00"])
+    action: str = Field(examples=["learn"])
+    text: str = Field(examples=["mug (3)"])
     undone: bool
-    next: Annotated[bool, Field(description="Undo would revert this step")]
+    next: bool = Field(description="Undo would revert this step")
 
 
 class HistoryResponse(BaseModel):
@@ -480,8 +447,8 @@ class SimilarityEntry(BaseModel):
     """Two labels that may be the same thing."""
 
     label: Label
-    other: Annotated[str, Field(examples=["cup"])]
-    closeness: Annotated[float, Field(ge=0.0, le=1.0, description="1: the same")]
+    other: str = Field(examples=["cup"])
+    closeness: float = Field(ge=0.0, le=1.0, description="1: the same")
 
 
 class WantedEntry(BaseModel):
@@ -504,8 +471,8 @@ class WrongAnswerEntry(BaseModel):
     """A held-out example with a wrong answer."""
 
     example: ExampleNumber
-    label: Annotated[str, Field(description="Its label")]
-    answer: Annotated[str | None, Field(description="The answer; null: unknown")]
+    label: str = Field(description="Its label")
+    answer: str | None = Field(description="The answer; null: unknown")
 
 
 class ScoresResponse(BaseModel):
@@ -513,22 +480,21 @@ class ScoresResponse(BaseModel):
 
     revision: Revision
     labels: list[str]
-    matrix: Annotated[
-        list[list[int]],
-        Field(description="Confusion matrix: a row for each true label; the last column: unknown"),
-    ]
+    matrix: list[list[int]] = Field(
+        description="Confusion matrix: a row for each true label; the last column: unknown"
+    )
     asked: int
     right: int
     unknown: int
     wrong: list[WrongAnswerEntry]
-    problem: Annotated[str | None, Field(description="Why there are no scores")]
+    problem: str | None = Field(description="Why there are no scores")
 
 
 class DistributionEntry(BaseModel):
     """A normal distribution of the score."""
 
-    mean: Annotated[float, Field(examples=[0.68])]
-    deviation: Annotated[float, Field(examples=[0.11])]
+    mean: float = Field(examples=[0.68])
+    deviation: float = Field(examples=[0.11])
 
 
 class ForecastEntry(BaseModel):
@@ -537,87 +503,80 @@ class ForecastEntry(BaseModel):
     Each is asked about as if it had not been learned, and then as if its label were not known.
     """
 
-    known: Annotated[int, Field(description="Pictures asked about", examples=[24])]
-    refused: Annotated[int, Field(description="Those that would be unknown", examples=[1])]
-    strange: Annotated[int, Field(description="Pictures, without their labels", examples=[24])]
-    found: Annotated[int, Field(description="Those that would be unknown", examples=[22])]
+    known: int = Field(description="Pictures asked about", examples=[24])
+    refused: int = Field(description="Those that would be unknown", examples=[1])
+    strange: int = Field(description="Pictures, without their labels", examples=[24])
+    found: int = Field(description="Those that would be unknown", examples=[22])
 
 
 class UnknownEntry(BaseModel):
     """Distributions that decide between known and unknown, and the pictures that tell."""
 
     strangers: HowOften
-    known: Annotated[DistributionEntry, Field(description="Of pictures of the labels")]
-    strange: Annotated[DistributionEntry, Field(description="Of pictures of anything else")]
-    limit: Annotated[float, Field(description="A score below it is unknown", examples=[0.48])]
-    known_scores: Annotated[
-        list[float], Field(description="Of pictures kept, each as if it had not been learned")
-    ]
-    strange_scores: Annotated[
-        list[float], Field(description="Of these, as if their labels were not known")
-    ]
-    forecasts: Annotated[dict[str, ForecastEntry], Field(description="By setting")]
+    known: DistributionEntry = Field(description="Of pictures of the labels")
+    strange: DistributionEntry = Field(description="Of pictures of anything else")
+    limit: float = Field(description="A score below it is unknown", examples=[0.48])
+    known_scores: list[float] = Field(
+        description="Of pictures kept, each as if it had not been learned"
+    )
+    strange_scores: list[float] = Field(description="Of these, as if their labels were not known")
+    forecasts: dict[str, ForecastEntry] = Field(description="By setting")
 
 
 class UnknownResponse(BaseModel):
     """Distributions that decide between known and unknown; null: there are none."""
 
     revision: Revision
-    report: Annotated[
-        UnknownEntry | None, Field(description="null: nothing was learned, or it is the vote")
-    ]
+    report: UnknownEntry | None = Field(description="null: nothing was learned, or it is the vote")
 
 
 class MemoryEntry(BaseModel):
     """A memory that can be opened."""
 
-    name: Annotated[str, Field(description="Name of its file", examples=["shop.cbcl"])]
-    things: Annotated[int | None, Field(description="Labels known; null: it cannot be read")]
-    changed: Annotated[
-        str | None, Field(description="UTC; null: there is no file yet", examples=["2026-11-16…"])
-    ]
-    problem: Annotated[str | None, Field(description="Why it cannot be read")]
+    name: str = Field(description="Name of its file", examples=["shop.cbcl"])
+    things: int | None = Field(description="Labels known; null: it cannot be read")
+    changed: str | None = Field(
+        description="UTC; null: there is no file yet", examples=["2026-11-16…"]
+    )
+    problem: str | None = Field(description="Why it cannot be read")
 
 
 class MemoriesResponse(BaseModel):
     """The memories of a folder, the one changed latest first."""
 
-    open: Annotated[str, Field(description="The one that is open", examples=["shop.cbcl"])]
-    several: Annotated[bool, Field(description="False: this server has one memory, and no other")]
+    open: str = Field(description="The one that is open", examples=["shop.cbcl"])
+    several: bool = Field(description="False: this server has one memory, and no other")
     memories: list[MemoryEntry]
 
 
 class MemoryNameRequest(_RequestModel):
-    name: Annotated[str, Field(description="Name of a memory, no path", examples=["shop.cbcl"])]
+    name: str = Field(description="Name of a memory, no path", examples=["shop.cbcl"])
 
 
 class DuplicateRequest(MemoryNameRequest):
-    new: Annotated[str, Field(description="Name of the copy", examples=["shop copy"])]
+    new: str = Field(description="Name of the copy", examples=["shop copy"])
 
 
 class MemoryOpenedResponse(BaseModel):
     """The memory that is open from now on."""
 
-    memory: Annotated[str, Field(examples=["shop.cbcl"])]
+    memory: str = Field(examples=["shop.cbcl"])
     revision: Revision
 
 
 class DuplicateResponse(BaseModel):
     """The copy that was made."""
 
-    memory: Annotated[str, Field(examples=["shop copy.cbcl"])]
+    memory: str = Field(examples=["shop copy.cbcl"])
 
 
 class RestoreResponse(BaseModel):
     """The memory that was replaced, as it is kept."""
 
-    kept: Annotated[
-        str | None,
-        Field(
-            description="Name of its file; null: there was none",
-            examples=["shop (replaced 2026-11-16 18.05.10).cbcl"],
-        ),
-    ]
+    kept: str | None = Field(
+        description="Name of its file; null: there was none",
+        examples=["shop (replaced 2026-11-16 18.05.10).cbcl"],
+    )
     revision: Revision
 
 
@@ -625,8 +584,8 @@ class TestedEntry(BaseModel):
     """Examples of a label that were tested, each as if it had not been learned."""
 
     label: Label
-    tested: Annotated[int, Field(description="0: it has a single one", examples=[5])]
-    recognized: Annotated[int, Field(examples=[4])]
+    tested: int = Field(description="0: it has a single one", examples=[5])
+    recognized: int = Field(examples=[4])
     wrong: list[WrongAnswerEntry]
 
 
@@ -641,7 +600,7 @@ class SimilarResponse(BaseModel):
     """Labels that look most like one, the closest first: sixteen at most."""
 
     label: Label
-    similar: Annotated[list[str], Field(examples=[["cup", "bowl"]])]
+    similar: list[str] = Field(examples=[["cup", "bowl"]])
     revision: Revision
 
 
