@@ -13,8 +13,8 @@ from support.http_double import Received, Reply, http_double
 
 from cbcl.errors import PictureError, ServerError
 from cbcl.watch.cameras import SnapshotCamera, VideoCamera
+from cbcl.watch.frames import ProblemLog
 from cbcl.watch.http_requests import HttpAddress
-from cbcl.watch.problems import ProblemLog
 
 
 def test_snapshots_are_frames_and_an_outage_is_told_once() -> None:

@@ -12,7 +12,7 @@ import pytest
 from cbcl.errors import PictureError
 from cbcl.watch import folder as folder_module
 from cbcl.watch.folder import PhotoFolder
-from cbcl.watch.problems import ProblemLog
+from cbcl.watch.frames import ProblemLog
 
 
 @pytest.fixture

@@ -12,9 +12,8 @@ import pytest
 from cbcl.errors import PictureError
 from cbcl.recognition.answer import Answer
 from cbcl.vision.extraction import EmbeddedPicture
-from cbcl.watch.frames import WatchedFrame
+from cbcl.watch.frames import ProblemLog, WatchedFrame
 from cbcl.watch.inbox import Inbox
-from cbcl.watch.problems import ProblemLog
 from cbcl.watch.watcher import Sighting
 
 

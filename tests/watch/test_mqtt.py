@@ -18,8 +18,8 @@ from support.server import TIMEOUT_SECONDS, until
 
 from cbcl.errors import ServerError
 from cbcl.recognition.answer import Answer
+from cbcl.watch.frames import ProblemLog
 from cbcl.watch.mqtt import MqttAddress, MqttSink, topic_id
-from cbcl.watch.problems import ProblemLog
 from cbcl.watch.watcher import Sighting
 
 PROGRAM = broker_program()

@@ -13,7 +13,7 @@ from support.http_double import HttpDouble, Received, Reply, http_double
 from cbcl.errors import ServerError
 from cbcl.recognition.answer import Answer
 from cbcl.watch import sinks as sinks_module
-from cbcl.watch.problems import ProblemLog
+from cbcl.watch.frames import ProblemLog
 from cbcl.watch.sinks import BackgroundSink, Command, FrigateSubLabel, Webhook
 from cbcl.watch.watcher import Sighting
 

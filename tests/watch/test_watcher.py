@@ -12,10 +12,8 @@ from cbcl import Recognizer, load_backbone
 from cbcl.errors import MemoryFileError, PictureError
 from cbcl.recognition.answer import Answer
 from cbcl.watch import watcher as watcher_module
-from cbcl.watch.agreement import Agreement
-from cbcl.watch.frames import WatchedFrame
-from cbcl.watch.problems import ProblemLog
-from cbcl.watch.watcher import Sighting, Watcher
+from cbcl.watch.frames import ProblemLog, WatchedFrame
+from cbcl.watch.watcher import Agreement, Sighting, Watcher
 
 
 def count_letters(words: Sequence[bytes]) -> list[list[int]]:

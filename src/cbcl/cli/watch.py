@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from cbcl.memory.rows import MemoryInfo
-    from cbcl.watch.frames import WatchedFrame
+    from cbcl.watch.frames import ProblemLog, WatchedFrame
     from cbcl.watch.inbox import Inbox
-    from cbcl.watch.problems import ProblemLog
     from cbcl.watch.sinks import BackgroundSink
     from cbcl.watch.watcher import Sighting, Watcher
 
@@ -140,10 +139,9 @@ def watch(
     cbcl watch things.cbcl 0 --mqtt mqtt://homeassistant.local/shelf
     """
     from cbcl.recognition.recognizer import Recognizer
-    from cbcl.watch.agreement import Agreement
+    from cbcl.watch.frames import ProblemLog
     from cbcl.watch.mqtt import MqttAddress, MqttSink
-    from cbcl.watch.problems import ProblemLog
-    from cbcl.watch.watcher import Watcher
+    from cbcl.watch.watcher import Agreement, Watcher
 
     is_camera = source.isdecimal() or re.match(r"\w+://", source) is not None
     if is_camera and existing:

@@ -11,9 +11,8 @@ from urllib.parse import urlsplit
 
 from cbcl.errors import PictureError, ServerError
 from cbcl.vision.decoding import MAX_PICTURE_BYTES
-from cbcl.watch.frames import WatchedFrame, ticks
+from cbcl.watch.frames import ProblemLog, WatchedFrame, ticks
 from cbcl.watch.http_requests import HttpAddress
-from cbcl.watch.problems import ProblemLog
 
 REOPEN_SECONDS = 5.0  # between two tries to open a lost camera
 

@@ -9,8 +9,7 @@ from typing import TypeAlias
 
 from cbcl.errors import PictureError, reason
 from cbcl.vision.decoding import read
-from cbcl.watch.frames import WatchedFrame, ticks
-from cbcl.watch.problems import ProblemLog
+from cbcl.watch.frames import ProblemLog, WatchedFrame, ticks
 
 FileVersion: TypeAlias = tuple[int, int, int]  # modified (ns), bytes, inode
 

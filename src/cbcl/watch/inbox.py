@@ -14,8 +14,7 @@ from cbcl.files import write_atomically
 from cbcl.method.arrays import Float32s
 from cbcl.method.discriminant.directions import as_directions
 from cbcl.vision.extraction import EmbeddedPicture
-from cbcl.watch.frames import WatchedFrame
-from cbcl.watch.problems import ProblemLog
+from cbcl.watch.frames import ProblemLog, WatchedFrame
 from cbcl.watch.watcher import Sighting
 
 MAX_NAME = 60  # letters of the source in the name of a file

@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 
 from cbcl import __version__
 from cbcl.errors import ServerError
-from cbcl.watch.problems import ProblemLog
+from cbcl.watch.frames import ProblemLog
 from cbcl.watch.watcher import Sighting
 
 DISCOVERY = "homeassistant"  # Home Assistant's default prefix

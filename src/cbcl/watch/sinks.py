@@ -14,8 +14,8 @@ from typing import Protocol
 from urllib.parse import quote
 
 from cbcl.errors import CBCLError, ServerError, reason
+from cbcl.watch.frames import ProblemLog
 from cbcl.watch.http_requests import HttpAddress
-from cbcl.watch.problems import ProblemLog
 from cbcl.watch.watcher import Sighting
 
 MAX_WAITING = 100  # sightings in the queue of a slow sink

@@ -12,9 +12,7 @@ from cbcl.errors import MemoryFileError, PictureError
 from cbcl.recognition.answer import Answer
 from cbcl.recognition.recognizer import Recognizer
 from cbcl.vision.extraction import EmbeddedPicture
-from cbcl.watch.agreement import Agreement
-from cbcl.watch.frames import WatchedFrame
-from cbcl.watch.problems import ProblemLog
+from cbcl.watch.frames import ProblemLog, WatchedFrame
 
 RETRY_SECONDS = 1.0  # between two tries to read the memory
 
@@ -31,6 +29,30 @@ class Sighting(NamedTuple):
         fields = self.answer.as_dict()
         del fields["photo"]
         return {"time": self.time, "source": self.source, **fields}
+
+
+class Agreement:
+    """The latest answer that `frames` frames in a row gave.
+
+    >>> agreement = Agreement(2)
+    >>> [agreement.changes_to(label) for label in ["cup", "key", "key", "cup", "key", None, None]]
+    [False, False, True, False, False, False, True]
+    """
+
+    def __init__(self, frames: int) -> None:
+        self._frames = frames
+        self._label: str | None = None  # of the latest frames; None: unknown
+        self._count = 0
+        self._agreed: tuple[str | None] | None = None  # None: nothing yet
+
+    def changes_to(self, label: str | None) -> bool:
+        """Count one more frame; tell whether it changes the answer agreed on."""
+        self._count = self._count + 1 if label == self._label else 1
+        self._label = label
+        if self._count < self._frames or self._agreed == (label,):
+            return False
+        self._agreed = (label,)
+        return True
 
 
 @dataclass(kw_only=True)
