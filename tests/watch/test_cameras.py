@@ -12,7 +12,7 @@ import pytest
 from support.http_double import Received, Reply, http_double
 
 from cbcl.errors import PictureError, ServerError
-from cbcl.watch.cameras import SnapshotCamera, VideoCamera
+from cbcl.watch.cameras import VideoCamera, snapshots
 from cbcl.watch.frames import ProblemLog
 from cbcl.watch.http_requests import HttpAddress
 
@@ -22,8 +22,7 @@ def test_snapshots_are_frames_and_an_outage_is_told_once() -> None:
     replies = iter([Reply(b"one"), *[Reply(status=503)] * 3, Reply(b"two"), Reply(status=503)])
     with http_double(lambda _: next(replies, Reply(b"three"))) as server:
         address = HttpAddress(f"{server.url}/door/latest.jpg?h=300")
-        camera = SnapshotCamera(address, ProblemLog(told.append), every=0.01)
-        frames = [*islice(camera.frames(), 3)]
+        frames = [*islice(snapshots(address, ProblemLog(told.append), every=0.01), 3)]
     assert [frame.data for frame in frames] == [b"one", b"two", b"three"]
     assert {frame.source for frame in frames} == {f"{server.url}/door/latest.jpg"}
     assert {request.path for request in server.received} == {"/door/latest.jpg?h=300"}

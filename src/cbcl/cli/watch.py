@@ -219,11 +219,11 @@ def _folder_frames(
 
 
 def _camera_frames(source: str, problems: ProblemLog, every: float) -> Iterator[WatchedFrame]:
-    from cbcl.watch.cameras import SnapshotCamera, VideoCamera
+    from cbcl.watch.cameras import VideoCamera, snapshots
     from cbcl.watch.http_requests import HttpAddress
 
     if source.startswith(("http://", "https://")):
-        return SnapshotCamera(HttpAddress(source), problems, every=every).frames()
+        return snapshots(HttpAddress(source), problems, every=every)
     return VideoCamera(source, problems, every=every).frames()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,25 +16,18 @@ from cbcl.watch.http_requests import HttpAddress
 REOPEN_SECONDS = 5.0  # between two tries to open a lost camera
 
 
-@dataclass(frozen=True)
-class SnapshotCamera:
-    """A camera with an address that answers with its latest picture."""
-
-    address: HttpAddress
-    problems: ProblemLog
-    every: float = 1.0  # seconds between two frames
-
-    def frames(self) -> Iterator[WatchedFrame]:
-        """Yield frames for ever; report once that the camera does not answer."""
-        name = self.address.name
-        for _ in ticks(self.every):
-            try:
-                data = self.address.request(limit=MAX_PICTURE_BYTES)
-            except ServerError as error:
-                self.problems.report(name, str(error))
-                continue
-            self.problems.resolve(name)
-            yield WatchedFrame(name, data)
+def snapshots(
+    camera: HttpAddress, problems: ProblemLog, *, every: float = 1.0
+) -> Iterator[WatchedFrame]:
+    """Yield pictures of a camera for ever; report once that it does not answer."""
+    for _ in ticks(every):
+        try:
+            data = camera.request(limit=MAX_PICTURE_BYTES)
+        except ServerError as error:
+            problems.report(camera.name, error)
+            continue
+        problems.resolve(camera.name)
+        yield WatchedFrame(camera.name, data)
 
 
 class VideoCamera:
@@ -66,7 +58,7 @@ class VideoCamera:
             finally:
                 capture.release()
             problem = PictureError(self._name, "gives no picture", "waiting for it")
-            self._problems.report(self._name, str(problem))
+            self._problems.report(self._name, problem)
             sleep(REOPEN_SECONDS)
 
     def _capture(self, capture: Any) -> Iterator[WatchedFrame]:

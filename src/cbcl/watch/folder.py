@@ -51,14 +51,14 @@ class PhotoFolder:
                 photos = self.poll()
             except OSError as error:
                 problem = PictureError(name, f"cannot be read ({reason(error)})", "waiting for it")
-                self._problems.report(name, str(problem))
+                self._problems.report(name, problem)
                 continue
             self._problems.resolve(name)
             for photo in photos:
                 try:
                     yield WatchedFrame(photo, read(photo))
                 except PictureError as error:
-                    self._problems.report(photo, str(error))
+                    self._problems.report(photo, error)
 
     def poll(self) -> list[str]:
         """Return the photos that are new and complete by now, the oldest first."""

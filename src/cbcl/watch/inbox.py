@@ -56,7 +56,7 @@ class Inbox:
             self._make_room()
         except OSError as error:
             problem = PictureError(self._folder, f"cannot be written to ({reason(error)})")
-            self._problems.report(str(self._folder), str(problem))
+            self._problems.report(str(self._folder), problem)
             return
         self._problems.resolve(str(self._folder))
         self._kept.append(direction)

@@ -79,14 +79,16 @@ class MqttSink:
         self._problems = problems
         self._tls = address.tls
         self._name = f"mqtt{'s' if address.tls else ''}://{address.host}:{address.port}"
+        self._availability = f"{self._topic}/availability"
         self._device = topic_id(address.topic)
+        self._sensors = f"{DISCOVERY}/binary_sensor/{self._device}"
         self._labels: list[str] | None = None  # None: not announced yet
         self._latest: Sighting | None = None
         self._client = client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2)
         client.username_pw_set(address.user, address.password)
         if address.tls:
             client.tls_set()
-        client.will_set(f"{self._topic}/availability", "offline", qos=1, retain=True)
+        client.will_set(self._availability, "offline", qos=1, retain=True)
         client.reconnect_delay_set(1, MAX_RETRY_SECONDS)
         client.on_connect = self._connected
         client.on_disconnect = self._disconnected
@@ -112,9 +114,7 @@ class MqttSink:
     def close(self) -> None:
         """Publish that the watch has ended, and disconnect."""
         if self._client.is_connected():
-            message = self._client.publish(
-                f"{self._topic}/availability", "offline", qos=1, retain=True
-            )
+            message = self._client.publish(self._availability, "offline", qos=1, retain=True)
             with suppress(RuntimeError):  # the connection is lost: the broker's last will says so
                 message.wait_for_publish(CLOSE_SECONDS)
         self._client.disconnect()
@@ -125,7 +125,7 @@ class MqttSink:
             self._problems.report(self._name, f"{self._name} refuses the connection ({code}).")
             return
         self._problems.resolve(self._name)
-        client.subscribe(self._config_pattern(), qos=1)
+        client.subscribe(f"{self._sensors}/+/config", qos=1)
         self._tell_all()
 
     def _disconnected(self, _: Any, __: Any, ___: Any, code: Any, ____: Any) -> None:
@@ -146,10 +146,10 @@ class MqttSink:
     def _tell_all(self) -> None:
         if self._labels is None:
             return
-        self._publish(f"{DISCOVERY}/sensor/{self._device}/answer/config", self._sensor_config())
+        self._publish(f"{DISCOVERY}/sensor/{self._device}/answer/config", self._answer_config())
         for label in self._labels:
             self._publish(self._config_topic(label), self._thing_config(label))
-        self._publish(f"{self._topic}/availability", "online")
+        self._publish(self._availability, "online")
         self._tell_state()
 
     def _tell_state(self) -> None:
@@ -165,33 +165,29 @@ class MqttSink:
             text = message if isinstance(message, str) else json.dumps(message)
             self._client.publish(topic, text, qos=1, retain=True)
 
-    def _config_pattern(self) -> str:
-        return f"{DISCOVERY}/binary_sensor/{self._device}/+/config"
-
     def _config_topic(self, label: str) -> str:
-        return f"{DISCOVERY}/binary_sensor/{self._device}/{topic_id(label)}/config"
+        return f"{self._sensors}/{topic_id(label)}/config"
 
     def _thing_topic(self, label: str) -> str:
         return f"{self._topic}/things/{topic_id(label)}"
 
     def _thing_config(self, label: str) -> dict[str, Any]:
-        unique = f"{self._device}_{topic_id(label)}"
-        return {**self._common(unique, label), "state_topic": self._thing_topic(label)}
+        return self._config(topic_id(label), label, self._thing_topic(label))
 
-    def _sensor_config(self) -> dict[str, Any]:
+    def _answer_config(self) -> dict[str, Any]:
         state = f"{self._topic}/state"
         return {
-            **self._common(f"{self._device}_answer", "Answer"),
-            "state_topic": state,
+            **self._config("answer", "Answer", state),
             "value_template": "{{ value_json.label or 'unknown' }}",
             "json_attributes_topic": state,
         }
 
-    def _common(self, unique: str, name: str) -> dict[str, Any]:
+    def _config(self, unique: str, name: str, state: str) -> dict[str, Any]:
         return {
             "name": name,
-            "unique_id": f"cbcl_{unique}",
-            "availability_topic": f"{self._topic}/availability",
+            "unique_id": f"cbcl_{self._device}_{unique}",
+            "state_topic": state,
+            "availability_topic": self._availability,
             "device": {
                 "identifiers": [f"cbcl_{self._device}"],
                 "name": f"cbcl {self._topic.removeprefix('cbcl/')}",

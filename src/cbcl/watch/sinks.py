@@ -79,7 +79,7 @@ class BackgroundSink:
                 self._deliver(sighting)
             except CBCLError as error:
                 if delay is None or self._closing.is_set():
-                    self._problems.report(self._name, str(error))
+                    self._problems.report(self._name, error)
                     return
                 self._closing.wait(delay)
             else:
