@@ -39,9 +39,9 @@ def use_everything(path: Path, backbone: Any, folder: Path) -> Iterator[Callable
     with Recognizer(path, backbone, cache=False) as recognizer:
         yield recognizer.labels
         yield lambda: recognizer.recognize(picture)
-        yield recognizer.snapshot().things
-        yield recognizer.snapshot().examine
-        yield recognizer.snapshot().advise
+        yield lambda: recognizer.snapshot().things()
+        yield lambda: recognizer.snapshot().examine()
+        yield lambda: recognizer.snapshot().advise()
         yield lambda: [step.summary for step in recognizer.history()]
         yield lambda: [one.jpeg for one in recognizer.snapshot().examples("cup")]
         yield lambda: [one.jpeg for one in recognizer.snapshot().negatives()]
