@@ -15,7 +15,7 @@ from support.server import run_async
 
 from cbcl import Recognizer
 from cbcl.vision.backbones.base import Backbone
-from cbcl.web import request_body, routes, security
+from cbcl.web import asking_routes, request_body, security
 from cbcl.web.app import ROUTERS
 from cbcl.web.limits import DECLARED, MAX_PICTURES, MB, STRICTEST, RouteTable
 from cbcl.web.security import AccessPolicy
@@ -199,4 +199,4 @@ def test_the_limit_on_pictures_is_the_same_wherever_it_is_written() -> None:
     assert f"MAX_DIGESTS = {MAX_PICTURES};" in script
     assert f"recognize one picture, or up to {MAX_PICTURES} |" in guide
     assert f"| request | 64 MB and {MAX_PICTURES} pictures;" in guide
-    assert f"up to {MAX_PICTURES} pictures" in (routes.recognize_many.__doc__ or "")
+    assert f"up to {MAX_PICTURES} pictures" in (asking_routes.recognize_many.__doc__ or "")

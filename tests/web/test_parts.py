@@ -18,16 +18,17 @@ from cbcl import PictureError
 from cbcl.vision.extraction import EmbeddedPicture
 from cbcl.web import events, limits, request_body
 from cbcl.web.errors import ApiError
+from cbcl.web.events import MemoryRevision
 from cbcl.web.limits import MB, Capacity, RateLimiter, RouteLimits, RouteTable
 from cbcl.web.metrics import Metrics
 from cbcl.web.picture_cache import PictureCache
 from cbcl.web.request_body import BodyRegistry, RequestBody
-from cbcl.web.response_cache import MemoryRevision
 from cbcl.web.security import AccessPolicy, SecurityMiddleware
 from cbcl.web.uploads import read_form, save_file
 from cbcl.web.work_queue import WorkQueue
 
 FILE = 1, 2
+NOW: Any = None  # a snapshot
 
 
 def waiting_body(receive: Receive, bodies: BodyRegistry | None = None) -> RequestBody:
@@ -344,7 +345,7 @@ def test_the_same_picture_is_looked_at_once_even_by_many_at_once() -> None:
     cache = PictureCache(eyes.look, max_pictures=2)
     found: list[Any] = []
     threads = [
-        threading.Thread(target=lambda: found.append(cache.look([b"a", b"b", b"a"])))
+        threading.Thread(target=lambda: found.append(cache.look([b"a", b"b", b"a"], NOW)))
         for _ in range(5)
     ]
     for thread in threads:
@@ -358,28 +359,28 @@ def test_the_same_picture_is_looked_at_once_even_by_many_at_once() -> None:
     }
     (first, _), (second, _), _ = found[0]
     cache.get([first])  # so b was used the longest time ago
-    cache.look([b"c", b"broken"])
+    cache.look([b"c", b"broken"], NOW)
     with pytest.raises(ApiError) as refusal:
         cache.get([first, second])
     assert refusal.value.seen == [second]
     assert len(eyes.looks) == 2
-    cache.look([b"broken"])  # what is broken is not remembered
+    cache.look([b"broken"], NOW)  # what is broken is not remembered
     assert len(eyes.looks) == 3
 
 
 def test_what_is_cleared_is_not_remembered_nor_what_is_being_looked_at() -> None:
     eyes = Eyes()
     cache = PictureCache(eyes.look)
-    looking = threading.Thread(target=lambda: cache.look([b"a"]))
+    looking = threading.Thread(target=lambda: cache.look([b"a"], NOW))
     looking.start()
     until(lambda: eyes.looks)
     cache.clear()
     eyes.hold.set()
     looking.join()
-    ((digest, _),) = cache.look([b"b"])
+    ((digest, _),) = cache.look([b"b"], NOW)
     cache.get([digest])
     cache.clear()
-    cache.look([b"a"])
+    cache.look([b"a"], NOW)
     assert eyes.looks == [[b"a"], [b"b"], [b"a"]]
     with pytest.raises(ApiError):
         cache.get([digest])
@@ -391,5 +392,5 @@ def test_who_waits_for_another_who_fails_is_told_and_may_try_again() -> None:
     cache = PictureCache(eyes.look)
     for _ in range(2):
         with pytest.raises(OSError, match="no weights"):
-            cache.look([b"weights"])
+            cache.look([b"weights"], NOW)
     assert len(eyes.looks) == 2

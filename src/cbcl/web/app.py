@@ -16,7 +16,14 @@ from cbcl import __version__
 from cbcl.errors import CBCLError
 from cbcl.recognition.recognizer import Recognizer
 from cbcl.vision.backbones import DEFAULT
-from cbcl.web import access, memory_routes, routes, static_files
+from cbcl.web import (
+    access,
+    asking_routes,
+    memory_routes,
+    routes,
+    static_files,
+    teaching_routes,
+)
 from cbcl.web.errors import as_api_error
 from cbcl.web.events import EVENTS_PATH
 from cbcl.web.inbox import PhotoInbox
@@ -42,6 +49,8 @@ ROUTERS = (
     access.router,
     inbox_router,
     routes.router,
+    teaching_routes.router,
+    asking_routes.router,
     memory_routes.router,
 )
 

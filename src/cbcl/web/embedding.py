@@ -1,4 +1,4 @@
-"""Embedding of pictures sent by requests: a queue, a cache, and the state of the backbone."""
+"""Embedding of pictures sent by requests: a queue, and the state of the backbone."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cbcl.errors import BackboneError, CBCLError, WeightsError
+from cbcl.errors import BackboneError, CBCLError, PictureError, WeightsError
 from cbcl.machine import cores
 from cbcl.recognition.recognizer import Recognizer
 from cbcl.recognition.snapshot import Snapshot
+from cbcl.vision.extraction import EmbeddedPicture
 from cbcl.web import schemas
 from cbcl.web.errors import ApiError
 from cbcl.web.limits import MAX_PICTURES
 from cbcl.web.metrics import Metrics
 from cbcl.web.picture_cache import PictureCache, PictureOrError
-from cbcl.web.uploads import UploadedFile, too_many_pictures
+from cbcl.web.uploads import UploadedFile, UploadForm, too_many_pictures
 from cbcl.web.work_queue import WorkQueue
 
 MAX_WAITING_PICTURES = 64
@@ -45,44 +46,61 @@ class EmbeddingService:
 
     async def warm_up(self) -> None:
         """Embed a picture, so that the first request need not wait for the backbone to load."""
-        with suppress(CBCLError):  # `problem` has it
-            await self.queue.run(self._look, [np.zeros((64, 64, 3), dtype=np.uint8)], None)
 
-    async def embed(
-        self, files: Sequence[UploadedFile], digests: Sequence[str]
-    ) -> list[RequestPicture]:
-        """Embed the pictures of a request, a few at a time; return files first, then digests."""
-        if not files and not digests:
+        def look_at_nothing() -> None:
+            self._look([np.zeros((64, 64, 3), dtype=np.uint8)], self._recognizer.snapshot())
+
+        with suppress(CBCLError):  # `problem` has it
+            await self.queue.run(look_at_nothing)
+
+    async def embed(self, form: UploadForm) -> tuple[Snapshot, list[RequestPicture]]:
+        """Embed the pictures of a form, a few at a time, for one snapshot.
+
+        Return the snapshot and the pictures: files first, then digests.
+        """
+        digests = form.texts("seen")
+        if not form.files and not digests:
             message = "the request has no picture: give files as 'pictures', or digests as 'seen'."
             raise ApiError("argument", message)
-        if len(files) + len(digests) > MAX_PICTURES:
+        if len(form.files) + len(digests) > MAX_PICTURES:
             raise too_many_pictures()
         self.queue.check()
-        cached = self.embed_now([], digests)
+        cached = self._find(digests)
+        snapshot = await self.queue.run_part(self._recognizer.snapshot)
         new: list[RequestPicture] = []
-        for start in range(0, len(files), PICTURES_PER_JOB):
-            some = files[start : start + PICTURES_PER_JOB]
-            new += await self.queue.run_part(self.embed_now, some, [])
-        return new + cached
+        for start in range(0, len(form.files), PICTURES_PER_JOB):
+            some = form.files[start : start + PICTURES_PER_JOB]
+            new += await self.queue.run_part(self._embed_files, some, snapshot)
+        return snapshot, new + cached
 
-    def embed_now(
-        self,
-        files: Sequence[UploadedFile],
-        digests: Sequence[str],
-        snapshot: Snapshot | None = None,
+    def embed_one(
+        self, form: UploadForm, snapshot: Snapshot
+    ) -> tuple[RequestPicture, EmbeddedPicture]:
+        """Embed the only picture of a form, in this thread; ApiError: it cannot be read."""
+        digests = form.texts("seen")
+        if len(form.files) + len(digests) != 1:
+            raise ApiError("argument", "give one file as 'picture', or one digest as 'seen'.")
+        (picture,) = self._embed_files(form.files, snapshot) + self._find(digests)
+        if isinstance(picture.result, PictureError):
+            raise ApiError("picture", picture.result.about(picture.name))
+        return picture, picture.result
+
+    def _embed_files(
+        self, files: Sequence[UploadedFile], snapshot: Snapshot
     ) -> list[RequestPicture]:
-        """Embed pictures in this thread, for a snapshot or the latest one."""
-        cached = zip(digests, self.cache.get(digests), strict=True)
-        new = zip(files, self.cache.look([file.data for file in files], snapshot), strict=True)
+        looked_at = self.cache.look([file.data for file in files], snapshot)
         return [
-            *(RequestPicture(file.name, digest, result) for file, (digest, result) in new),
-            *(RequestPicture("", digest, result) for digest, result in cached),
+            RequestPicture(file.name, digest, result)
+            for file, (digest, result) in zip(files, looked_at, strict=True)
         ]
 
-    def _look(self, pictures: list[Any], snapshot: Snapshot | None) -> list[Any]:
+    def _find(self, digests: Sequence[str]) -> list[RequestPicture]:
+        cached = zip(digests, self.cache.get(digests), strict=True)
+        return [RequestPicture("", digest, picture) for digest, picture in cached]
+
+    def _look(self, pictures: list[Any], snapshot: Snapshot) -> list[Any]:
         try:
-            asked = self._recognizer.snapshot() if snapshot is None else snapshot
-            results = asked.look(pictures, broken="report")
+            results = snapshot.look(pictures, broken="report")
         except (WeightsError, BackboneError) as error:
             self.ready, self.problem = False, error.public
             raise

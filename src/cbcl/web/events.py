@@ -7,16 +7,28 @@ import json
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
+from typing import NamedTuple
 
 from starlette.concurrency import run_in_threadpool
 
 from cbcl.errors import CBCLError
-from cbcl.web.response_cache import MemoryRevision
+from cbcl.recognition.snapshot import Snapshot
 
 EVENTS_PATH = "/api/events"
 POLL_SECONDS = 0.5  # between two looks at the memory, while there are subscribers
 KEEPALIVE_SECONDS = 15.0
 MAX_RECOGNITIONS = 64  # that wait for a slow stream; it misses those before
+
+
+class MemoryRevision(NamedTuple):
+    """A state of a memory: which file, since another may replace it, and its latest step."""
+
+    file: tuple[int, int]
+    revision: int
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> MemoryRevision:
+        return cls(snapshot.file, snapshot.revision)
 
 
 class ChangeNotifier:

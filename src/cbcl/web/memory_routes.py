@@ -15,12 +15,14 @@ from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope, Send
 
-from cbcl.errors import CBCLError
+from cbcl.errors import CBCLError, encodable
 from cbcl.recognition.memory_files import copy_memory
+from cbcl.recognition.recognizer import Recognizer
 from cbcl.web import schemas
 from cbcl.web.connections import client_address
 from cbcl.web.errors import ApiError
 from cbcl.web.limits import MAX_MEMORY_BYTES, Capacity, RouteLimits
+from cbcl.web.memory_folder import name_replaced
 from cbcl.web.route_parts import (
     Served,
     Service,
@@ -30,6 +32,7 @@ from cbcl.web.route_parts import (
     make_router,
 )
 from cbcl.web.served_memory import ServedMemory
+from cbcl.web.service import TeachingService
 from cbcl.web.uploads import report_disk_errors, save_file
 
 MEMORY_TYPE = "application/vnd.sqlite3"
@@ -104,7 +107,8 @@ async def export(service: Service, request: Request) -> Response:
 async def import_(service: Service, request: Request) -> schemas.ImportResponse:
     """Learn everything that another memory knows, in one change that can be undone."""
     async with _uploaded_memory(request) as path:
-        return await service.adopt(path)
+        result, revision = await service.change(lambda memory: memory.adopt(path))
+    return schemas.ImportResponse(added=result.added, joined=result.joined, revision=revision)
 
 
 @router.get("/memories", responses=describe_errors("memory"))
@@ -134,8 +138,8 @@ async def open_memory(
 
 async def _open(served: ServedMemory, path: Path) -> schemas.MemoryOpenedResponse:
     service = await served.open(path)
-    revision = await run_in_threadpool(service.revision)
-    return schemas.MemoryOpenedResponse(memory=service.name, revision=revision)
+    snapshot = await run_in_threadpool(service.snapshot)
+    return schemas.MemoryOpenedResponse(memory=service.name, revision=snapshot.revision)
 
 
 @router.post("/memories/duplicate", responses=MEMORY_ERRORS)
@@ -159,11 +163,29 @@ async def duplicate_memory(
 async def restore_memory(service: Service, request: Request) -> schemas.RestoreResponse:
     """Put a copy of a memory in place of the one that is open, which is kept beside it."""
     async with _uploaded_memory(request) as path:
-        return await service.restore(path)
+        return await _restore(service, path, move=False)
 
 
 @router.post("/memories/undo-restore", responses=describe_errors("memory", "backbone"))
 @RouteLimits()
 async def undo_restore(service: Service) -> schemas.RestoreResponse:
     """Put the memory back that the latest restore has replaced; the restored one is kept."""
-    return await service.undo_restore()
+    if service.replaced is None:
+        message = "nothing was restored since this memory was opened: there is no undo."
+        raise ApiError("memory", message)
+    return await _restore(service, service.replaced, move=True)
+
+
+async def _restore(service: TeachingService, path: Path, *, move: bool) -> schemas.RestoreResponse:
+    """Put another memory in place of this one, which is kept beside it."""
+    kept = name_replaced(service.path)
+
+    def replace(memory: Recognizer) -> bool:
+        memory.restore(path, kept=kept, move=move)
+        return kept.exists()
+
+    was_there, revision = await service.change(replace, erases=True)
+    service.replaced = kept if was_there else None
+    return schemas.RestoreResponse(
+        kept=encodable(kept.name) if was_there else None, revision=revision
+    )

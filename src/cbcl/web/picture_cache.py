@@ -22,8 +22,7 @@ PictureOrError: TypeAlias = EmbeddedPicture | PictureError
 class PictureCache:
     """The latest embedded pictures by the SHA-256 of their bytes, in RAM only.
 
-    `look` embeds pictures for a snapshot, or for the latest one. Who asks for a picture that
-    another thread is looking at waits for that thread.
+    Who asks for a picture that another thread is looking at waits for that thread.
     """
 
     def __init__(
@@ -38,7 +37,7 @@ class PictureCache:
         with self._lock:
             self._pictures = OrderedDict()
 
-    def get(self, digests: Sequence[str]) -> list[PictureOrError]:
+    def get(self, digests: Sequence[str]) -> list[EmbeddedPicture]:
         """Return pictures by their digests, or raise an error with all that are not cached."""
         results = self.find(digests)
         lost = [digest for digest in dict.fromkeys(digests) if digest not in results]
@@ -48,19 +47,20 @@ class PictureCache:
             )
         return [results[digest] for digest in digests]
 
-    def find(self, digests: Sequence[str]) -> dict[str, PictureOrError]:
+    def find(self, digests: Sequence[str]) -> dict[str, EmbeddedPicture]:
         """Return those of some pictures that are cached, by their digests."""
-        results: dict[str, PictureOrError] = {}
+        results: dict[str, EmbeddedPicture] = {}
         with self._lock:
             for digest in digests:
                 future = self._pictures.get(digest)
-                if future is not None and future.done():
+                picture = future.result() if future is not None and future.done() else None
+                if isinstance(picture, EmbeddedPicture):
                     self._pictures.move_to_end(digest)
-                    results[digest] = future.result()
+                    results[digest] = picture
         return results
 
     def look(
-        self, pictures: Sequence[bytes], snapshot: Snapshot | None = None
+        self, pictures: Sequence[bytes], snapshot: Snapshot
     ) -> list[tuple[str, PictureOrError]]:
         """Return the digest of each picture, and the embedded picture or its error."""
         digests = [sha256(picture).hexdigest() for picture in pictures]
@@ -83,7 +83,7 @@ class PictureCache:
         new: dict[str, bytes],
         futures: dict[str, Future[PictureOrError]],
         cache: OrderedDict[str, Future[PictureOrError]],
-        snapshot: Snapshot | None,
+        snapshot: Snapshot,
     ) -> None:
         try:
             results = self._look([*new.values()], snapshot)

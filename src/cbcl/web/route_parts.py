@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any
 from urllib.parse import unquote
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Path as PathParameter
 
 from cbcl.web import schemas
 from cbcl.web.errors import STATUSES
@@ -14,6 +15,7 @@ from cbcl.web.limits import MAX_PICTURES
 from cbcl.web.served_memory import ServedMemory
 from cbcl.web.service import TeachingService
 
+JSON_TYPE = "application/json"
 MEMORY_HEADER = "CBCL-Memory"  # percent-encoded name of the memory that a request is meant for
 
 
@@ -31,6 +33,8 @@ async def _service(request: Request) -> AsyncIterator[TeachingService]:
 
 Served = Annotated[ServedMemory, Depends(_served)]
 Service = Annotated[TeachingService, Depends(_service)]
+Number = Annotated[int, PathParameter(ge=0, lt=1 << 63, description="Number of an example")]
+LabelQuery = Annotated[str, Query(json_schema_extra={**schemas.LABEL_RULES})]
 
 
 def describe_errors(*kinds: str) -> dict[int | str, dict[str, Any]]:
@@ -65,6 +69,12 @@ def describe_binary(media_type: str, *kinds: str) -> dict[str, Any]:
     """Describe a response that is not JSON."""
     responses = {200: {"content": {media_type: {}}}, **describe_errors(*kinds)}
     return {"response_class": Response, "responses": responses}
+
+
+PICTURES = {"anyOf": [{"required": ["pictures"]}, {"required": ["seen"]}]}  # of a form
+PICTURE_ERRORS = describe_errors(
+    "picture", "argument", "memory", "backbone", "busy", "rate", "seen"
+)
 
 
 def make_router(*tags: str) -> APIRouter:
