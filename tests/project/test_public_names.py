@@ -10,12 +10,9 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
-from sklearn.base import ClassifierMixin
 
 import cbcl
 from cbcl import CBCLError
-from cbcl.export.onnx import PortableModel
-from cbcl.method.discriminant.forecast import UnknownReport
 
 ROOT = Path(__file__).parents[2]
 
@@ -54,12 +51,6 @@ USES = [
     "cbcl.vote([[0.0]], [cbcl.agg_var([[0.0]], 1.0)], 1)",
     "cbcl.tune([[[0.0]]]).radius",
 ]
-# Types that the library imports for type checkers alone, for the sake of quick starts.
-LAZY = {
-    "ClassifierMixin": ClassifierMixin,
-    "PortableModel": PortableModel,
-    "UnknownReport": UnknownReport,
-}
 # Of numpy's own types: the shape of an array, and what can be turned into one. And the one type of
 # ours that is open by intent: a function of the user's may be a backbone of whatever it takes.
 OPEN_TYPES = ["tuple[Any, ...]", "numpy.dtype[Any]", "typing.Sequence[Any]"]
@@ -85,7 +76,7 @@ def test_every_name_has_an_example_that_runs_as_a_doctest(name: str) -> None:
 def types_in(hint: Any) -> set[type]:
     """Return our types in a type hint, and in the fields of those that are tuples."""
     if isinstance(hint, type) and hint.__module__.startswith("cbcl."):
-        fields = get_type_hints(hint, localns=LAZY) if hasattr(hint, "_fields") else {}
+        fields = get_type_hints(hint) if hasattr(hint, "_fields") else {}
         return {hint, *(one for part in fields.values() for one in types_in(part))}
     return {one for part in get_args(hint) for one in types_in(part)}
 
@@ -114,7 +105,7 @@ def test_every_type_that_is_taken_or_returned_is_documented(name: str) -> None:
         is_public = is_made_by_users or not own.startswith("_")
         if not is_public or not inspect.isroutine(function):
             continue
-        for hint in get_type_hints(function, localns=LAZY).values():
+        for hint in get_type_hints(function).values():
             for kind in types_in(hint):
                 shown = f"::: {kind.__module__}.{kind.__name__}\n" in page
                 assert shown or kind.__name__ in NAMES, f"{kind.__name__}, of {name}.{own}"

@@ -12,15 +12,13 @@ from hashlib import sha256
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from cbcl.errors import AppError, reason
+from cbcl.export.portable import PortableModel
 from cbcl.export.runtime import Runtime
 from cbcl.export.words import DEFAULT_LANGUAGE, RIGHT_TO_LEFT, languages, write_words
 from cbcl.files import write_atomically
-
-if TYPE_CHECKING:
-    from cbcl.export.onnx import PortableModel
 
 DESCRIPTION = "app.json"  # of the app, with the list of its files
 PAGE_FILES = (

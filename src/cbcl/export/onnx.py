@@ -1,4 +1,7 @@
-"""A memory and its backbone as one ONNX graph: pixels in, answers out."""
+"""A memory and its backbone as one ONNX graph: pixels in, answers out.
+
+b vectors, d features, e examples.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,21 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from math import isclose
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from onnx import helper
+from onnx import TensorProto, helper
 from PIL import Image
 
 from cbcl.errors import BackboneError, MemoryFileError, first_line, reason
 from cbcl.export.onnx_backbone import BackboneNodes, crops_of, networks_of
-from cbcl.export.onnx_examples import PortableExample, add_examples
+from cbcl.export.portable import PortableExample
 from cbcl.files import write_atomically
-from cbcl.heads.answer_nodes import AnswerGraph
+from cbcl.heads.answer_nodes import AnswerGraph, Outputs
 from cbcl.heads.base import Head, HeadModel
+from cbcl.heads.discriminant.onnx import add_directions
+from cbcl.method.arrays import Float32s
+from cbcl.method.discriminant.coding import encode
 from cbcl.vision.backbones.base import Backbone, subject_of
 from cbcl.vision.backbones.names import short_name
 from cbcl.vision.onnx_graph import INPUT_NAME
@@ -28,15 +34,6 @@ CROP_FIELDS = ("size", "square", "filter", "squashed", "mirrored")
 CHECKED = ["vector", "guess", "strangeness", "ranking_confidence"]  # outputs
 ZERO_TOLERANCE = 1e-9  # of a strangeness of nearly 0
 VECTOR_TOLERANCE = 0.01  # relative to a vector's length: a GPU rounds in another way
-
-
-class PortableModel(NamedTuple):
-    """A graph for pictures of any size, and what a page shows beside its answers."""
-
-    graph: bytes
-    labels: list[str]
-    at_least: int  # pixels a side that are enough
-    examples: Sequence[PortableExample]  # in the order of the output `example_distance`
 
 
 def export_onnx(
@@ -95,7 +92,7 @@ def as_onnx(
     outputs = model.add_answer(graph, seeing.vector)
     if examples:
         directions = np.stack([example.direction for example in examples])
-        outputs |= add_examples(graph, seeing.vector, directions)
+        outputs |= _add_examples(graph, seeing.vector, directions)
     _check_size(graph, backbone, len(model.labels))
     whole = seeing.model
     whole.graph.output.extend(
@@ -109,6 +106,20 @@ def as_onnx(
     whole.producer_version = version("cbcl")
     helper.set_model_props(whole, _metadata(model, backbone, any_size=any_size))
     return bytes(whole.SerializeToString(deterministic=True))
+
+
+def _add_examples(graph: AnswerGraph, vector: str, directions: Float32s) -> Outputs:
+    """Add the distances to examples, by directions, and return their output: (b, e)."""
+    e, d = directions.shape
+    rows = encode(directions)
+    own = add_directions(graph, vector, d)
+    values = graph("Mul", graph.single(rows.codes), rows.scales[:, np.newaxis])
+    products = graph("MatMul", own, graph("Transpose", values, perm=[1, 0]))
+    lengths = (rows.values.astype(np.float64) ** 2).sum(axis=1).astype(np.float32)
+    squares = graph("Sub", lengths, graph("Mul", np.float32(2.0), products))
+    whole = graph("Add", graph.total(graph("Mul", own, own)), squares)
+    graph("Sqrt", graph("Max", whole, np.float32(0.0)), name="example_distance")
+    return {"example_distance": (TensorProto.FLOAT, [e])}
 
 
 def _check_size(graph: AnswerGraph, backbone: Backbone, t: int) -> None:

@@ -12,25 +12,33 @@ from functools import cached_property
 from importlib import import_module
 from importlib.metadata import entry_points
 from math import inf
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    NamedTuple,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+)
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from cbcl.errors import LabelError, MemoryFileError, PictureError
 from cbcl.heads.self_test import SelfTestResult
 from cbcl.method.arrays import Float32s, read_only
 from cbcl.method.centroids.concepts import Concepts
+from cbcl.method.discriminant.forecast import UnknownReport
 from cbcl.method.discriminant.measured import Measured
 from cbcl.method.discriminant.open_set import DEFAULT_STRANGERS
 from cbcl.method.model import Verdict
 from cbcl.vision.extraction import EmbeddedPicture
 
 if TYPE_CHECKING:
-    from sklearn.base import ClassifierMixin
-
     from cbcl.heads.answer_nodes import AnswerGraph, Outputs
-    from cbcl.method.discriminant.forecast import UnknownReport
 
 K = TypeVar("K")
 
@@ -189,6 +197,19 @@ class SuspectView(NamedTuple):
     verdict: Verdict | None  # None: nothing else is known
 
 
+class VectorClassifier(Protocol):
+    """A scikit-learn classifier of vectors: of which class it is, each head says."""
+
+    @property
+    def classes_(self) -> NDArray[Any]: ...
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Any: ...
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]: ...
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[Any]: ...
+
+
 class HeadModel(ABC):
     """All classes of a memory, ready to answer."""
 
@@ -209,7 +230,7 @@ class HeadModel(ABC):
         """Answer about each example that is kept by what the others teach."""
 
     @abstractmethod
-    def estimator(self) -> ClassifierMixin:
+    def estimator(self) -> VectorClassifier:
         """Return a scikit-learn classifier of vectors that gives the same labels."""
 
     @abstractmethod

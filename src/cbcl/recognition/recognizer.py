@@ -8,12 +8,13 @@ from contextlib import closing
 from copy import copy
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, overload
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 
 from cbcl.errors import MemoryFileError, PictureError
 from cbcl.files import part_of
+from cbcl.heads.base import VectorClassifier
 from cbcl.memory.check import Finding, repair
 from cbcl.memory.check import check as find_damage
 from cbcl.memory.exchange import ExportResult, export, import_
@@ -40,9 +41,6 @@ from cbcl.vision.backbones.base import Backbone
 from cbcl.vision.extraction import EmbeddedPicture, Progress
 
 __all__ = ["Recognizer", "Step"]
-
-if TYPE_CHECKING:
-    from sklearn.base import ClassifierMixin
 
 
 class Recognizer:
@@ -436,7 +434,7 @@ class Recognizer:
         batch = embed_labelled(self._embedder, things, broken, progress, thumbnails=False)
         return tune_by(self._memory, self._embedder, batch)
 
-    def as_estimator(self) -> ClassifierMixin:
+    def as_estimator(self) -> VectorClassifier:
         """Return a scikit-learn classifier of vectors that gives the same answers."""
         return self.snapshot().as_estimator()
 

@@ -7,11 +7,12 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
 from cbcl.errors import ChangedError, LabelError, MemoryFileError, PictureError
+from cbcl.export.portable import PortableModel, portable_examples
 from cbcl.heads.base import (
     DEFAULT_HEAD,
     NEGATIVES,
@@ -19,6 +20,7 @@ from cbcl.heads.base import (
     ClassRecord,
     HeadModel,
     Settings,
+    VectorClassifier,
     find_head,
 )
 from cbcl.heads.self_test import SelfTestResult, find_problem, untested
@@ -29,6 +31,7 @@ from cbcl.memory.store import Memory
 from cbcl.method.arrays import Float32s
 from cbcl.method.centroids.concepts import Concepts
 from cbcl.method.discriminant.directions import as_directions
+from cbcl.method.discriminant.forecast import UnknownReport
 from cbcl.recognition.answer import Answer, Example, as_answer
 from cbcl.recognition.context import context_of
 from cbcl.recognition.cosines import measured_of
@@ -45,12 +48,6 @@ from cbcl.recognition.suggestions import (
 )
 from cbcl.vision.decoding import name_of
 from cbcl.vision.extraction import EmbeddedPicture, Progress
-
-if TYPE_CHECKING:
-    from sklearn.base import ClassifierMixin
-
-    from cbcl.export.onnx import PortableModel
-    from cbcl.method.discriminant.forecast import UnknownReport
 
 MAX_READ_TRIES = 10  # while other processes change the memory
 MAX_SHOWN = 4  # examples in a summary
@@ -323,7 +320,7 @@ class Snapshot:
         about = self.about or self._embedder.describe(directions.shape[1])
         return group_alike(directions, measured_of(about).alike)
 
-    def as_estimator(self) -> ClassifierMixin:
+    def as_estimator(self) -> VectorClassifier:
         """Return a scikit-learn classifier of vectors that gives the same labels."""
         self._check_knows()
         return self._model.estimator()
@@ -346,8 +343,7 @@ class Snapshot:
 
         With `thumbnails`, the graph gives the distances to examples, whose pictures come with it.
         """
-        from cbcl.export.onnx import PortableModel, checked_onnx
-        from cbcl.export.onnx_examples import portable_examples
+        from cbcl.export.onnx import checked_onnx  # which loads onnx
 
         view = self._check_knows()
         backbone = self._embedder.backbone()
