@@ -1,4 +1,4 @@
-"""What a page without a server has: a graph, and examples that it may show beside an answer.
+"""Contents of a page without a server: a graph, and examples that it may show beside an answer.
 
 d features.
 """

@@ -25,7 +25,7 @@ class Model(ABC):
     @property
     @abstractmethod
     def known(self) -> dict[Any, Any]:
-        """What is kept of each label, in their order; at least one."""
+        """All that is kept of each label, in their order; at least one."""
 
     @cached_property
     def labels(self) -> list[Any]:

@@ -36,7 +36,7 @@ Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class RouteLimits:
-    """What a route takes, and from whom: declared in the line below its address."""
+    """Bounds on what a route takes, and from whom: declared in the line below its address."""
 
     role: Literal["anyone", "view", "full"] = "full"  # the least that is let in
     body: int = MAX_TEXT_BYTES
