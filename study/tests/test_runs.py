@@ -176,6 +176,11 @@ def test_what_was_stopped_goes_on_and_ends_as_if_it_had_not_been(
     assert len((tmp_path / "a" / "study-digits.jsonl").read_bytes().splitlines()) == 6
 
 
+HERE = Path(__file__).parent
+ENVIRONMENT = {  # of processes that import from tests
+    **os.environ,
+    "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parents[1] / "tests")]),
+}
 KILLED = """
 import sys
 from pathlib import Path
@@ -188,12 +193,8 @@ execute(wanted("flb", orders=40, shots=None), Path(sys.argv[1]), workers=1, prog
 
 def test_what_was_killed_goes_on_as_well(tmp_path: Path) -> None:
     path = tmp_path / "study-digits.jsonl"
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(map(str, Path(__file__).parents[:2])),
-    }
     with subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(tmp_path)], env=environment
+        [sys.executable, "-c", KILLED, str(tmp_path)], env=ENVIRONMENT
     ) as process:
         until(lambda: path.exists() and path.read_bytes().count(b"\n") >= 2, process)
         process.send_signal(signal.SIGKILL)
@@ -236,12 +237,8 @@ if __name__ == "__main__":
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="it looks into /proc")
 def test_the_processes_of_one_that_was_killed_end_as_well(tmp_path: Path) -> None:
     (tmp_path / "beside.py").write_text(BESIDE)
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(map(str, Path(__file__).parents[:2])),
-    }
     command = [sys.executable, str(tmp_path / "beside.py"), str(tmp_path)]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         workers = [int(word) for word in process.stdout.readline().split()]
         assert len(workers) == 2

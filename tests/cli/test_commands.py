@@ -448,7 +448,7 @@ def bad(memory: Path, photos: Path, tmp_path: Path) -> dict[str, tuple[list[Any]
         "another head": (["learn", memory, photos, "--head", "vote"], "cannot go on by the vote"),
         "nothing to tune": (
             ["tune", memory, photos],
-            "the discriminant, which has nothing to tune: it weighs its photos anew whenever",
+            "the discriminant, which has nothing to tune: it weighs its photos again whenever",
         ),
         "no radius": (["learn", memory, photos, "--radius", "nan"], "is not a distance"),
         "long name": (["show", tmp_path / ("x" * 300)], "cannot be opened"),

@@ -188,7 +188,7 @@ shards.SHARD_SIZE = 2
 shards.ROUND_SHARDS = 4
 folder = Path(sys.argv[2])
 with Recognizer(folder / "run.cbcl", shrinking(folder / "log")) as recognizer:
-    recognizer.learn_each(recognizer.find_labelled([folder / "photos"]), n_jobs=2)
+    recognizer.learn_each(recognizer.embedder.find_labelled([folder / "photos"]), n_jobs=2)
 """
 
 

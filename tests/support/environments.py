@@ -54,7 +54,7 @@ class Environment:
     def install_study(self) -> None:
         """Install what `pip install ./study` does, less its commands."""
         (self._packages / "cbcl_study").symlink_to(Path(cbcl_study.__file__).parent)
-        self._install([required for required in STUDY["dependencies"] if Requirement(required).name != "cbcl"])
+        self._install([one for one in STUDY["dependencies"] if Requirement(one).name != "cbcl"])
 
     def variables(self, *, activated: bool = True) -> dict[str, str]:
         """Return the variables of a new user's shell, with the environment activated or not."""
