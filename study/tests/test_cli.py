@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from support.packages import install
 from support.photos import folders
 from support.processes import until
 
@@ -22,6 +24,8 @@ from cbcl_study.data.vectors import kept
 from cbcl_study.learners import LEARNERS
 from cbcl_study.records import read
 from cbcl_study.scores import average, last, summary
+
+BENCH = (Path(__file__).parents[2] / "docs" / "bench.md").read_text()
 
 
 def bench(*words: object) -> Result:
@@ -235,6 +239,99 @@ def test_an_unknown_learner_is_told_with_those_known(tmp_path: Path) -> None:
     assert not (tmp_path / "results").exists()
 
 
+def write_own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Write the learner of docs/bench.md under another name, and return what runs it."""
+    code = re.search("```python\n(import numpy.*?)```", BENCH, re.DOTALL)
+    assert code is not None
+    module = f"mine_{folder.name}"  # modules are imported once
+    (folder / f"{module}.py").write_text(code[1])
+    monkeypatch.chdir(folder)
+    return f"{module}:NearestMean"
+
+
+def test_ones_own_learner_runs_beside_others_as_documented(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = write_own(tmp_path, monkeypatch)
+    told = said(*run_digits(tmp_path, "--workers", 2, learner=f"{name},ncm", orders=3))
+    own, ncm = (line.split("\t") for line in told.splitlines() if " ± " in line)
+    (printed,) = re.findall("^mine:NearestMean  (.*)\nncm  +(.*)$", BENCH, re.MULTILINE)
+    assert [re.split(" {2,}", line)[:4] for line in printed] == [own[1:5], ncm[1:5]]
+
+
+def test_ones_own_learner_runs_again_only_when_its_file_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = write_own(tmp_path, monkeypatch)
+    asked = run_digits(tmp_path, learner=name, orders=1)
+    said(*asked)
+    said(*asked)
+    path = tmp_path / "study-digits.jsonl"
+    (line,) = path.read_text().splitlines()
+    digest = json.loads(line)["inputs"]["learner"]
+    path.write_text(line.replace(digest, "0" * 64) + "\n")
+    said(*asked)
+    assert len(path.read_text().splitlines()) == 2
+    (record,) = read(tmp_path)
+    assert record["inputs"]["learner"] == digest
+
+
+FAULTY = {
+    "Stateless": ("has no method state", "partial_fit = predict = lambda self, X, y=None: X"),
+    "Greedy": ("cannot be called with seed=0 alone: missing", None),
+    "Wrong": ("the learner answers the label 'yours' to", "return ['yours'] * len(X)"),
+    "Short": ("the learner answers 1 labels to", "return self.labels[:1]"),
+    "Broken": ("ZeroDivisionError in", "return 1 / 0"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTY)
+def test_what_is_wrong_with_ones_own_learner_is_one_line(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected, code = FAULTY[name]
+    methods = f"""
+        def __init__(self, seed{"" if code else ", depth"}): self.labels = []
+        def partial_fit(self, X, y): self.labels = y
+        def predict(self, X): {code}
+        def state(self): return {{}}
+    """
+    body = f"    {code}\n" if name == "Stateless" else methods
+    module = f"faulty_{name.lower()}"
+    (tmp_path / f"{module}.py").write_text(f"class {name}:\n{body}")
+    monkeypatch.chdir(tmp_path)
+    told = bench(*run_digits(tmp_path, learner=f"{module}:{name}", orders=1))
+    assert told.exit_code == 1
+    (line,) = [line for line in told.output.splitlines() if name in line]
+    assert expected in line
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("nowhere.at.all:Mine", "cannot be loaded from nowhere.at.all:Mine: No module named"),
+        ("json:Mine", "cannot be loaded from json:Mine: module 'json' has no attribute 'Mine'"),
+        ("json:dumps", "learner 'json:dumps' is no class"),
+    ],
+)
+def test_a_learner_that_is_not_there_is_one_line(name: str, expected: str, tmp_path: Path) -> None:
+    assert expected in refused(*run_digits(tmp_path, learner=name))
+
+
+@pytest.mark.usefixtures("empty")
+def test_learners_of_other_packages_have_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = re.search("```python\n(import numpy.*?)```", BENCH, re.DOTALL)
+    assert code is not None
+    points = {"nearest-mean": "packaged:NearestMean", "gone": "packaged:Gone"}
+    install(monkeypatch, tmp_path, "packaged", code[1], cbcl_learners=points)
+    listed = bench("list")
+    assert "\nnearest-mean\tNearest class mean: my first learner.\n" in listed.output
+    assert "learner 'gone' cannot be loaded from packaged:Gone" in listed.output
+    assert "nearest-mean" in said(*run_digits(tmp_path, learner="nearest-mean", orders=1))
+
+
 def test_what_is_not_there_is_told_with_the_command_that_makes_it(
     empty: Path, tmp_path: Path
 ) -> None:
@@ -398,9 +495,14 @@ def test_a_folder_of_pictures_is_seen_learned_and_recognized(
         "--results",
         "out",
     )
-    assert [line.split("\t")[0] for line in shown.splitlines()] == ["learner", "cbcl", "ncm"]
+    assert [line.split("\t")[0] for line in shown.splitlines()] == [
+        "learner",
+        "discriminant",
+        "cbcl",
+        "ncm",
+    ]
     records: list[Any] = read(Path("out"))
-    assert len(records) == 4
+    assert len(records) == 6
     for record in records:
         assert sorted(record["classes"]) == ["astronaut", "chelsea", "coffee", "rocket"]
         assert record["tested"] == [2] * 4

@@ -104,14 +104,21 @@ def list_() -> None:
     """
     from cbcl_study.data.datasets import NAMES
     from cbcl_study.data.vectors import kept
-    from cbcl_study.learners import LEARNERS
+    from cbcl_study.learners import LEARNERS, learner_kind, plugin_names
 
     screen, stored = Output(), kept()
     names = dict.fromkeys([*NAMES, *stored])
     rows = [(name, ", ".join(stored.get(name, ())) or "no vectors yet") for name in names]
     screen.table(["data", "vectors stored, through"], rows)
     screen.say("")
-    screen.table(["learner", "what it is"], [(name, kind.words) for name, kind in LEARNERS.items()])
+    learners, problems = [(name, kind.words) for name, kind in LEARNERS.items()], []
+    for name in plugin_names():
+        try:
+            learners.append((name, learner_kind(name).words))
+        except DataError as error:
+            problems.append(error)
+    screen.table(["learner", "what it is"], learners)
+    screen.problems(problems)
 
 
 @bench.command()
@@ -185,9 +192,9 @@ def vectors(
 @click.option(
     "--learner",
     "learners",
-    default="cbcl,ncm",
+    default="discriminant,cbcl,ncm",
     show_default=True,
-    help="Names from `cbcl bench list`.",
+    help="Names from `cbcl bench list`, or module:Class of your own.",
 )
 @click.option("--increment", type=COUNT, default=10, show_default=True, help="Classes at a time.")
 @click.option("--base", type=COUNT, help="Classes of the first increment, where it differs.")
@@ -226,7 +233,7 @@ def run(
     \b
     cbcl bench run digits --increment 2 --shots 5 --learner cbcl,ncm,slda
     cbcl bench run caltech101 --data ~/data --shots 5 --learner cbcl,ncm,probe
-    cbcl bench run caltech101 --shots 5 --learner cbcl,slda --seeds 20-24
+    cbcl bench run digits --increment 2 --learner mine:NearestMean,ncm    # of mine.py
     """
     from cbcl_study.data.vectors import features
     from cbcl_study.experiments import runs

@@ -1,11 +1,16 @@
-"""The learners of the study by name, each made for a seed and a budget."""
+"""The learners of the study by name, each made for a seed and a budget; and those of others."""
 
 from __future__ import annotations
 
+import inspect
 import math
+import sys
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
+from hashlib import sha256
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from numpy.typing import ArrayLike, NDArray
@@ -37,17 +42,34 @@ FIXED_RADIUS_SCALES = (1.5, 1.25, 1.1, 1.0, 0.75, 0.0)
 LOGISTIC = "logistic"  # followed by a penalty
 # The best is picked on the test pictures. Weaker ones cannot be solved in float32.
 LOGISTIC_PENALTIES = (3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0)
+GROUP = "cbcl.learners"  # of entry points
+METHODS = ("partial_fit", "predict", "state")
 
 
 class Learner(Protocol):
-    """A learner of vectors and labels, a few classes at a time, that labels vectors."""
+    """A learner of vectors and labels, a few classes at a time, that labels vectors.
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> object: ...
+    One of another package is a class that is called with `seed=`, a number from which all that it
+    draws must follow. With the attribute `pictures = True` it learns from pixels: each vector is
+    a picture of 32 by 32, its rows from the top, each pixel red, green, blue from 0 to 255. One
+    that also has `save(path)` and `load(path)` goes on where a killed run was.
+    """
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]: ...
+    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> object:
+        """Learn an increment, of new classes or of some that are known, and keep none of its data.
+
+        The arrays are the learner's own: it may change them.
+        """
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return one label for each vector, of those that were learned."""
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays that it would have to save to go on."""
+        """Return the arrays that it would have to save to go on.
+
+        The record counts their bytes. It is called after each increment, and its time counts as
+        learning: work that `partial_fit` put off is done here.
+        """
 
 
 class LearnerKind(NamedTuple):
@@ -57,6 +79,7 @@ class LearnerKind(NamedTuple):
     make: Callable[[int, int | None], Learner]
     budgeted: bool = True
     pictures: bool = False  # learn from pixels, not from vectors
+    digest: str | None = None  # SHA-256 of the file of a learner of another package
 
 
 def _hybrid(words: str, **parts: Any) -> LearnerKind:
@@ -199,16 +222,62 @@ LEARNERS = {
 }
 
 
+@cache
 def learner_kind(name: str) -> LearnerKind:
-    """Return a learner by name.
+    """Return a learner by its name, or one of another package by `module:Class`.
 
     >>> learner_kind("nmc")
     Traceback (most recent call last):
-    ValueError: there is no learner 'nmc': there are discriminant, cbcl, ...
+    ValueError: there is no learner 'nmc': there are discriminant, cbcl, ..., or module:Class.
     """
-    if name not in LEARNERS:
-        raise ValueError(f"there is no learner {name!r}: there are {', '.join(LEARNERS)}.")
-    return LEARNERS[name]
+    if name in LEARNERS:
+        return LEARNERS[name]
+    kind = _load_plugin(name)
+
+    def make(seed: int, _: int | None) -> Learner:
+        learner: Learner = kind(seed=seed)
+        return learner
+
+    words = (inspect.getdoc(kind) or name).partition("\n")[0]
+    digest = sha256(Path(inspect.getfile(kind)).read_bytes()).hexdigest()
+    return LearnerKind(words, make, False, getattr(kind, "pictures", False), digest)
+
+
+def plugin_names() -> list[str]:
+    """Return the names of learners of other packages that are installed."""
+    return sorted(entry_points(group=GROUP).names)
+
+
+def _load_plugin(name: str) -> type[Any]:
+    """Return the class of a learner, which has what the study asks of one."""
+    own = [EntryPoint(name, name, GROUP)] if ":" in name else []
+    for point in own or entry_points(group=GROUP, name=name):
+        if "" not in sys.path:  # as for `python -m`: a module beside one's data
+            sys.path.append("")
+        try:
+            found: type[Any] = point.load()
+        except Exception as error:  # of another package: it may be any
+            problem = f"cannot be loaded from {point.value}: {first_line(error)}"
+            raise DataError(f"learner {name!r}", problem) from error
+        if problem := _find_fault(found):
+            raise DataError(f"learner {name!r}", problem, "see docs/bench.md")
+        return found
+    known = ", ".join([*LEARNERS, *plugin_names()])
+    raise ValueError(f"there is no learner {name!r}: there are {known}, or module:Class.")
+
+
+def _find_fault(found: Any) -> str:
+    """Return why something is no class of a learner; empty: it is one."""
+    if not isinstance(found, type):
+        return "is no class"
+    missing = [method for method in METHODS if not callable(getattr(found, method, None))]
+    if missing:
+        return f"has no method {', '.join(missing)}"
+    try:
+        inspect.signature(found).bind(seed=0)
+    except TypeError as error:
+        return f"cannot be called with seed=0 alone: {error}"
+    return ""
 
 
 def logistic_penalty(name: str) -> float | None:

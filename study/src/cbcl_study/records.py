@@ -58,7 +58,8 @@ def key(run: Mapping[str, Any], inputs: Mapping[str, Any]) -> str:
 def read(folder: Path) -> list[RunRecord]:
     """Return all records in a folder, the first where one was made twice.
 
-    A line that a kill left unfinished is no record.
+    Of a learner of somebody's own it is the last: that may have changed. A line that a kill left
+    unfinished is no record.
     """
     records: dict[str, RunRecord] = {}
     for path in sorted(folder.glob(f"{PREFIX}*.jsonl")):
@@ -69,7 +70,9 @@ def read(folder: Path) -> list[RunRecord]:
             record = _parse(line)
             if record is None:
                 raise DataError(path, f"is broken in line {number}", "repair or remove that line")
-            records.setdefault(key(record["run"], record["inputs"]), record)
+            same = key(record["run"], record["inputs"])
+            if same not in records or "learner" in record["inputs"]:
+                records[same] = record
     return [*records.values()]
 
 

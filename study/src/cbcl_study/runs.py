@@ -19,6 +19,7 @@ from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from threading import Thread
 from time import perf_counter
+from traceback import extract_tb
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -26,7 +27,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import save_file
 from threadpoolctl import threadpool_limits
 
-from cbcl.errors import CBCLError, DataError
+from cbcl.errors import CBCLError, DataError, first_line
 from cbcl.folders import cache_folder
 from cbcl.machine import cores
 from cbcl.method.arrays import Int64s
@@ -35,7 +36,7 @@ from cbcl.vision.extraction import Progress
 from cbcl_study.checkpoints import Checkpoint, Resumable
 from cbcl_study.data.vectors import Features, features
 from cbcl_study.hybrid import Hybrid
-from cbcl_study.learners import Learner, learner_kind
+from cbcl_study.learners import Learner, LearnerKind, learner_kind
 from cbcl_study.records import Run, RunRecord, append, key, read, surroundings
 from cbcl_study.rivals.logistic import JointLogistic
 from cbcl_study.scores import encode_confusion
@@ -53,7 +54,8 @@ def perform(
 ) -> dict[str, Any]:
     """Run a learner; return its record without commit, versions and machine."""
     classes = stream(data.labels, data.test, run.protocol, run.seed)
-    learner = (make or learner_kind(run.learner).make)(run.seed, run.max_centroids)
+    kind = LearnerKind("", make) if make else learner_kind(run.learner)
+    learner = kind.make(run.seed, run.max_centroids)
     t, tested = len(classes.classes), [len(rows) for rows in classes.tested]
     truth, ends = np.repeat(np.arange(t), tested), np.cumsum(tested)
     queries = data.vectors[np.concatenate(classes.tested)]
@@ -85,7 +87,7 @@ def perform(
     confusion = np.bincount(truth * t + answers, minlength=t * t).reshape(t, t)
     return {
         "run": _run_fields(run, data),
-        "inputs": inputs(data),
+        "inputs": inputs(data, kind),
         "classes": list(classes.classes),
         "increments": list(classes.sizes),
         "tested": tested,
@@ -117,7 +119,11 @@ def _ask(
     """
     answers = np.empty(len(queries), dtype=np.int64)
     # Indexing copies: a learner is somebody's own and may write into what it is given.
-    labels = learner.predict(queries[order]).tolist() if len(queries) else []
+    labels = np.asarray(learner.predict(queries[order])).tolist() if len(queries) else []
+    if len(labels) != len(queries) or not numbers.keys() >= {*labels}:
+        odd = next((label for label in labels if label not in numbers), None)
+        gives = f"{len(labels)} labels" if odd is None else f"the label {odd!r}"
+        raise DataError("the learner", f"answers {gives} to {len(queries)} vectors of its classes")
     answers[order] = [numbers[label] for label in labels]
     return answers
 
@@ -131,14 +137,18 @@ def _run_fields(run: Run, data: Features) -> dict[str, Any]:
     return {**run._asdict(), "data": data.about["data"]}
 
 
-def inputs(data: Features) -> dict[str, Any]:
-    """Return the digests of a run's pictures, weights and vectors, and the preprocessing."""
+def inputs(data: Features, kind: LearnerKind) -> dict[str, Any]:
+    """Return the digests of a run's pictures, weights and vectors, and the preprocessing.
+
+    And that of its learner's file, if it is somebody's own.
+    """
     about = data.about
     return {
         "vectors": about["vectors"],
         "pictures": about["fingerprint"],
         "weights": about["weights"],
         "preprocessing": about["preprocessing"],
+        **({"learner": kind.digest} if kind.digest else {}),
     }
 
 
@@ -146,6 +156,7 @@ def footprint(state: dict[str, NDArray[Any]]) -> int:
     """Return the bytes of a file that holds these arrays: written, and measured."""
     arrays = {}
     for name, array in state.items():
+        array = np.asarray(array)
         if array.dtype.kind in "UO":
             array = np.frombuffer(json.dumps(array.tolist()).encode(), np.uint8)
         arrays[name] = np.ascontiguousarray(array)
@@ -173,6 +184,8 @@ def execute(
 ) -> tuple[list[RunRecord], list[Failure]]:
     """Perform the runs that have no record yet, on all cores, and record each as it ends.
 
+    A record of a learner of somebody's own counts as long as its file is the same.
+
     Return the records of all, in the order asked, and the failures, which stop no other run. With
     `n_jobs`, joblib's workers perform them; each must have the vectors (the same CBCL_HOME).
     """
@@ -180,8 +193,12 @@ def execute(
     keys = {}
     for run in runs:
         data = _features(run.data, run.backbone, home)
-        keys[run] = key(_run_fields(run, data), inputs(data))
+        keys[run] = key(_run_fields(run, data), inputs(data, learner_kind(run.learner)))
     records = {key(record["run"], record["inputs"]): record for record in read(results)}
+    for run in runs:
+        record = records.get(keys[run])
+        if record and record["inputs"].get("learner") != learner_kind(run.learner).digest:
+            del records[keys[run]]
     missing = [run for run in runs if keys[run] not in records]
     done, failures = len(keys) - len(missing), []
     progress(done, len(keys))
@@ -196,7 +213,7 @@ def execute(
             record = {**surroundings(), **result}
             recorded = key(record["run"], record["inputs"])
             append(results, record)
-            _checkpoint(recorded, home).remove()
+            _checkpoint(recorded, result["inputs"], home).remove()
             records[recorded] = record
         done += 1
         progress(done, len(keys))
@@ -273,15 +290,25 @@ def _end_with_parent() -> None:
 def _perform(run: Run, home: Path | None) -> dict[str, Any] | Failure:
     try:
         data = _features(run.data, run.backbone, home)
-        checkpoint = _checkpoint(key(_run_fields(run, data), inputs(data)), home)
+        given = inputs(data, learner_kind(run.learner))
+        checkpoint = _checkpoint(key(_run_fields(run, data), given), given, home)
         return perform(run, data, checkpoint=checkpoint)
-    # LinAlgError is a ValueError; a GPU that is out of memory, a RuntimeError.
-    except (ValueError, ArithmeticError, RuntimeError, CBCLError) as error:
+    except CBCLError as error:
         return Failure(run, str(error))
+    except Exception as error:
+        if learner_kind(run.learner).digest:  # somebody's own code: say where
+            place = extract_tb(error.__traceback__)[-1]
+            where = f"{Path(place.filename).name}, line {place.lineno}"
+            return Failure(run, f"{type(error).__name__} in {where}: {first_line(error)}")
+        # LinAlgError is a ValueError; a GPU that is out of memory, a RuntimeError.
+        if isinstance(error, ValueError | ArithmeticError | RuntimeError):
+            return Failure(run, str(error))
+        raise
 
 
-def _checkpoint(run_key: str, home: Path | None) -> Checkpoint:
-    return Checkpoint((home or cache_folder()) / "study" / UNDERWAY, run_key)
+def _checkpoint(run_key: str, given: dict[str, Any], home: Path | None) -> Checkpoint:
+    folder = (home or cache_folder()) / "study" / UNDERWAY
+    return Checkpoint(folder, run_key + given.get("learner", ""))
 
 
 @cache
