@@ -15,7 +15,7 @@ from support.photos import folders
 from cbcl import PictureError, Recognizer
 from cbcl.vision import decoding
 from cbcl.vision.decoding import read
-from cbcl.vision.remote import find_remote
+from cbcl.vision.finding import find_remote
 
 fsspec: Any = pytest.importorskip("fsspec")
 

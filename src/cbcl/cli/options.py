@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from cbcl.vision.remote import is_url
+from cbcl.vision.finding import is_url
 
 ENGINES = ("loky", "dask", "ray")
 MEMORY_SUFFIX = ".cbcl"  # usual, not required

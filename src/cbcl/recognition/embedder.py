@@ -24,8 +24,14 @@ from cbcl.vision.backbones.base import Backbone, Fittable
 from cbcl.vision.backbones.names import short_name
 from cbcl.vision.decoding import load, name_of
 from cbcl.vision.extraction import EmbeddedPicture, Progress, embed_pictures
-from cbcl.vision.finding import find, find_labelled
-from cbcl.vision.remote import RemotePicture, find_labelled_remote, find_remote, is_url
+from cbcl.vision.finding import (
+    RemotePicture,
+    find,
+    find_labelled,
+    find_labelled_remote,
+    find_remote,
+    is_url,
+)
 from cbcl.vision.shards import embed_in_order
 from cbcl.vision.vector_cache import VectorCache
 

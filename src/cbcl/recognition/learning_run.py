@@ -27,7 +27,7 @@ from cbcl.recognition.learning import (
 )
 from cbcl.vision.decoding import as_path
 from cbcl.vision.extraction import EmbeddedPicture, Progress
-from cbcl.vision.remote import RemotePicture
+from cbcl.vision.finding import RemotePicture
 
 
 def learn_run(

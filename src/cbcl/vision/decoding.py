@@ -20,8 +20,8 @@ from PIL.TiffImagePlugin import PREFIXES, TiffImageFile
 
 from cbcl.errors import PictureError, Subject, first_line, reason
 from cbcl.vision.decoding_budget import BUDGET, MAX_DECODED_BYTES
+from cbcl.vision.finding import RemotePicture, is_url, read_remote
 from cbcl.vision.heic import is_heic, open_heic
-from cbcl.vision.remote import RemotePicture, is_url, read_remote
 
 Source: TypeAlias = str | os.PathLike[str] | bytes | NDArray[Any] | Image.Image
 Pixels: TypeAlias = NDArray[np.uint8]  # (height, width, 3), RGB
