@@ -1,7 +1,8 @@
-"""Functions of the speed benchmarks: timing in turns, ratios, and the record of a run."""
+"""What the benchmarks share: arguments, timing in turns, ratios, and the record of a run."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -43,6 +44,12 @@ class Worker:
 
     def close(self) -> None:
         self.process.communicate()
+
+
+def parser_of(about: str | None) -> argparse.ArgumentParser:
+    """Return a parser whose help is the docstring of a benchmark, as it is."""
+    formatter = argparse.RawDescriptionHelpFormatter
+    return argparse.ArgumentParser(description=about, formatter_class=formatter)
 
 
 def timed(contestant: Callable[[], object], calls: int) -> float:
