@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import cast
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -27,15 +26,9 @@ from cbcl.errors import CBCLError, ServerError
 from cbcl.folders import access_folder
 from cbcl.web import certificates
 from cbcl.web.app import ROUTERS
-from cbcl.web.certificates import (
-    ServerCertificate,
-    fingerprint,
-    machine_names,
-    own_certificate,
-)
+from cbcl.web.certificates import machine_names, own_certificate
 from cbcl.web.security import AccessPolicy
-from cbcl.web.server import ServerAddress, ServerTls
-from cbcl.web.tls import answer_to_plain_http
+from cbcl.web.tls import ServerCertificate, ServerTls, answer_to_plain_http, fingerprint
 from cbcl.web.tokens import AccessTokens, KeptTokens
 
 pytest_plugins = ["support.api_fixtures"]
@@ -154,8 +147,9 @@ def test_a_folder_that_cannot_be_written_is_a_sentence(home: Path) -> None:
 def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.startswith("cryptography")]:
         monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, "cbcl.web.certificates")
     with pytest.raises(ServerError, match=r'needs the package cryptography.*"cbcl\[web\]"'):
-        own_certificate(NAMES)
+        ServerTls(lambda: "shop.local")
 
 
 def test_this_machine_has_names_wherever_it_is() -> None:
@@ -217,7 +211,7 @@ def shake_hands(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> No
 
 def test_a_server_that_runs_follows_the_addresses_of_its_machine(tmp_path: Path) -> None:
     machine = MovingMachine("192.168.1.7", "10.0.0.9")
-    tls = ServerTls(cast(ServerAddress, machine))
+    tls = ServerTls(machine.name)
     first = tls.current()
     client = ssl.create_default_context(cafile=authority_file(tmp_path, first.authority))
     shake_hands(tls.context, client, "192.168.1.7")

@@ -12,11 +12,11 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
-from cbcl.web.certificates import fingerprint
 from cbcl.web.errors import NOT_FOUND, ApiError
 from cbcl.web.limits import RouteLimits
 from cbcl.web.security import AccessPolicy, access_of, set_token_cookie
 from cbcl.web.service import TeachingService
+from cbcl.web.tls import fingerprint
 from cbcl.web.tokens import AccessTokens, Role
 
 SVG_TYPE = "image/svg+xml"

@@ -14,7 +14,6 @@ from starlette.requests import ClientDisconnect, cookie_parser
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cbcl.web.certificates import ServerCertificate
 from cbcl.web.connections import client_address, is_loopback
 from cbcl.web.errors import ApiError, internal_error
 from cbcl.web.events import EVENTS_PATH
@@ -33,6 +32,7 @@ from cbcl.web.limits import (
 )
 from cbcl.web.metrics import Metrics
 from cbcl.web.request_body import BodyRegistry, RequestBody
+from cbcl.web.tls import ServerCertificate
 from cbcl.web.tokens import AccessTokens, Role
 
 HEADERS = {

@@ -26,12 +26,6 @@ from cbcl.errors import MemoryFileError, ServerError, encodable, first_line, rea
 from cbcl.recognition.recognizer import Recognizer
 from cbcl.vision.backbones import DEFAULT
 from cbcl.web.app import begin_stop, create_app
-from cbcl.web.certificates import (
-    ServerCertificate,
-    machine_names,
-    own_certificate,
-    read_certificate,
-)
 from cbcl.web.connections import (
     ConnectionLimiter,
     IdleTimeoutMiddleware,
@@ -41,7 +35,7 @@ from cbcl.web.connections import (
 from cbcl.web.memory_folder import MemoryFolder
 from cbcl.web.request_log import RequestLog
 from cbcl.web.security import AccessPolicy
-from cbcl.web.tls import server_context
+from cbcl.web.tls import ServerTls
 from cbcl.web.tokens import KeptTokens
 
 DEFAULT_PORT = 8737
@@ -125,28 +119,6 @@ def _own_address(family: int) -> str:
             return socket.gethostname()
 
 
-class ServerTls:
-    """TLS of a server: its certificate, which follows the addresses of this machine."""
-
-    def __init__(
-        self, address: ServerAddress, certificate: Path | None = None, key: Path | None = None
-    ) -> None:
-        self._address, self._own = address, certificate is None
-        self.certificate = read_certificate(certificate) if certificate else self._made()
-        self.context = server_context(self.certificate.path, key)
-
-    def current(self) -> ServerCertificate:
-        """Return the certificate; one that we make, for the addresses of now."""
-        if self._own and (made := self._made()) != self.certificate:
-            self.context.load_cert_chain(made.path)
-            self.certificate = made
-        return self.certificate
-
-    def _made(self) -> ServerCertificate:
-        name = self._address.name().partition("%")[0].rstrip(".").lower()
-        return own_certificate({*machine_names(), name.encode("idna").decode()})
-
-
 def serve(
     recognizer: Recognizer,
     *,
@@ -171,11 +143,14 @@ def serve(
     for name in ("python_multipart", "uvicorn.error"):
         logging.getLogger(name).setLevel(logging.ERROR)  # the sender gets these errors as answers
     _check_memory(recognizer)
-    _check_certificate(certificate, key, http=http)
+    if key is not None and certificate is None:
+        raise ServerError("--key", "is of no use alone", "give --certificate, too")
+    if http and certificate is not None:
+        raise ServerError("--http", "is served without a certificate", "leave one of the two out")
     address = listen(host, port)
     with address.listening:
         address = replace(address, secure=bool(certificate) or not (address.loopback or http))
-        tls = ServerTls(address, certificate, key) if address.secure else None
+        tls = ServerTls(address.name, certificate, key) if address.secure else None
         path = recognizer.path.parent if several else recognizer.path
         tokens = _tokens(address, path, new_token=new_token)
         policy = AccessPolicy(
@@ -310,19 +285,3 @@ def _check_memory(recognizer: Recognizer) -> None:
     recognizer.embedder.check_usable()
     if not recognizer.path.parent.is_dir():
         raise MemoryFileError(recognizer.path.parent, "does not exist", "make that folder first")
-
-
-def _check_certificate(certificate: Path | None, key: Path | None, *, http: bool) -> None:
-    if certificate is None:
-        if key is not None:
-            raise ServerError("--key", "is of no use alone", "give --certificate, too")
-        return
-    if http:
-        raise ServerError("--http", "is served without a certificate", "leave one of the two out")
-    try:
-        server_context(certificate, key)
-    except OSError as error:  # of which ssl.SSLError is one
-        problem = f"cannot be used as a certificate ({reason(error)})"
-        raise ServerError(
-            certificate, problem, "give a PEM file, and its key with --key"
-        ) from error
