@@ -1,4 +1,6 @@
-"""Seconds of ordinary use, here and in another checkout: `ordinary_use.py OTHER`.
+"""Seconds of ordinary use, here and in another checkout.
+
+    python study/benchmarks/ordinary_use.py OTHER --work "one step of learning, 20 labels"
 
 Claim: no limit on hostile input makes recognizing 200 photos or teaching 5 slower. The photos are
 JPEGs of 12 megapixels made from scikit-image's pictures, and no vector is cached. Opening a memory
@@ -21,8 +23,7 @@ from pathlib import Path
 
 import numpy as np
 import PIL
-import skimage.data
-from PIL import Image
+from PIL.Image import Resampling
 
 import cbcl
 from cbcl import Recognizer, load_backbone
@@ -31,7 +32,6 @@ from cbcl.method.centroids.kernel import KERNEL, NUMPY
 HERE = Path(__file__).resolve().parents[2]
 PHOTOS, TAUGHT, LABELS = 200, 5, 10
 SIZE = (4000, 3000)
-NAMES = ("astronaut", "chelsea", "coffee", "rocket")  # in scikit-image's wheel
 FEATURES, EXAMPLES = 1280, 5  # numbers of a vector, vectors of a label
 TURNS = {"recognize 200 photos": 3, "teach 5 photos": 11}
 MORE_TURNS = 21
@@ -39,13 +39,16 @@ MORE_TURNS = 21
 
 def make_photos(folder: Path) -> None:
     """Write views of pictures: other parts of them, at another scale."""
+    from contest import photographs  # not in a worker, which may be of an older checkout
+
+    wholes = photographs()
     rng = np.random.default_rng(0)
     for number in range(PHOTOS):
-        whole = Image.fromarray(getattr(skimage.data, NAMES[number % len(NAMES)])())
+        whole = wholes[number % len(wholes)]
         sides = [round(side * rng.uniform(0.6, 0.9)) for side in whole.size]
         left, top = (int(rng.integers(a - b)) for a, b in zip(whole.size, sides, strict=True))
         view = whole.crop((left, top, left + sides[0], top + sides[1]))
-        view.resize(SIZE, Image.Resampling.BILINEAR).save(folder / f"{number:03}.jpg", quality=90)
+        view.resize(SIZE, Resampling.BILINEAR).save(folder / f"{number:03}.jpg", quality=90)
 
 
 @contextmanager
@@ -134,7 +137,7 @@ def work(name: str, folder: Path) -> None:
 
 def compare(name: str, folder: Path, checkouts: dict[str, Path]) -> dict[str, object]:
     """Return the median seconds of each checkout, and the ratios of the first to the second."""
-    from contest import Worker  # not in a worker, which may be of an older checkout
+    from contest import Worker  # likewise
 
     workers = [Worker(__file__, path, name, str(folder)) for path in checkouts.values()]
     times: list[list[list[float]]] = [[] for _ in workers]
@@ -155,13 +158,16 @@ def compare(name: str, folder: Path, checkouts: dict[str, Path]) -> dict[str, ob
 
 
 def main() -> None:
-    from contest import record
+    from contest import parser_of, record
 
-    print(__doc__)
-    checkouts = {"here": HERE, "there": Path(sys.argv[1]).resolve()}
+    parser = parser_of(__doc__)
+    parser.add_argument("other", type=Path, metavar="OTHER", help="folder of another checkout")
+    parser.add_argument("--work", action="append", choices=WORKS, help="measure nothing else")
+    args = parser.parse_args()
+    checkouts = {"here": HERE, "there": args.other.resolve()}
     with tempfile.TemporaryDirectory() as folder:
         make_photos(Path(folder))
-        results = [compare(name, Path(folder), checkouts) for name in WORKS]
+        results = [compare(name, Path(folder), checkouts) for name in args.work or WORKS]
     print(json.dumps(record([cbcl, np, PIL], results, data=f"{PHOTOS} views, seed 0")))
 
 

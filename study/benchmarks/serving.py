@@ -1,4 +1,6 @@
-"""Load test of the server: `python study/benchmarks/serving.py [REQUESTS]`, 20,000 by default.
+"""Load test of the server: how fast it is, and that it loses nothing.
+
+    python study/benchmarks/serving.py --requests 2000
 
 Claim, on two cores, with clients and server on one machine: 32 clients, who recognize in three
 requests of four and teach in one, every picture new to the server, get no error, and every example
@@ -33,9 +35,8 @@ from urllib.parse import urlsplit
 import fastapi
 import numpy as np
 import onnxruntime
-import skimage.data
 import uvicorn
-from contest import record
+from contest import parser_of, photographs, record
 from PIL import Image
 
 import cbcl
@@ -52,10 +53,7 @@ class Pictures:
     """JPEG files of a camera's size, no two alike, of four photographs."""
 
     def __init__(self) -> None:
-        photos = [
-            Image.fromarray(getattr(skimage.data, name)())
-            for name in ("astronaut", "chelsea", "coffee", "rocket")
-        ]
+        photos = photographs()
         rng = np.random.default_rng(0)
         self._files = [_view(photos[number % len(photos)], rng) for number in range(200)]
         self._number = count()
@@ -258,7 +256,9 @@ def teaching(folder: Path, things: int, pictures: Pictures, times: int = 40) -> 
 
 
 def main() -> None:
-    requests = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
+    parser = parser_of(__doc__)
+    parser.add_argument("--requests", type=int, default=20_000)
+    requests = parser.parse_args().requests
     pictures = Pictures()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
