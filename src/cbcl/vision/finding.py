@@ -74,7 +74,7 @@ def find(
 def find_labelled(
     folders: Iterable[str | os.PathLike[str]], leave_out: Collection[Identity] = ()
 ) -> list[tuple[str, Path]]:
-    """Return the labels and files of folders with one folder a class (`things/cup/1.jpg`), or of such folders.
+    """Return labels and files of folders with one folder a class (`cup/1.jpg`), or of such folders.
 
     >>> find_labelled(["nowhere"])  # doctest: +ELLIPSIS
     Traceback (most recent call last):
