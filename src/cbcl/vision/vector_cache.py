@@ -20,11 +20,15 @@ from cbcl.folders import cache_folder
 from cbcl.vision.decoding import Floats
 
 MAX_BYTES = 2_000_000_000
-SCHEMA = (
-    "PRAGMA journal_mode = WAL",
-    "PRAGMA synchronous = OFF",
-    "CREATE TABLE IF NOT EXISTS vectors (backbone BLOB, picture BLOB, vector BLOB, sum INTEGER)",
-    "CREATE UNIQUE INDEX IF NOT EXISTS of ON vectors (backbone, picture)",
+SCHEMA = """
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = OFF;
+CREATE TABLE IF NOT EXISTS vectors (backbone BLOB, picture BLOB, vector BLOB, sum INTEGER);
+CREATE UNIQUE INDEX IF NOT EXISTS of ON vectors (backbone, picture);
+"""
+BYTES_IN_USE = (
+    "SELECT (page_count - freelist_count) * page_size"
+    " FROM pragma_page_count, pragma_freelist_count, pragma_page_size"
 )
 
 
@@ -39,24 +43,16 @@ class VectorCache:
         self._connection = self._open()
 
     def _open(self) -> sqlite3.Connection | None:
-        for _ in range(2):
-            connection = None
+        with suppress(sqlite3.Error, OSError):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             try:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                connection = sqlite3.connect(
-                    self.path, timeout=5.0, isolation_level=None, check_same_thread=False
-                )
-                for statement in SCHEMA:
-                    connection.execute(statement)
-                return connection
-            except (sqlite3.Error, OSError) as error:
-                if connection is not None:
-                    connection.close()
-                if isinstance(error, sqlite3.OperationalError | OSError):
-                    return None
-                with suppress(OSError):  # damaged: begin with an empty one
-                    for ending in ("", "-wal", "-shm"):
-                        self.path.with_name(self.path.name + ending).unlink(missing_ok=True)
+                return _connect(self.path)
+            except sqlite3.OperationalError:
+                return None
+            except sqlite3.DatabaseError:  # damaged: begin with an empty one
+                for ending in ("", "-wal", "-shm"):
+                    self.path.with_name(self.path.name + ending).unlink(missing_ok=True)
+                return _connect(self.path)
         return None
 
     def close(self) -> None:
@@ -67,16 +63,13 @@ class VectorCache:
 
     def get(self, picture: bytes) -> Floats | None:
         """Return the vector of a picture, given by the digest of its bytes; None: not cached."""
-        with self._lock:
-            if self._connection is None:
-                return None
-            try:
+        row = None
+        with self._lock, suppress(sqlite3.Error):
+            if self._connection is not None:
                 row = self._connection.execute(
                     "SELECT vector, sum FROM vectors WHERE backbone = ? AND picture = ?",
                     (self.fingerprint, picture),
                 ).fetchone()
-            except sqlite3.Error:
-                return None
         if row is None or not _is_valid(*row):
             return None
         return np.frombuffer(row[0], dtype="<f4").astype(np.float32)
@@ -87,22 +80,18 @@ class VectorCache:
         for picture, vector in vectors:
             blob = vector.astype("<f4").tobytes()
             rows.append((self.fingerprint, picture, blob, crc32(blob)))
-        with self._lock:
-            connection = self._connection
-            if connection is None or not rows:
+        with self._lock, suppress(sqlite3.Error):
+            if self._connection is None or not rows:
                 return
-            try:
+            with self._connection as connection:  # all or nothing
                 connection.execute("BEGIN IMMEDIATE")
                 connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?, ?)", rows)
-                if _size(connection) > MAX_BYTES:
+                (in_use,) = connection.execute(BYTES_IN_USE).fetchone()
+                if in_use > MAX_BYTES:
                     connection.execute(
                         "DELETE FROM vectors WHERE rowid IN (SELECT rowid FROM vectors"
                         " ORDER BY rowid LIMIT (SELECT count(*) / 4 FROM vectors))"
                     )
-                connection.execute("COMMIT")
-            except sqlite3.Error:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
 
 
 class FreshVectors:
@@ -118,13 +107,14 @@ class FreshVectors:
         self.vectors += vectors
 
 
-def _size(connection: sqlite3.Connection) -> int:
-    """Return the bytes in use."""
-    pages, free, page_size = (
-        int(connection.execute(f"PRAGMA {name}").fetchone()[0])
-        for name in ("page_count", "freelist_count", "page_size")
-    )
-    return (pages - free) * page_size
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=5.0, isolation_level=None, check_same_thread=False)
+    try:
+        connection.executescript(SCHEMA)
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
 
 
 def _is_valid(vector: object, total: object) -> bool:
