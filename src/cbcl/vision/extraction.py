@@ -71,18 +71,10 @@ class DecodedPicture(NamedTuple):
     number: int  # of its source
     image: Any
     jpeg: bytes = b""  # thumbnail
-    digest: bytes | None = None  # to cache its vector by
 
     @property
     def pixels(self) -> int:
         return self.image.width * self.image.height if isinstance(self.image, Image.Image) else 0
-
-
-class EmbeddingResult(NamedTuple):
-    """An embedded picture, or its error."""
-
-    picture: EmbeddedPicture | PictureError
-    digest: bytes | None = None  # to cache the vector by; None: do not cache it
 
 
 def extract(
@@ -117,12 +109,12 @@ def embed_pictures(
     fresh: list[tuple[bytes, Floats]] = []
     pipeline = _Pipeline(backbone, sources, cache, thumbnails, on_one_core)
     try:
-        for picture, digest in pipeline.run():
+        for number, picture in enumerate(pipeline.run()):
             if strict and isinstance(picture, PictureError):
                 raise picture
             pictures.append(picture)
-            if digest is not None and isinstance(picture, EmbeddedPicture):
-                fresh.append((digest, picture.vector))
+            if number in pipeline.digests and isinstance(picture, EmbeddedPicture):
+                fresh.append((pipeline.digests.pop(number), picture.vector))
             if cache is not None and len(fresh) == CACHE_WRITE_ROWS:
                 cache.put(fresh)
                 fresh = []
@@ -149,12 +141,13 @@ class _Pipeline:
         self.cache = cache
         self.thumbnails = thumbnails
         self.cores = 1 if on_one_core else cores()
+        self.digests: dict[int, bytes] = {}  # of sources whose vectors are not in the cache
         starts = range(0, len(sources), backbone.batch)
         self.batches = [range(start, min(start + backbone.batch, len(sources))) for start in starts]
         alone = len(self.batches) == 1 and not on_one_core
         self.backbone = on_all_cores(backbone) if alone else backbone
 
-    def run(self) -> Iterator[EmbeddingResult]:
+    def run(self) -> Iterator[EmbeddedPicture | PictureError]:
         threads = min(self.cores, len(self.batches)) if self.backbone.threads else 1
         if threads <= 1:
             for batch in self.batches:
@@ -167,12 +160,12 @@ class _Pipeline:
         finally:
             executor.shutdown(cancel_futures=True)
 
-    def _embed_batch(self, batch: range) -> list[EmbeddingResult]:
+    def _embed_batch(self, batch: range) -> list[EmbeddedPicture | PictureError]:
         # A decoded picture may have hundreds of megabytes, so that only pictures take a slot. A
         # function of other things may take long, or ask another recognizer.
         takes_pictures = self.backbone.at_least is not None
         slot = _DECODING.free if takes_pictures else nullcontext()
-        results: dict[int, EmbeddingResult] = {}
+        results: dict[int, EmbeddedPicture | PictureError] = {}
         waiting: list[DecodedPicture] = []
 
         def embed_waiting() -> None:
@@ -188,12 +181,13 @@ class _Pipeline:
                 try:
                     prepared = self._prepare(number)
                 except PictureError as error:
-                    prepared = EmbeddingResult(error)
-                if isinstance(prepared, EmbeddingResult):
-                    results[number] = prepared
+                    results[number] = error
                 else:
-                    waiting.append(prepared)
-                del prepared  # so that its picture is freed when it is embedded
+                    if isinstance(prepared, EmbeddedPicture):
+                        results[number] = prepared
+                    else:
+                        waiting.append(prepared)
+                    del prepared  # so that its picture is freed when it is embedded
                 if not waiting:
                     BUDGET.give_back()
                 if sum(one.pixels for one in waiting) > MAX_DECODED_PIXELS:
@@ -201,48 +195,40 @@ class _Pipeline:
             embed_waiting()
             return [results[number] for number in batch]
 
-    def _prepare(self, number: int) -> DecodedPicture | EmbeddingResult:
-        """Decode a picture unless its vector is cached."""
+    def _prepare(self, number: int) -> DecodedPicture | EmbeddedPicture:
+        """Decode a picture unless its vector is cached; frames and arrays are not cached."""
         source = self.sources[number]
         at_least = self.backbone.at_least
         if isinstance(source, EmbeddedPicture):
-            return EmbeddingResult(source)
+            return source
         if at_least is None:  # a thing, not a picture
             return DecodedPicture(number, source)
-        fingerprint = self.backbone.fingerprint
         is_file = isinstance(source, str | os.PathLike)
         name = as_path(source) if is_file else name_of(source, number)
         data = read(source) if is_file else source
-        digest, vector = self._look_up(data)
+        vector = None
+        if self.cache is not None and isinstance(data, bytes):
+            digest = sha256(data).digest()
+            vector = self.cache.get(digest)
+            if vector is None:
+                self.digests[number] = digest
         if vector is None:
             image = load(data, name, at_least)
             jpeg = b"" if self.thumbnails is None else _thumbnail(image, data, name, at_least)
-            return DecodedPicture(number, image, jpeg, digest)
-        if self.thumbnails is None:
-            picture = EmbeddedPicture(vector, b"", fingerprint)
-        elif number in self.thumbnails:
-            picture = EmbeddedPicture(vector, _read_thumbnail(data, name, at_least), fingerprint)
-        else:
-            picture = EmbeddedPicture(
-                vector, b"", fingerprint, partial(_read_thumbnail, source, name, at_least)
-            )
-        return EmbeddingResult(picture)
+            return DecodedPicture(number, image, jpeg)
+        jpeg = b""
+        deferred = None
+        if self.thumbnails is not None:
+            if number in self.thumbnails:
+                jpeg = _read_thumbnail(data, name, at_least)
+            else:
+                deferred = partial(_read_thumbnail, source, name, at_least)
+        return EmbeddedPicture(vector, jpeg, self.backbone.fingerprint, deferred)
 
-    def _look_up(self, data: Any) -> tuple[bytes | None, Floats | None]:
-        """Return a file's digest and cached vector; frames and arrays are not cached."""
-        if self.cache is None or not isinstance(data, bytes):
-            return None, None
-        digest = sha256(data).digest()
-        return digest, self.cache.get(digest)
-
-    def _embed(self, decoded: Sequence[DecodedPicture]) -> dict[int, EmbeddingResult]:
-        if not decoded:
-            return {}
+    def _embed(self, decoded: Sequence[DecodedPicture]) -> dict[int, EmbeddedPicture]:
         vectors = self.backbone.vectors([one.image for one in decoded])
         return {
-            one.number: EmbeddingResult(
-                EmbeddedPicture(vector, one.jpeg, self.backbone.fingerprint), one.digest
-            )
+            one.number: EmbeddedPicture(vector, one.jpeg, self.backbone.fingerprint)
             for one, vector in zip(decoded, vectors, strict=True)
         }
 
@@ -253,14 +239,10 @@ def _read_thumbnail(source: Any, name: Subject, at_least: int) -> bytes:
 
 
 def _thumbnail(image: Image.Image, data: Any, name: Subject, at_least: int) -> bytes:
+    """Return a small JPEG without the metadata of the camera."""
     if max(image.size) < THUMBNAIL_SIDE and at_least < THUMBNAIL_SIDE:
         # Its decoder may have scaled it down too far.
-        return _as_thumbnail(load(data, name, THUMBNAIL_SIDE))
-    return _as_thumbnail(image)
-
-
-def _as_thumbnail(image: Image.Image) -> bytes:
-    """Return a small JPEG without the metadata of the camera."""
+        image = load(data, name, THUMBNAIL_SIDE)
     scale = THUMBNAIL_SIDE / max(image.size)
     if scale < 1.0:
         width, height = (max(1, round(scale * side)) for side in image.size)
