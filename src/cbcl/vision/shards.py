@@ -27,7 +27,7 @@ from cbcl.vision.decoding import Floats, as_path, name_of, read
 from cbcl.vision.extraction import EmbeddedPicture, Progress, embed_pictures
 from cbcl.vision.vector_cache import FreshVectors, VectorCache
 
-SHARD_SIZE = 16  # pictures: about a second; on a GPU, a shard has the size of a batch
+SHARD_SIZE = 16  # pictures: about a second
 ROUND_SHARDS = 32  # for each worker: bounds the results that wait to be learned
 
 Results: TypeAlias = dict[int, EmbeddedPicture | PictureError]  # by the numbers of their sources
@@ -87,11 +87,8 @@ def embed_shard(ticket: BackboneTicket, sources: Sequence[Any], thumbnails: bool
         thumbnails=range(len(sources)) if thumbnails else None,
         on_one_core=True,
     )
-    unread = [
-        source
-        for source, picture in zip(sources, pictures, strict=True)
-        if isinstance(picture, PictureError)
-    ]
+    results = zip(sources, pictures, strict=True)
+    unread = [source for source, picture in results if isinstance(picture, PictureError)]
     absent = [source for source in unread if _is_missing(source)]
     return ShardResult(pictures, cache.vectors, absent, socket.gethostname())
 
@@ -104,67 +101,6 @@ def _is_missing(source: Any) -> bool:
     """Tell whether a source is a local file that this machine does not have."""
     path = as_path(source) if _is_file(source) else None
     return isinstance(path, Path) and not path.exists()
-
-
-class ShardedEmbedding:
-    """State that all rounds of a call of `embed_in_order` share."""
-
-    def __init__(
-        self,
-        backbone: Backbone,
-        cache: VectorCache | None,
-        thumbnails: Container[int] | None,
-        n_jobs: int | None,
-    ) -> None:
-        self.backbone = backbone
-        self.cache = cache
-        self.thumbnails = thumbnails
-        self.ticket = BackboneTicket.of(backbone)
-        self.n_jobs = n_jobs
-        self.workers = count_workers(n_jobs)
-        self.shard_size = max(SHARD_SIZE, backbone.batch if backbone.threads else 1)
-
-    def embed_round(self, sources: Mapping[int, Any]) -> Iterator[Results]:
-        """Yield results, by the numbers of their sources, as they come."""
-        with ThreadPoolExecutor(cores()) as executor:
-            is_here = [*executor.map(self._is_here, sources.values())]
-        here = [number for number, flag in zip(sources, is_here, strict=True) if flag]
-        pictures = embed_pictures(
-            self.backbone,
-            [sources[number] for number in here],
-            cache=self.cache,
-            thumbnails=None
-            if self.thumbnails is None
-            else [row for row, number in enumerate(here) if number in self.thumbnails],
-        )
-        yield dict(zip(here, pictures, strict=True))
-        others = [number for number, flag in zip(sources, is_here, strict=True) if not flag]
-        size = self.shard_size
-        shards = dict(enumerate(others[one : one + size] for one in range(0, len(others), size)))
-        tasks = {
-            key: (self.ticket, [sources[number] for number in numbers], self.thumbnails is not None)
-            for key, numbers in shards.items()
-        }
-        for key, shard in perform_tasks(embed_shard, tasks, self.n_jobs):
-            check_seen(shard)
-            if self.cache is not None:
-                self.cache.put(shard.fresh)
-            yield dict(zip(shards[key], shard.pictures, strict=True))
-
-    def _is_here(self, source: Any) -> bool:
-        """Tell whether a picture needs no worker: it is embedded, or its vector is cached."""
-        if isinstance(source, EmbeddedPicture):
-            return True
-        is_picture = self.backbone.at_least is not None and (
-            _is_file(source) or type(source) is bytes
-        )
-        if self.cache is None or not is_picture:
-            return False
-        try:
-            data = read(source) if _is_file(source) else source
-        except PictureError:
-            return False
-        return self.cache.get(sha256(data).digest()) is not None
 
 
 def check_seen(result: ShardResult) -> None:
@@ -192,13 +128,15 @@ def embed_in_order(
     the cache as shards come back. `n_jobs` is joblib's: None stands for that of
     `joblib.parallel_config`, or 1.
     """
-    embedding = ShardedEmbedding(backbone, cache, thumbnails, n_jobs)
-    round_size = embedding.shard_size * ROUND_SHARDS * embedding.workers
+    # On a GPU, a shard has the size of a batch.
+    shard_size = max(SHARD_SIZE, backbone.batch if backbone.threads else 1)
+    round_size = shard_size * ROUND_SHARDS * count_workers(n_jobs)
     waiting: Results = {}
     following = n_results = 0
     for start in range(0, len(sources), round_size):
         numbers = range(start, min(start + round_size, len(sources)))
-        for results in embedding.embed_round({number: sources[number] for number in numbers}):
+        few = {number: sources[number] for number in numbers}
+        for results in _embed_round(backbone, few, cache, thumbnails, n_jobs, shard_size):
             waiting |= results
             n_results += len(results)
             if progress is not None and results:
@@ -213,3 +151,51 @@ def embed_in_order(
                     raise picture
                 yield picture
                 following += 1
+
+
+def _embed_round(
+    backbone: Backbone,
+    sources: Mapping[int, Any],
+    cache: VectorCache | None,
+    thumbnails: Container[int] | None,
+    n_jobs: int | None,
+    shard_size: int,
+) -> Iterator[Results]:
+    """Yield results, by the numbers of their sources, as they come."""
+    with ThreadPoolExecutor(cores()) as executor:
+        flags = executor.map(lambda source: _is_here(source, backbone, cache), sources.values())
+        is_here = dict(zip(sources, flags, strict=True))
+    here = [number for number in sources if is_here[number]]
+    wanted = thumbnails
+    if thumbnails is not None:
+        wanted = [row for row, number in enumerate(here) if number in thumbnails]
+    ready = [sources[number] for number in here]
+    yield dict(
+        zip(here, embed_pictures(backbone, ready, cache=cache, thumbnails=wanted), strict=True)
+    )
+    others = [number for number in sources if not is_here[number]]
+    starts = range(0, len(others), shard_size)
+    shards = [others[start : start + shard_size] for start in starts]
+    ticket = BackboneTicket.of(backbone)
+    tasks = {
+        key: (ticket, [sources[number] for number in numbers], thumbnails is not None)
+        for key, numbers in enumerate(shards)
+    }
+    for key, shard in perform_tasks(embed_shard, tasks, n_jobs):
+        check_seen(shard)
+        if cache is not None:
+            cache.put(shard.fresh)
+        yield dict(zip(shards[key], shard.pictures, strict=True))
+
+
+def _is_here(source: Any, backbone: Backbone, cache: VectorCache | None) -> bool:
+    """Tell whether a picture needs no worker: it is embedded, or its vector is cached."""
+    if isinstance(source, EmbeddedPicture):
+        return True
+    if cache is None or backbone.at_least is None:
+        return False
+    try:
+        data = read(source) if _is_file(source) else source
+    except PictureError:
+        return False
+    return type(data) is bytes and cache.get(sha256(data).digest()) is not None
