@@ -33,7 +33,7 @@ def list_() -> None:
 @click.argument("name")
 @click.argument("file", type=PathArgument())
 @QUIET
-def import_backbone(name: str, file: Path, quiet: bool) -> None:
+def import_backbone(name: str, file: Path, screen: Output) -> None:
     """Build a network from a weights file, to be used by name from now on.
 
     \b
@@ -42,13 +42,13 @@ def import_backbone(name: str, file: Path, quiet: bool) -> None:
     from cbcl.vision.backbones.catalogue import import_network
 
     network = import_network(name, file)
-    Output(quiet=quiet).say(f"{name} is installed ({network.fingerprint[:8]}).")
+    screen.say(f"{name} is installed ({network.fingerprint[:8]}).")
 
 
 @backbones.command()
 @click.argument("name")
 @QUIET
-def download(name: str, quiet: bool) -> None:
+def download(name: str, screen: Output) -> None:
     """Download the published weights of a network, check their SHA-256, and import them.
 
     \b
@@ -56,7 +56,6 @@ def download(name: str, quiet: bool) -> None:
     """
     from cbcl.vision.backbones.catalogue import download as fetched
 
-    screen = Output(quiet=quiet)
     with screen.progress("downloading") as progress:
         network = fetched(name, progress)
     screen.say(f"{name} is installed ({network.fingerprint[:8]}).")
@@ -86,7 +85,7 @@ def test(name: str) -> None:
     help="Write the numbers into this table (JSON), as the row of the backbone.",
 )
 @QUIET
-def measure(name: str, folders: tuple[Path, Path], output: Path | None, quiet: bool) -> None:
+def measure(name: str, folders: tuple[Path, Path], output: Path | None, screen: Output) -> None:
     """Measure how similar photos are to a backbone: it decides what is "unknown" to new memories.
 
     Each FOLDER has a folder of photos for each of at least 20 things; the things in the two are of
@@ -106,7 +105,6 @@ def measure(name: str, folders: tuple[Path, Path], output: Path | None, quiet: b
     from cbcl.vision.backbones.names import short_name
 
     backbone = load_backbone(name)
-    screen = Output(quiet=quiet)
     if isinstance(backbone, Fittable):
         raise WeightsError(name, "is made from the first pictures that are learned", "give another")
     if output is not None:

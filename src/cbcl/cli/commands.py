@@ -30,6 +30,8 @@ from cbcl.cli.options import (
     QUIET,
     STRICT,
     PathArgument,
+    flag,
+    open_memory,
 )
 from cbcl.cli.output import (
     Output,
@@ -110,11 +112,7 @@ def main() -> None:
 @MEMORY
 @PHOTOS
 @click.option("--label", help="The label of all the photos, whatever folders they are in.")
-@click.option(
-    "--none",
-    is_flag=True,
-    help="The photos show none of the known things: what looks like them is unknown.",
-)
+@flag("--none", help="The photos show none of the known things: what looks like them is unknown.")
 @BACKBONE
 @PRIVATE
 @HEAD
@@ -141,12 +139,12 @@ def learn(
     head: str | None,
     max_centroids: int | None,
     radius: float | None,
-    strict: bool,
+    broken: OnBroken,
     jobs: int | None,
     engine: str | None,
     address: str | None,
     no_cache: bool,
-    quiet: bool,
+    screen: Output,
 ) -> None:
     """Learn labels from photos in folders.
 
@@ -163,15 +161,11 @@ def learn(
     cbcl learn things.cbcl --none empty-table.jpg hands/
     cbcl learn things.cbcl photos/ --backend dask --address tcp://10.0.0.1:8786
     """
-    from cbcl.recognition.recognizer import Recognizer
-
     if none and label is not None:
         raise click.UsageError("give either --label or --none.")
-    screen = Output(quiet=quiet)
-    on_broken = _on_broken(strict)
     start = perf_counter()
     with (
-        Recognizer(
+        open_memory(
             memory,
             backbone,
             private=private,
@@ -186,11 +180,11 @@ def learn(
         by_label = label is None and not none
         things = recognizer.embedder.find_labelled(photos) if by_label else {label: [*photos]}
         if n_jobs is None:
-            result = recognizer.learn_many(things, broken=on_broken, progress=progress)
+            result = recognizer.learn_many(things, broken=broken, progress=progress)
         else:
             try:
                 result = recognizer.learn_each(
-                    things, broken=on_broken, progress=progress, n_jobs=n_jobs
+                    things, broken=broken, progress=progress, n_jobs=n_jobs
                 )
             except KeyboardInterrupt:
                 known = count(len(recognizer.labels()), "thing")
@@ -227,11 +221,9 @@ def _show_learned(screen: Output, memory: Path, result: LearningResult) -> None:
 @main.command()
 @MEMORY
 @PHOTOS
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object per photo, each on a line."
-)
-@click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values with a header.")
-@click.option("--why", is_flag=True, help="Print the evidence, too (not with --csv).")
+@flag("--json", "as_json", help="Print one JSON object per photo, each on a line.")
+@flag("--csv", "as_csv", help="Print comma-separated values with a header.")
+@flag("--why", help="Print the evidence, too (not with --csv).")
 @BACKBONE
 @STRICT
 @NO_CACHE
@@ -243,9 +235,9 @@ def recognize(
     as_csv: bool,
     why: bool,
     backbone: str | None,
-    strict: bool,
+    broken: OnBroken,
     no_cache: bool,
-    quiet: bool,
+    screen: Output,
 ) -> None:
     """Print the label of each photo.
 
@@ -261,14 +253,12 @@ def recognize(
     cbcl recognize things.cbcl --json inbox/ > answers.jsonl
     """
     from cbcl.recognition.embedder import FoundPictures
-    from cbcl.recognition.recognizer import Recognizer
 
     if as_csv and (as_json or why):
         raise click.UsageError("give --csv alone, without --json and --why.")
-    screen = Output(quiet=quiet)
     as_lines = as_json_lines if as_json else as_table
     with (
-        Recognizer(memory, backbone, cache=not no_cache) as recognizer,
+        open_memory(memory, backbone, cache=not no_cache) as recognizer,
         as_csv_lines() if as_csv else as_lines(why=why) as write,
         screen.progress("recognizing", beside_output=as_json or as_csv) as progress,
     ):
@@ -276,7 +266,7 @@ def recognize(
         problems = []
         for start in range(0, len(files), BATCH_SIZE):
             batch = FoundPictures(files[start : start + BATCH_SIZE])
-            results = recognizer.recognize_many(batch, broken=_on_broken(strict))
+            results = recognizer.recognize_many(batch, broken=broken)
             problems += [result for result in results if isinstance(result, CBCLError)]
             answers = [result for result in results if not isinstance(result, CBCLError)]
             write(answers)
@@ -295,7 +285,7 @@ def recognize(
 @click.option(
     "--port", type=click.IntRange(0, 65535), help="Port; 8737 or the next free one if not given."
 )
-@click.option("--no-browser", is_flag=True, help="Do not open the page in a browser.")
+@flag("--no-browser", help="Do not open the page in a browser.")
 @BACKBONE
 @PRIVATE
 @MAX_CENTROIDS
@@ -311,23 +301,15 @@ def recognize(
     metavar="FILE",
     help="Key of the certificate, unless it is in the same file.",
 )
-@click.option(
-    "--http",
-    is_flag=True,
-    help="Serve other machines over plain http: phones then have no live camera.",
-)
-@click.option(
-    "--new-token",
-    is_flag=True,
-    help="Make new access tokens: all devices must scan the code again.",
-)
+@flag("--http", help="Serve other machines over plain http: phones then have no live camera.")
+@flag("--new-token", help="Make new access tokens: all devices must scan the code again.")
 @click.option(
     "--inbox",
     type=PathArgument(),
     metavar="FOLDER",
     help="Show the photos that `cbcl watch --inbox` keeps there, to be named.",
 )
-@click.option("--log", is_flag=True, help="Log every request to standard error as a JSON object.")
+@flag("--log", help="Log every request to standard error as a JSON object.")
 def teach(
     memory: Path | None,
     host: str,
@@ -361,13 +343,12 @@ def teach(
         problem = 'the teaching page needs the extra "web"'
         raise click.ClickException(f'{problem}: pip install "cbcl[web]"') from error
     from cbcl.recognition.memory_files import first_memory
-    from cbcl.recognition.recognizer import Recognizer
 
     screen = Output()
     given = memory or Path()
     several = given.is_dir()
     path = first_memory(given) if several else given
-    with Recognizer(path, backbone, private=private, max_centroids=max_centroids) as recognizer:
+    with open_memory(path, backbone, private=private, max_centroids=max_centroids) as recognizer:
         serve(
             recognizer,
             say=screen.say,
@@ -401,9 +382,9 @@ def tune(
     memory: Path,
     folders: tuple[Path | str, ...],
     backbone: str | None,
-    strict: bool,
+    broken: OnBroken,
     no_cache: bool,
-    quiet: bool,
+    screen: Output,
 ) -> None:
     """Choose the vote's radius and number of voters by cross-validation on photos.
 
@@ -414,15 +395,12 @@ def tune(
     \b
     cbcl tune things.cbcl photos/
     """
-    from cbcl.recognition.recognizer import Recognizer
-
-    screen = Output(quiet=quiet)
     with (
-        Recognizer(memory, backbone, cache=not no_cache) as recognizer,
+        open_memory(memory, backbone, cache=not no_cache) as recognizer,
         screen.progress("tuning") as progress,
     ):
         things = recognizer.embedder.find_labelled(folders)
-        tuning = recognizer.tune(things, broken=_on_broken(strict), progress=progress)
+        tuning = recognizer.tune(things, broken=broken, progress=progress)
     photos = count(sum(tuning.pictures.values()), "photo")
     screen.say(f"tried on {photos} of {count(len(tuning.pictures), 'thing')}:")
     screen.say(f"radius {tuning.radius:g}: {_describe_radius(tuning.radius)}.")
@@ -470,7 +448,3 @@ def version() -> None:
     cbcl version
     """
     click.echo(__version__)
-
-
-def _on_broken(strict: bool) -> OnBroken:
-    return "raise" if strict else "report"

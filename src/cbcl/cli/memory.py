@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cbcl.cli.options import BACKBONE, MEMORY, QUIET, PathArgument
+from cbcl.cli.options import BACKBONE, MEMORY, QUIET, PathArgument, flag, open_memory
 from cbcl.cli.output import Output, count, describe_alike, name_of
 from cbcl.cli.unknown import DEFAULT_STRANGERS, show_unknown, strangers
 from cbcl.errors import MemoryFileError
@@ -34,10 +34,9 @@ class LabelCommand(click.Command):
 
 @click.command()
 @MEMORY
-@click.option("--history", is_flag=True, help="Print the steps instead, the latest first.")
-@click.option(
+@flag("--history", help="Print the steps instead, the latest first.")
+@flag(
     "--unknown",
-    is_flag=True,
     help='Draw instead what decides "unknown": the scores of known things and of strangers.',
 )
 def show(memory: Path, history: bool, unknown: bool) -> None:
@@ -50,7 +49,7 @@ def show(memory: Path, history: bool, unknown: bool) -> None:
     """
     if history and unknown:
         raise click.UsageError("give either --history or --unknown.")
-    with _open(memory) as recognizer:
+    with open_memory(memory) as recognizer:
         snapshot = recognizer.snapshot()
         settings = snapshot.settings  # an error where there is no memory
         if history:
@@ -114,18 +113,13 @@ def _describe_centroids(settings: Settings, rows: Sequence[tuple[str, int, int]]
 @click.command(cls=LabelCommand)
 @MEMORY
 @click.argument("label", required=False)
-@click.option(
-    "--none",
-    is_flag=True,
-    help="Forget the photos of none of the known things instead (`cbcl learn --none`).",
-)
-@click.option(
+@flag("--none", help="Forget the photos of none of the known things instead (`cbcl learn --none`).")
+@flag(
     "--for-good",
-    is_flag=True,
     help="Erase it from the file, name and all; this step and those before cannot be undone.",
 )
 @QUIET
-def forget(memory: Path, label: str | None, none: bool, for_good: bool, quiet: bool) -> None:
+def forget(memory: Path, label: str | None, none: bool, for_good: bool, screen: Output) -> None:
     """Forget a label; all others are as if it had never been learned.
 
     With a limit on centroids, others may have lost some to make room for it: these stay lost.
@@ -136,12 +130,12 @@ def forget(memory: Path, label: str | None, none: bool, for_good: bool, quiet: b
     """
     if (label is None) != none or (none and for_good):
         raise click.UsageError("give either a label or --none; --for-good goes with a label.")
-    with _open(memory) as recognizer:
+    with open_memory(memory) as recognizer:
         if label is None:
             recognizer.forget(None)
         else:
             recognizer.forget(label, for_good=for_good)
-    Output(quiet=quiet).say(
+    screen.say(
         f"forgot {name_of(label or '')}"
         f"{' for good' if for_good else ' (cbcl undo brings it back)'}."
     )
@@ -150,7 +144,7 @@ def forget(memory: Path, label: str | None, none: bool, for_good: bool, quiet: b
 @click.command()
 @MEMORY
 @QUIET
-def upgrade(memory: Path, quiet: bool) -> None:
+def upgrade(memory: Path, screen: Output) -> None:
     """Change a memory from the vote to the discriminant, which is right more often.
 
     This needs the vectors of all photos. A memory keeps those of the first hundred photos of each
@@ -159,9 +153,9 @@ def upgrade(memory: Path, quiet: bool) -> None:
     \b
     cbcl upgrade things.cbcl
     """
-    with _open(memory) as recognizer:
+    with open_memory(memory) as recognizer:
         known = count(len(recognizer.upgrade()), "thing")
-    Output(quiet=quiet).say(
+    screen.say(
         f"{memory} now tells {known} apart by the discriminant (cbcl undo brings the vote back)."
     )
 
@@ -171,15 +165,14 @@ def upgrade(memory: Path, quiet: bool) -> None:
 @click.argument("label")
 @click.argument("new")
 @QUIET
-def rename(memory: Path, label: str, new: str, quiet: bool) -> None:
+def rename(memory: Path, label: str, new: str, screen: Output) -> None:
     """Rename a label.
 
     \b
     cbcl rename things.cbcl cup "blue cup"
     """
-    with _open(memory) as recognizer:
+    with open_memory(memory) as recognizer:
         known = recognizer.rename(label, new)
-    screen = Output(quiet=quiet)
     screen.say(f"{label} is now {new}.")
     if known is not None:
         screen.say(describe_alike(memory, new, known))
@@ -190,36 +183,36 @@ def rename(memory: Path, label: str, new: str, quiet: bool) -> None:
 @click.argument("label")
 @click.argument("into")
 @QUIET
-def merge(memory: Path, label: str, into: str, quiet: bool) -> None:
+def merge(memory: Path, label: str, into: str, screen: Output) -> None:
     """Merge LABEL into INTO: they turned out to be the same.
 
     \b
     cbcl merge things.cbcl mug cup
     """
-    with _open(memory) as recognizer:
+    with open_memory(memory) as recognizer:
         recognizer.merge(label, into)
-    Output(quiet=quiet).say(f"{label} is now part of {into}.")
+    screen.say(f"{label} is now part of {into}.")
 
 
 @click.command()
 @MEMORY
 @QUIET
-def undo(memory: Path, quiet: bool) -> None:
+def undo(memory: Path, screen: Output) -> None:
     """Undo the last step; run it again to undo the step before, up to twenty.
 
     \b
     cbcl undo things.cbcl
     """
-    with _open(memory) as recognizer:
+    with open_memory(memory) as recognizer:
         step = recognizer.undo()
-    Output(quiet=quiet).say(f"undone: {step.action} {step.summary}")
+    screen.say(f"undone: {step.action} {step.summary}")
 
 
 @click.command()
 @MEMORY
-@click.option("--repair", is_flag=True, help="Rebuild the indexes, if only these are damaged.")
+@flag("--repair", help="Rebuild the indexes, if only these are damaged.")
 @QUIET
-def check(memory: Path, repair: bool, quiet: bool) -> None:
+def check(memory: Path, repair: bool, screen: Output) -> None:
     """Read every byte of a memory; print what is damaged and what to do about it.
 
     \b
@@ -228,8 +221,7 @@ def check(memory: Path, repair: bool, quiet: bool) -> None:
     """
     if not os.path.lexists(memory):
         raise MemoryFileError(memory, "does not exist", "give the file of a memory")
-    screen = Output(quiet=quiet)
-    with _open(memory) as recognizer:
+    with open_memory(memory) as recognizer:
         if repair and recognizer.repair():
             screen.say(f"rebuilt the indexes of {memory}.")
         findings = recognizer.check()
@@ -248,9 +240,8 @@ def check(memory: Path, repair: bool, quiet: bool) -> None:
     metavar="FILE",
     help="Write one ONNX graph instead, backbone included.",
 )
-@click.option(
+@flag(
     "--any-size",
-    is_flag=True,
     help="With --onnx: the graph takes whole photos, and crops and resizes them itself.",
 )
 @click.option(
@@ -265,9 +256,8 @@ def check(memory: Path, repair: bool, quiet: bool) -> None:
     help="With --app: folder or archive of ONNX Runtime for browsers (npm package onnxruntime-web);"
     " npm: fetch it, check it, and keep it for the next time.",
 )
-@click.option(
+@flag(
     "--thumbnails",
-    is_flag=True,
     help="With --app: show the examples most like a photo. Whoever has the app has their pictures.",
 )
 @BACKBONE
@@ -281,7 +271,7 @@ def export(
     runtime: str | None,
     thumbnails: bool,
     backbone: str | None,
-    quiet: bool,
+    screen: Output,
 ) -> None:
     """Write a memory for other programs, as FILE.safetensors and FILE.json.
 
@@ -304,10 +294,7 @@ def export(
         )
     if backbone and file is not None:
         raise click.UsageError("--backbone goes with --onnx or --app.")
-    from cbcl.recognition.recognizer import Recognizer
-
-    screen = Output(quiet=quiet)
-    with Recognizer(memory, backbone) as recognizer:
+    with open_memory(memory, backbone) as recognizer:
         if app is not None:
             _export_app(recognizer, app, runtime, thumbnails, screen)
         if onnx is not None:
@@ -337,22 +324,16 @@ def _export_app(
 @MEMORY
 @click.argument("file", type=PathArgument())
 @QUIET
-def import_(memory: Path, file: Path, quiet: bool) -> None:
+def import_(memory: Path, file: Path, screen: Output) -> None:
     """Create a memory from FILE.safetensors and FILE.json, as `cbcl export` wrote them.
 
     \b
     cbcl import copy.cbcl things.safetensors
     """
-    with _open(memory) as recognizer:
+    with open_memory(memory) as recognizer:
         recognizer.import_(_safetensors(file))
         known = count(len(recognizer.labels()), "thing")
-    Output(quiet=quiet).say(f"{memory} knows {known}.")
-
-
-def _open(memory: Path) -> Recognizer:
-    from cbcl.recognition.recognizer import Recognizer
-
-    return Recognizer(memory)
+    screen.say(f"{memory} knows {known}.")
 
 
 def _safetensors(file: Path) -> Path:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
+from cbcl.cli.output import Output
 from cbcl.vision.finding import is_url
 
+if TYPE_CHECKING:
+    from cbcl.recognition.embedder import OnBroken
+    from cbcl.recognition.recognizer import Recognizer
+
+F = TypeVar("F", bound=Callable[..., Any])
 ENGINES = ("loky", "dask", "ray")
 MEMORY_SUFFIX = ".cbcl"  # usual, not required
 
@@ -71,15 +79,36 @@ def _memory_first(
     return photos
 
 
+def flag(*names: str, **settings: Any) -> Callable[[F], F]:
+    """Return an option that takes no value."""
+    return click.option(*names, is_flag=True, **settings)
+
+
+def open_memory(memory: Path, backbone: str | None = None, **settings: Any) -> Recognizer:
+    """Return a `Recognizer`, imported only now: commands without one start sooner."""
+    from cbcl.recognition.recognizer import Recognizer
+
+    return Recognizer(memory, backbone, **settings)
+
+
+def _output(_: click.Context, __: click.Parameter, quiet: bool) -> Output:
+    return Output(quiet=quiet)
+
+
+def _on_broken(_: click.Context, __: click.Parameter, strict: bool) -> OnBroken:
+    return "raise" if strict else "report"
+
+
 MEMORY = click.argument("memory", type=PathArgument())
 FOLDERS = click.argument("folders", nargs=-1, required=True, type=PhotoArgument())
 PHOTOS = click.argument(
     "photos", nargs=-1, required=True, type=PhotoArgument(), callback=_memory_first
 )
-QUIET = click.option("--quiet", "-q", is_flag=True, help="Print only results and errors.")
-STRICT = click.option(
+QUIET = flag("--quiet", "-q", "screen", callback=_output, help="Print only results and errors.")
+STRICT = flag(
     "--strict",
-    is_flag=True,
+    "broken",
+    callback=_on_broken,
     help="Stop at the first photo that cannot be read, and change nothing.",
 )
 BACKBONE = click.option(
@@ -87,10 +116,9 @@ BACKBONE = click.option(
     metavar="NAME",
     help="Backbone: a name from `cbcl backbones list`, or an .onnx file.",
 )
-NO_CACHE = click.option("--no-cache", is_flag=True, help="Do not read or write the vector cache.")
-PRIVATE = click.option(
+NO_CACHE = flag("--no-cache", help="Do not read or write the vector cache.")
+PRIVATE = flag(
     "--private",
-    is_flag=True,
     help="Create the memory without thumbnails, and do not cache the vectors of its photos.",
 )
 JOBS = click.option(

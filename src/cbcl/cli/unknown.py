@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cbcl.cli.options import MEMORY, QUIET
+from cbcl.cli.options import MEMORY, QUIET, open_memory
 from cbcl.cli.output import Output, count
 from cbcl.errors import MemoryFileError
 
 if TYPE_CHECKING:
     from cbcl.method.discriminant.forecast import Forecast, UnknownReport
     from cbcl.recognition.recognizer import Recognizer
-
 STRANGERS = ("often", "sometimes", "rarely")
 DEFAULT_STRANGERS = "sometimes"
 WIDTH = 60  # columns of the picture
@@ -32,7 +31,7 @@ NAMES_WIDTH = 9  # columns of the names beside the picture
     "how_often", required=False, metavar="[often|sometimes|rarely]", type=click.Choice(STRANGERS)
 )
 @QUIET
-def strangers(memory: Path, how_often: Any, quiet: bool) -> None:
+def strangers(memory: Path, how_often: Any, screen: Output) -> None:
     """Set how often strange things are to be expected, which decides what is "unknown".
 
     With "often", more is unknown: strange things are seldom given a name, and more photos of known
@@ -45,15 +44,13 @@ def strangers(memory: Path, how_often: Any, quiet: bool) -> None:
     cbcl strangers things.cbcl
     cbcl strangers things.cbcl often
     """
-    from cbcl.recognition.recognizer import Recognizer
-
-    screen = Output(quiet=quiet and how_often is not None)
-    with Recognizer(memory) as recognizer:
+    with open_memory(memory) as recognizer:
         before = _read_setting(recognizer)
         if how_often is not None:
             recognizer.expect_strangers(how_often)
         report = recognizer.snapshot().unknown()
     if how_often is None:
+        screen = Output()  # what was asked for
         screen.say(f"{memory} expects strangers {before}.")
         _show_forecasts(screen, report)
     elif how_often == before:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cbcl.cli.options import BACKBONE, MEMORY, QUIET, PathArgument
-from cbcl.cli.output import csv_cells, printable
+from cbcl.cli.options import BACKBONE, MEMORY, QUIET, PathArgument, flag, open_memory
+from cbcl.cli.output import Output, csv_cells, printable
 from cbcl.errors import MemoryFileError
 
 if TYPE_CHECKING:
@@ -43,9 +43,7 @@ DEFAULT_FRAMES = 3
     show_default=True,
     help="Print comma-separated values with a header, or one JSON object a line.",
 )
-@click.option(
-    "--all", "existing", is_flag=True, help="Answer the photos that are there already, too."
-)
+@flag("--all", "existing", help="Answer the photos that are there already, too.")
 @click.option(
     "--every",
     type=click.FloatRange(0.05, 3600),
@@ -100,9 +98,8 @@ DEFAULT_FRAMES = 3
     help="Publish to a broker, mqtt://user:password@host/topic (or $CBCL_MQTT); each thing becomes"
     " a sensor of Home Assistant.",
 )
-@click.option(
+@flag(
     "--sub-label",
-    is_flag=True,
     help="With a camera of Frigate: set the label as sub_label of all that it tracks there.",
 )
 @BACKBONE
@@ -122,7 +119,7 @@ def watch(
     mqtt: str | None,
     sub_label: bool,
     backbone: str | None,
-    quiet: bool,
+    screen: Output,
 ) -> None:
     """Print a line for each new photo in a folder, or each changed answer of a camera.
 
@@ -138,7 +135,6 @@ def watch(
     cbcl watch things.cbcl http://frigate:5000/api/door/latest.jpg --frames 5 --sub-label
     cbcl watch things.cbcl 0 --mqtt mqtt://homeassistant.local/shelf
     """
-    from cbcl.recognition.recognizer import Recognizer
     from cbcl.watch.frames import ProblemLog
     from cbcl.watch.mqtt import MqttAddress, MqttSink
     from cbcl.watch.watcher import Agreement, Watcher
@@ -150,7 +146,7 @@ def watch(
         _check_folder_options(source, frames, sub_label, inbox)
     problems = ProblemLog(_say_on_stderr)
     with ExitStack() as stack:
-        recognizer = stack.enter_context(Recognizer(memory, backbone))
+        recognizer = stack.enter_context(open_memory(memory, backbone))
         about = recognizer.snapshot().about
         if about is None:
             raise MemoryFileError(recognizer.path, "does not exist", "learn something first")
@@ -178,7 +174,7 @@ def watch(
             agreement=Agreement(frames or DEFAULT_FRAMES) if is_camera else None,
             min_confidence=min_confidence,
         )
-        _run(watcher, pictures, quiet)
+        _run(watcher, pictures, screen)
 
 
 def _check_folder_options(
@@ -190,15 +186,15 @@ def _check_folder_options(
         raise click.UsageError("the inbox must not be in the folder that is watched.")
 
 
-def _run(watcher: Watcher, pictures: Iterator[WatchedFrame], quiet: bool) -> None:
+def _run(watcher: Watcher, pictures: Iterator[WatchedFrame], screen: Output) -> None:
     """Watch until SIGINT or SIGTERM."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        if not quiet:
+        if not screen.quiet:
             _say_on_stderr("watching; Ctrl-C stops.")
         watcher.watch(pictures)
     except KeyboardInterrupt:
-        if not quiet:
+        if not screen.quiet:
             _say_on_stderr("stopped.")
     finally:
         signal.signal(signal.SIGTERM, before)

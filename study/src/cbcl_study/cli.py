@@ -125,7 +125,7 @@ def list_() -> None:
 @click.argument("data")
 @click.argument("folder", type=PATH)
 @QUIET
-def download(data: str, folder: Path, quiet: bool) -> None:
+def download(data: str, folder: Path, screen: Output) -> None:
     """Download a data set from its makers, check it, and unpack it into FOLDER.
 
     \b
@@ -133,7 +133,6 @@ def download(data: str, folder: Path, quiet: bool) -> None:
     """
     from cbcl_study.data import downloads
 
-    screen = Output(quiet=quiet)
     with screen.progress("downloading") as progress:
         place = downloads.download(data, folder, progress)
     screen.say(f"{data} is in {place}.")
@@ -156,7 +155,7 @@ def vectors(
     jobs: int | None,
     engine: str | None,
     address: str | None,
-    quiet: bool,
+    screen: Output,
 ) -> None:
     """Compute and store the vectors of a data set through a backbone; a stopped run is resumed.
 
@@ -169,7 +168,6 @@ def vectors(
     """
     from cbcl_study.data.vectors import features
 
-    screen = Output(quiet=quiet)
     data, backbone = _data_name(data), _backbone_name(data, backbone)
     with (
         screen.progress("embedding") as progress,
@@ -223,7 +221,7 @@ def run(
     workers: int | None,
     engine: str | None,
     address: str | None,
-    quiet: bool,
+    screen: Output,
     **protocol: Any,
 ) -> None:
     """Run learners on streams of a data set, a few classes at a time, and show their accuracy.
@@ -238,7 +236,6 @@ def run(
     from cbcl_study.data.vectors import features
     from cbcl_study.experiments import runs
 
-    screen = Output(quiet=quiet)
     names = [name.strip() for name in learners.split(",") if name.strip()]
     if not names:
         raise click.UsageError("name a learner: `cbcl bench list` lists them.")
@@ -276,7 +273,7 @@ def paper(
     workers: int | None,
     engine: str | None,
     address: str | None,
-    quiet: bool,
+    screen: Output,
 ) -> None:
     """Run the paper's experiments whose vectors are stored, and list the missing vectors.
 
@@ -287,7 +284,6 @@ def paper(
     from cbcl_study import experiments
     from cbcl_study.data.vectors import features
 
-    screen = Output(quiet=quiet)
     wanted = experiments.paper(orders, beyond=beyond)
     begun = perf_counter()
     missing: dict[tuple[str, str], DataError] = {}
@@ -308,7 +304,7 @@ def paper(
 @click.option("--html", type=PATH, help="Page to write; else report.html beside the records.")
 @click.option("--markdown", type=PATH, help="Also write the tables as Markdown to this file.")
 @QUIET
-def report(results: Path, html: Path | None, markdown: Path | None, quiet: bool) -> None:
+def report(results: Path, html: Path | None, markdown: Path | None, screen: Output) -> None:
     """Write the paper's numbers and those of the records side by side, with figures, to one page.
 
     \b
@@ -322,7 +318,6 @@ def report(results: Path, html: Path | None, markdown: Path | None, quiet: bool)
     if not records:
         advice = "`cbcl bench run` and `cbcl bench paper` make some"
         raise DataError(results, "has no records", advice)
-    screen = Output(quiet=quiet)
     page = html or results / "report.html"
     write_atomically(page, texts.html(records).encode())
     if markdown is not None:
