@@ -50,6 +50,7 @@ from cbcl.vision.backbones.catalogue import is_available, load_network
 from cbcl.vision.backbones.network import Network
 from cbcl.vision.decoding import load
 from cbcl.vision.extraction import extract
+from cbcl.vision.onnx_graph import INPUT_NAME, OUTPUT_NAME
 from cbcl.vision.vector_cache import VectorCache
 
 PICTURES = 64  # a turn of the peers
@@ -78,7 +79,7 @@ Contest = dict[str, Callable[[], object]]
 
 def run(net: Network, numbers: Numbers) -> object:
     """Run inference alone, on pictures that are normalised already."""
-    return net._session.run([net._output], {net._input: numbers})
+    return net._session.run([OUTPUT_NAME], {INPUT_NAME: numbers})
 
 
 def one_at_a_time(net: Network, numbers: Numbers, pool: ThreadPoolExecutor) -> object:

@@ -118,42 +118,34 @@ def _fuse(nodes: list[_Node], output: str) -> list[_Node]:
     """Join each convolution with the sum and the ReLU after it: cuDNN computes them together."""
     users = Counter(operand for node in nodes for operand in node.operands)
     users[output] += 1
-    made = {node.result: node for node in nodes}
-    joined: set[str] = set()  # results that are no longer computed by themselves
-    fused = []
+    fused: dict[str, _Node] = {}  # by their results
     for node in nodes:
-        parts = _parts(node, made, users) if node.compute is torch.relu else None
-        if parts is not None:
-            conv, add = parts
-            joined |= {conv.result} | ({add.result} if add else set())
-            node = _joined(node, conv, add)
-        fused.append(node)
-    return [node for node in fused if node.result not in joined]
+        joined = _join(node, fused, users) if node.compute is torch.relu else None
+        fused[node.result] = joined or node
+    return [*fused.values()]
 
 
-def _parts(
-    relu: _Node, made: Mapping[str, _Node], users: Mapping[str, int]
-) -> tuple[_Node, _Node | None] | None:
-    """Return the convolution that only this ReLU uses, and the sum between them, if any."""
-    before = made.get(relu.operands[0])
-    if before is None or users[before.result] != 1:
-        return None
-    if before.compute is _conv and len(before.operands) == 3:
-        return before, None
-    if before.compute is torch.add:
-        for operand in before.operands:
-            conv = made.get(operand)
-            single = conv is not None and users[operand] == 1 and len(conv.operands) == 3
-            if conv is not None and single and conv.compute is _conv:
-                return conv, before
+def _join(relu: _Node, made: dict[str, _Node], users: Mapping[str, int]) -> _Node | None:
+    """Take the convolution, and the sum, that only this ReLU uses, and return all as one node."""
+
+    def only_here(operand: str, compute: Callable[..., Tensor]) -> _Node | None:
+        node = made.get(operand)
+        is_fit = node is not None and node.compute is compute and users[operand] == 1
+        return node if is_fit else None
+
+    (before,) = relu.operands
+    add = only_here(before, torch.add)
+    for operand in add.operands if add else [before]:
+        conv = only_here(operand, _conv)
+        if conv is None or len(conv.operands) != 3:  # cuDNN wants a bias
+            continue
+        del made[conv.result]
+        if add is None:
+            return _Node(_conv_relu, conv.operands, conv.attributes, relu.result)
+        del made[add.result]
+        other = next(one for one in add.operands if one != conv.result)
+        return _Node(_conv_add_relu, [*conv.operands, other], conv.attributes, relu.result)
     return None
-
-
-def _joined(relu: _Node, conv: _Node, add: _Node | None) -> _Node:
-    if add is None:
-        return _Node(_conv_relu, conv.operands, conv.attributes, relu.result)
-    other = next(one for one in add.operands if one != conv.result)
-    return _Node(_conv_add_relu, [*conv.operands, other], conv.attributes, relu.result)
 
 
 def _padded(x: Tensor, pads: list[int] | None, value: float) -> Tensor:

@@ -129,7 +129,8 @@ class Network:
         pictures = np.stack([self.preprocessing.normalize(crop) for crop in crops])
         session = self._session
         try:
-            (features,) = session.run([self._output], {self._input: pictures})
+            output = session.get_outputs()[0].name
+            (features,) = session.run([output], {session.get_inputs()[0].name: pictures})
         except Exception as error:  # its errors have no common class but this
             problem = f"failed on pictures of {pictures.shape}: {first_line(error)}"
             raise self._error(problem) from error
@@ -151,27 +152,16 @@ class Network:
 
     def _pool(self, features: Floats) -> Floats:
         """Return one vector per picture; features are vectors, maps, or tokens if described so."""
-        pooled = features
         if self.tokens is not None:
             if features.ndim != 3 or features.shape[1] < 2:
                 problem = f"gives {features.shape}, which are not the tokens of its description"
                 raise self._error(problem, 'leave "tokens" out of it')
             if self.tokens == "class":
                 return features[:, 0].copy()  # a view would keep the other tokens, too
-            pooled = features[:, 1:].mean(axis=1, dtype=np.float32)
-        elif features.ndim == 4:  # (b, d, height, width)
-            pooled = features.mean(axis=(2, 3), dtype=np.float32)
-        elif features.ndim == 3 and features.shape[1] == 1:
-            pooled = features[:, 0]
-        return pooled
-
-    @cached_property
-    def _input(self) -> str:
-        return str(self._session.get_inputs()[0].name)
-
-    @cached_property
-    def _output(self) -> str:
-        return str(self._session.get_outputs()[0].name)
+            return cast("Floats", features[:, 1:].mean(axis=1, dtype=np.float32))
+        if features.ndim == 4:  # (b, d, height, width)
+            return cast("Floats", features.mean(axis=(2, 3), dtype=np.float32))
+        return features[:, 0] if features.ndim == 3 and features.shape[1] == 1 else features
 
     def _error(self, problem: str, advice: str = "") -> WeightsError:
         return WeightsError(subject_of(self.name), problem, advice)
@@ -206,7 +196,8 @@ def read_network(path: Path, name: str) -> Network:
     import onnx
 
     model = _read(path)
-    description = _read_json(path.with_suffix(".json"))
+    beside = path.with_suffix(".json")
+    description = _read_json(beside)
     try:
         is_whole = not _has_external_data(onnx.load_from_string(model))
     except Exception as error:  # of protobuf, which has no common class but this
@@ -215,19 +206,16 @@ def read_network(path: Path, name: str) -> Network:
         advice = "save it as one file, with the weights inside"
         raise WeightsError(path, "keeps its weights in another file", advice)
     tokens = description.pop("tokens", None)
-    if tokens not in (None, *get_args(Tokens)):
-        problem = f'has "tokens": {json.dumps(tokens)}'
-        raise WeightsError(path.with_suffix(".json"), problem, 'give "class" or "mean"')
     note = description.pop("note", "")
-    if not isinstance(note, str):
-        problem = f'has "note": {json.dumps(note)}'
-        raise WeightsError(path.with_suffix(".json"), problem, "give a text")
     measured = description.pop("measured", None)
+    if tokens not in (None, *get_args(Tokens)):
+        raise WeightsError(beside, f'has "tokens": {json.dumps(tokens)}', 'give "class" or "mean"')
+    if not isinstance(note, str):
+        raise WeightsError(beside, f'has "note": {json.dumps(note)}', "give a text")
     if not isinstance(measured, dict | None):
-        problem = 'has a "measured" that is not an object'
         advice = "leave it out, or measure again"
-        raise WeightsError(path.with_suffix(".json"), problem, advice)
-    preprocessing = Preprocessing.from_description(description, path.with_suffix(".json"))
+        raise WeightsError(beside, 'has a "measured" that is not an object', advice)
+    preprocessing = Preprocessing.from_description(description, beside)
     weights = sha256(model).hexdigest()
     return Network(name, model, preprocessing, weights, tokens=tokens, note=note, measured=measured)
 
