@@ -31,6 +31,7 @@ from cbcl.cli.options import (
     STRICT,
     PathArgument,
     flag,
+    import_extra,
     open_memory,
 )
 from cbcl.cli.output import (
@@ -312,18 +313,11 @@ def recognize(
 @flag("--log", help="Log every request to standard error as a JSON object.")
 def teach(
     memory: Path | None,
-    host: str,
-    port: int | None,
     no_browser: bool,
     backbone: str | None,
     private: bool,
     max_centroids: int | None,
-    certificate: Path | None,
-    key: Path | None,
-    http: bool,
-    new_token: bool,
-    inbox: Path | None,
-    log: bool,
+    **serving: Any,  # arguments of `serve`: host, port and all others
 ) -> None:
     """Serve a page to teach and ask with a camera or photos, and an API for robots.
 
@@ -337,11 +331,7 @@ def teach(
     cbcl teach                                # all memories of this folder
     cbcl teach things.cbcl --host 0.0.0.0     # for a phone, too
     """
-    try:
-        from cbcl.web.server import serve
-    except ModuleNotFoundError as error:
-        problem = 'the teaching page needs the extra "web"'
-        raise click.ClickException(f'{problem}: pip install "cbcl[web]"') from error
+    server = import_extra("web", "cbcl.web.server", "the teaching page")
     from cbcl.recognition.memory_files import first_memory
 
     screen = Output()
@@ -349,21 +339,14 @@ def teach(
     several = given.is_dir()
     path = first_memory(given) if several else given
     with open_memory(path, backbone, private=private, max_centroids=max_centroids) as recognizer:
-        serve(
+        server.serve(
             recognizer,
             say=screen.say,
-            host=host,
-            port=port,
             browser=not no_browser,
             backbone=backbone,
             private=private,
             several=several,
-            inbox=inbox,
-            certificate=certificate,
-            key=key,
-            http=http,
-            new_token=new_token,
-            log=log,
+            **serving,
         )
         if several:
             screen.say("stopped.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -89,6 +90,16 @@ def open_memory(memory: Path, backbone: str | None = None, **settings: Any) -> R
     from cbcl.recognition.recognizer import Recognizer
 
     return Recognizer(memory, backbone, **settings)
+
+
+def import_extra(extra: str, module: str, subject: str) -> Any:
+    """Import a module that needs an extra; an error says that `subject` needs it, and how."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        raise click.ClickException(
+            f'{subject} needs the extra "{extra}": pip install "cbcl[{extra}]"'
+        ) from error
 
 
 def _output(_: click.Context, __: click.Parameter, quiet: bool) -> Output:

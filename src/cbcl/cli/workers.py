@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from socket import create_connection
-from typing import Any
 
 import click
 
+from cbcl.cli.options import import_extra
 from cbcl.errors import WorkerError, reason
 
 ALL = -1  # for joblib: as many jobs as there are workers
@@ -30,49 +30,37 @@ def start_workers(
 
     n_jobs = jobs or ALL
     with ExitStack() as stack:
-        if engine == "dask":
-            _start_dask(stack, jobs, address)
-        elif engine == "ray":
-            _start_ray(stack, jobs, address)
+        try:
+            if engine == "dask":
+                _start_dask(stack, jobs, address)
+            elif engine == "ray":
+                _start_ray(stack, jobs, address)
+        except (OSError, ValueError, RuntimeError) as error:
+            subject = (
+                f"the cluster of {engine} at {address}" if address else f"a cluster of {engine}"
+            )
+            advice = "give the address that it printed when it was started" if address else ""
+            problem = f"cannot be reached ({reason(error)})"
+            raise WorkerError(subject, problem, advice) from error
         stack.enter_context(parallel_config(backend=engine or "loky", n_jobs=n_jobs))
         yield n_jobs
 
 
 def _start_dask(stack: ExitStack, jobs: int | None, address: str | None) -> None:
-    client_of = _import("dask", "distributed").Client
-    try:
-        if address is None:
-            client = client_of(n_workers=jobs, threads_per_worker=1, dashboard_address=None)
-        else:
-            client = client_of(address, timeout=TIMEOUT)
-    except (OSError, ValueError) as error:
-        raise _unreachable("dask", address, error) from error
+    client_of = import_extra("dask", "distributed", "--backend dask").Client
+    if address is None:
+        client = client_of(n_workers=jobs, threads_per_worker=1, dashboard_address=None)
+    else:
+        client = client_of(address, timeout=TIMEOUT)
     stack.enter_context(client)
 
 
 def _start_ray(stack: ExitStack, jobs: int | None, address: str | None) -> None:
-    ray = _import("ray", "ray")
+    ray = import_extra("ray", "ray", "--backend ray")
     local = {"num_cpus": jobs, "include_dashboard": False} if address is None else {}
-    try:
-        if address is not None and ":" in address:  # ray itself would try for minutes
-            host, _, port = address.rpartition("//")[2].rpartition(":")
-            create_connection((host, int(port)), TIMEOUT).close()
-        ray.init(address or "local", log_to_driver=False, logging_level="ERROR", **local)
-    except (OSError, ValueError, RuntimeError) as error:
-        raise _unreachable("ray", address, error) from error
+    if address is not None and ":" in address:  # ray itself would try for minutes
+        host, _, port = address.rpartition("//")[2].rpartition(":")
+        create_connection((host, int(port)), TIMEOUT).close()
+    ray.init(address or "local", log_to_driver=False, logging_level="ERROR", **local)
     stack.callback(ray.shutdown)
-    _import("ray", "ray.util.joblib").register_ray()
-
-
-def _import(extra: str, module: str) -> Any:
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        problem = f'--backend {extra} needs the extra "{extra}"'
-        raise click.ClickException(f'{problem}: pip install "cbcl[{extra}]"') from error
-
-
-def _unreachable(engine: str, address: str | None, error: Exception) -> WorkerError:
-    subject = f"the cluster of {engine} at {address}" if address else f"a cluster of {engine}"
-    advice = "give the address that it printed when it was started"
-    return WorkerError(subject, f"cannot be reached ({reason(error)})", advice if address else "")
+    import_module("ray.util.joblib").register_ray()
