@@ -8,7 +8,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from functools import partial
 
 import click
@@ -16,7 +16,7 @@ import pytest
 from support.cli import run
 
 from cbcl import MemoryFileError
-from cbcl.cli.output import AnswerWriter, Output, as_csv_lines, as_json_lines, as_table
+from cbcl.cli.output import Output, print_csv_lines, print_json_lines, print_table
 from cbcl.method.model import Guess
 from cbcl.recognition.answer import Answer, Reason
 
@@ -50,11 +50,6 @@ def printed(monkeypatch: pytest.MonkeyPatch, work: Callable[[], object], *, tty:
     return re.sub("\x1b\\[[0-9]*m", "", file.getvalue()) if tty else file.getvalue()
 
 
-def answer(how: Callable[[], AbstractContextManager[AnswerWriter]]) -> None:
-    with how() as write:
-        write([ANSWER])
-
-
 def test_a_table_lists_no_guesses_of_0_percent_but_json_and_csv_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -62,26 +57,22 @@ def test_a_table_lists_no_guesses_of_0_percent_but_json_and_csv_do(
     sure = ANSWER._replace(label="cup", confidence=0.97, ranking=ranking, picture="new.jpg")
     answers = [sure, sure._replace(ranking=ranking[::2]), sure._replace(label=None)]
 
-    def printed_by(how: Callable[[], AbstractContextManager[AnswerWriter]]) -> str:
-        def tell() -> None:
-            with how() as write:
-                write(answers)
+    def printed_by(how: Callable[..., None], **settings: bool) -> str:
+        return printed(monkeypatch, partial(how, answers, **settings), tty=False)
 
-        return printed(monkeypatch, tell, tty=False)
-
-    rows = [line.split("\t") for line in printed_by(partial(as_table, why=False)).splitlines()]
+    rows = [line.split("\t") for line in printed_by(print_table, why=False).splitlines()]
     assert [others for *_, others in rows[1:]] == ["mug 2%", "", "cup 97%, mug 2%"]
-    assert printed_by(as_csv_lines).count("chair") == 3
-    assert printed_by(partial(as_json_lines, why=False)).count("chair") == 3
+    assert printed_by(print_csv_lines).count("chair") == 3
+    assert printed_by(print_json_lines, why=False).count("chair") == 3
 
 
 WAYS: dict[str, Callable[[], object]] = {
     "say": lambda: Output().say(f"undone: learn {HOSTILE}"),
     "table": lambda: Output().table(["label", "photos"], [(HOSTILE, 3)]),
     "problems": lambda: Output().problems([MemoryFileError(HOSTILE[:-1], "is damaged")]),
-    "answers": partial(answer, partial(as_table, why=True)),
-    "JSON": partial(answer, partial(as_json_lines, why=True)),
-    "CSV": partial(answer, as_csv_lines),
+    "answers": partial(print_table, [ANSWER], why=True),
+    "JSON": partial(print_json_lines, [ANSWER], why=True),
+    "CSV": partial(print_csv_lines, [ANSWER]),
 }
 
 

@@ -36,12 +36,12 @@ from cbcl.cli.options import (
 )
 from cbcl.cli.output import (
     Output,
-    as_csv_lines,
-    as_json_lines,
-    as_table,
     count,
     describe_alike,
     name_of,
+    print_csv_lines,
+    print_json_lines,
+    print_table,
     printable,
 )
 from cbcl.cli.watch import watch
@@ -49,6 +49,9 @@ from cbcl.cli.workers import start_workers
 from cbcl.errors import CBCLError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cbcl.recognition.answer import Answer
     from cbcl.recognition.embedder import OnBroken
     from cbcl.recognition.learning import LearningResult
 
@@ -253,25 +256,31 @@ def recognize(
     cbcl recognize things.cbcl --why new.jpg
     cbcl recognize things.cbcl --json inbox/ > answers.jsonl
     """
-    from cbcl.recognition.embedder import FoundPictures
-
     if as_csv and (as_json or why):
         raise click.UsageError("give --csv alone, without --json and --why.")
-    as_lines = as_json_lines if as_json else as_table
-    with (
-        open_memory(memory, backbone, cache=not no_cache) as recognizer,
-        as_csv_lines() if as_csv else as_lines(why=why) as write,
-        screen.progress("recognizing", beside_output=as_json or as_csv) as progress,
-    ):
-        files = recognizer.embedder.sources(photos)
-        problems = []
-        for start in range(0, len(files), BATCH_SIZE):
-            batch = FoundPictures(files[start : start + BATCH_SIZE])
-            results = recognizer.recognize_many(batch, broken=broken)
-            problems += [result for result in results if isinstance(result, CBCLError)]
-            answers = [result for result in results if not isinstance(result, CBCLError)]
-            write(answers)
-            progress(min(start + BATCH_SIZE, len(files)), len(files))
+    problems: list[CBCLError] = []
+
+    def answers() -> Iterator[Answer]:
+        from cbcl.recognition.embedder import FoundPictures
+
+        with screen.progress("recognizing", beside_output=as_json or as_csv) as progress:
+            files = recognizer.embedder.sources(photos)
+            for start in range(0, len(files), BATCH_SIZE):
+                batch = FoundPictures(files[start : start + BATCH_SIZE])
+                for result in recognizer.recognize_many(batch, broken=broken):
+                    if isinstance(result, CBCLError):
+                        problems.append(result)
+                    else:
+                        yield result
+                progress(min(start + BATCH_SIZE, len(files)), len(files))
+
+    with open_memory(memory, backbone, cache=not no_cache) as recognizer:
+        if as_csv:
+            print_csv_lines(answers())
+        elif as_json:
+            print_json_lines(answers(), why=why)
+        else:
+            print_table(answers(), why=why)
     screen.problems(problems)
 
 

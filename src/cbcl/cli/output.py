@@ -7,12 +7,12 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import click
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from cbcl.recognition.answer import Answer
 
 GAP = 2  # spaces between the columns of a table
-AnswerWriter: TypeAlias = Callable[[Sequence["Answer"]], None]
 
 # Control letters, which terminals obey; marks that reverse text; halves of characters.
 UNPRINTABLE = re.compile(
@@ -177,20 +176,12 @@ def describe_alike(memory: Path, label: str, known: str) -> str:
     return f"{label!r} and {known!r} are two things now; if they are one: `{command}`."
 
 
-@contextmanager
-def as_table(*, why: bool) -> Iterator[AnswerWriter]:
+def print_table(answers: Iterable[Answer], *, why: bool) -> None:
     """Print a table: photo, answer, confidence, the next guesses; with `why`, the evidence.
 
     Guesses of 0 % are left out: they are noise to people. JSON and CSV have them.
     """
-    rows: list[Sequence[str]] = []
-
-    def write(answers: Sequence[Answer]) -> None:
-        rows.extend(
-            [*_cells(answer), *(_evidence_cells(answer) if why else [])] for answer in answers
-        )
-
-    yield write
+    rows = [[*_cells(answer), *(_evidence_cells(answer) if why else [])] for answer in answers]
     titles = ["photo", "answer", "confidence", "else", *(["because", "strangeness"] if why else [])]
     Output().table(titles, rows)
 
@@ -211,46 +202,45 @@ def _evidence_cells(answer: Answer) -> list[str]:
     return ["; ".join(parts), f"{answer.strangeness:.2f}"]
 
 
-@contextmanager
-def as_json_lines(*, why: bool) -> Iterator[AnswerWriter]:
+def print_json_lines(answers: Iterable[Answer], *, why: bool) -> None:
     """Print one JSON object per photo: `Answer.as_dict`; with `why`, the evidence, too."""
-
-    def write(answers: Sequence[Answer]) -> None:
-        for answer in answers:
-            fields = answer.as_dict()
-            if why:
-                fields["evidence"] = [
-                    {
-                        "label": reason.label,
-                        "distance": reason.distance,
-                        "weight": reason.weight,
-                        "photos": reason.pictures,
-                    }
-                    for reason in answer.evidence
-                ]
-            click.echo(printable(json.dumps(fields, ensure_ascii=False)))  # JSON's own escapes
-
-    yield write
+    for answer in answers:
+        fields = answer.as_dict()
+        if why:
+            fields["evidence"] = [
+                {
+                    "label": reason.label,
+                    "distance": reason.distance,
+                    "weight": reason.weight,
+                    "photos": reason.pictures,
+                }
+                for reason in answer.evidence
+            ]
+        print_json(fields)
 
 
-@contextmanager
-def as_csv_lines() -> Iterator[AnswerWriter]:
+def print_json(fields: Mapping[str, object]) -> None:
+    """Print an object on a line, its control letters as JSON's own escapes."""
+    click.echo(printable(json.dumps(fields, ensure_ascii=False)))
+
+
+def print_csv_lines(answers: Iterable[Answer]) -> None:
     """Print comma-separated values; the ranking is text: cup 0.97; mug 0.02."""
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(["photo", "label", "confidence", "strangeness", "ranking"])
+    write = csv_writer(["photo", "label", "confidence", "strangeness", "ranking"], keep="\n\t")
+    for answer in answers:
+        fields = answer.as_dict()
+        guesses = fields.pop("ranking")
+        ranking = "; ".join(f"{guess['label']} {guess['confidence']}" for guess in guesses)
+        write([*fields.values(), ranking])
 
-    def write(answers: Sequence[Answer]) -> None:
-        for answer in answers:
-            fields = answer.as_dict()
-            guesses = fields.pop("ranking")
-            ranking = "; ".join(f"{guess['label']} {guess['confidence']}" for guess in guesses)
-            writer.writerow(csv_cells([*fields.values(), ranking], keep="\n\t"))
+
+def csv_writer(titles: Sequence[str], keep: str = "") -> Callable[[Iterable[object]], None]:
+    """Print the titles as CSV; return a function that prints a row at once."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+
+    def write(row: Iterable[object]) -> None:
+        writer.writerow([printable(cell, keep) if isinstance(cell, str) else cell for cell in row])
         sys.stdout.flush()
 
-    yield write
-
-
-def csv_cells(values: Iterable[object], keep: str = "") -> list[object]:
-    """Return values as cells of CSV: text printable, and nothing for None."""
-    cells = ("" if value is None else value for value in values)
-    return [printable(cell, keep) if isinstance(cell, str) else cell for cell in cells]
+    write(titles)
+    return write

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import re
 import signal
-import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,11 +12,11 @@ from typing import TYPE_CHECKING
 import click
 
 from cbcl.cli.options import BACKBONE, MEMORY, QUIET, PathArgument, flag, open_memory
-from cbcl.cli.output import Output, csv_cells, printable
+from cbcl.cli.output import Output, csv_writer, print_json, printable
 from cbcl.errors import MemoryFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from cbcl.memory.rows import MemoryInfo
     from cbcl.watch.frames import ProblemLog, WatchedFrame
@@ -248,16 +245,8 @@ def _open_inbox(folder: Path, size: int, about: MemoryInfo, problems: ProblemLog
 def _line_writer(layout: str) -> Callable[[Sighting], None]:
     """Return a function that prints a sighting at once; CSV begins with a header."""
     if layout == "json":
-        return lambda sighting: click.echo(
-            printable(json.dumps(sighting.as_dict(), ensure_ascii=False))  # JSON's own escapes
-        )
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-
-    def write(cells: Iterable[object]) -> None:
-        writer.writerow(csv_cells(cells))
-        sys.stdout.flush()
-
-    write(COLUMNS)
+        return lambda sighting: print_json(sighting.as_dict())
+    write = csv_writer(COLUMNS)
     return lambda sighting: write(map(sighting.as_dict().get, COLUMNS))
 
 
