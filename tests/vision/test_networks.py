@@ -23,7 +23,7 @@ from cbcl.vision.onnx_graph import BatchNorm, NetworkGraph, fold, same_padding
 from cbcl.vision.weights.safe_pickle import FileFormatError
 from cbcl.vision.weights.torch_checkpoint import read_state_dict
 
-RESTORE = str(Path(__file__).parents[2] / "study" / "benchmarks" / "restore_resnet34.py")
+RESTORE = str(Path(__file__).parents[2] / "tools" / "restore_resnet34.py")
 LITE = {
     "lite0": "efficientnet-lite0-57934424.pth",
     "lite1": "efficientnet-lite1-77cc7160.pth",

