@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -25,44 +24,12 @@ class ServerCertificate:
     authority: bytes | None = None  # DER, of the one that we made
 
 
-class ServerTls:
-    """TLS of a server: its certificate, which follows the addresses of this machine."""
-
-    def __init__(
-        self, name: Callable[[], str], certificate: Path | None = None, key: Path | None = None
-    ) -> None:
-        self._name = name  # of this machine, by which others reach it now
-        self._given = certificate
-        if certificate is None:
-            self.certificate = self._made()
-            self.context = _server_context(self.certificate.path)
-        else:
-            self.context = _checked_context(certificate, key)
-            self.certificate = _read_certificate(certificate)
-
-    def current(self) -> ServerCertificate:
-        """Return the certificate; one that we make, for the addresses of now."""
-        if self._given is None and (made := self._made()) != self.certificate:
-            self.context.load_cert_chain(made.path)
-            self.certificate = made
-        return self.certificate
-
-    def _made(self) -> ServerCertificate:
-        try:
-            from cbcl.web.certificates import machine_names, own_certificate
-        except ModuleNotFoundError as error:
-            advice = 'pip install "cbcl[web]", or give --certificate or --http'
-            raise ServerError("https", f"needs the package {error.name}", advice) from error
-        name = self._name().partition("%")[0].rstrip(".").lower()
-        return own_certificate({*machine_names(), name.encode("idna").decode()})
-
-
 def fingerprint(der: bytes) -> str:
     """Return the SHA-256 of a certificate, as phones show it."""
     return sha256(der).digest().hex(" ").upper()
 
 
-def _read_certificate(path: Path) -> ServerCertificate:
+def read_certificate(path: Path) -> ServerCertificate:
     """Return a certificate that the user gave, once it was checked that it can be loaded."""
     pem = path.read_text(encoding="ascii", errors="ignore")
     begin = pem.index(ssl.PEM_HEADER)  # of a chain, the first is the server's own
@@ -101,20 +68,17 @@ class _ServerContext(ssl.SSLContext):
         return connection
 
 
-def _server_context(certificate: Path, key: Path | None = None) -> _ServerContext:
+def server_context(certificate: Path, key: Path | None = None) -> ssl.SSLContext:
+    """Return the context of a certificate."""
     context = _ServerContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    return context
-
-
-def _checked_context(certificate: Path, key: Path | None) -> _ServerContext:
     try:
-        return _server_context(certificate, key)
+        context.load_cert_chain(certificate, key)
     except OSError as error:  # of which ssl.SSLError is one
         problem = f"cannot be used as a certificate ({reason(error)})"
         raise ServerError(
             certificate, problem, "give a PEM file, and its key with --key"
         ) from error
+    return context
 
 
 def answer_to_plain_http(request: bytes) -> bytes:
