@@ -127,6 +127,14 @@ def test_of_measurements_there_is_a_report_as_soon_as_something_was_learned() ->
     assert report.forecasts["sometimes"].refused < 10
 
 
+def test_measurements_shown_once_are_no_strangers_in_the_report() -> None:
+    drawn = draw_classes(3, 9, 5, 3, spread=0.2)[1]
+    classes = {"a": learn_class(drawn[0][:1])[0], "b": learn_class(drawn[1])[0]}
+    report = report_unknown(DiscriminantModel({**classes, "c": learn_class(drawn[2])[0]}))
+    assert report is not None
+    assert len(report.strange_scores) == report.forecasts["often"].strange == 18
+
+
 def test_the_vote_and_nothing_have_no_report(tmp_path: Path) -> None:
     with Recognizer(tmp_path / "vote.cbcl", CELLS, head="vote") as things:
         things.learn("cup", POOL[:3])

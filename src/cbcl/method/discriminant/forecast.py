@@ -8,6 +8,7 @@ import numpy as np
 
 from cbcl.method.arrays import Float64s
 from cbcl.method.discriminant.calibration import softmax
+from cbcl.method.discriminant.directions import MIN_EMBEDDING
 from cbcl.method.discriminant.model import DiscriminantModel
 from cbcl.method.discriminant.open_set import PRIOR_ODDS
 
@@ -72,17 +73,24 @@ def _log_best_shares(knowledge: DiscriminantModel) -> tuple[Float64s, Float64s]:
 
     The answer is "unknown" where that is more probable than the likeliest class, not than all.
     """
-    confidences, chosen = knowledge.calibration.confidences, knowledge.open_set.chosen
+    calibration = knowledge.calibration
     witnesses = knowledge.witnesses
-    known = np.empty(0) if witnesses is None else confidences(witnesses.scores).max(axis=1)
+    known = np.empty(0)
+    if witnesses is not None:
+        known = calibration.confidences(witnesses.scores).max(axis=1)
     if len(knowledge.labels) == 1:
         return np.log(known), np.empty(0)
-    total = knowledge.discriminant.scores(knowledge.chosen.directions).total
-    of_others = np.arange(total.shape[1]) != chosen[:, np.newaxis]
+    own, _, views = knowledge.chosen
+    if knowledge.dimension < MIN_EMBEDDING:  # only the witnesses were asked about as strangers
+        has_others = knowledge.sizes[own] > 1
+        own = own[has_others]
+        views = views[has_others]
+    total = knowledge.discriminant.scores(views).total
+    of_others = np.arange(total.shape[1]) != own[:, np.newaxis]
     others = total[of_others].reshape(len(total), -1).astype(np.float64)
     # Scores are standardised over the classes; without one of them, they differ by more.
     others *= (total.std(axis=1) / np.maximum(others.std(axis=1), 1e-12))[:, np.newaxis]
-    shares = softmax(others / knowledge.calibration.temperature)
+    shares = softmax(others / calibration.temperature)
     return np.log(known), np.log(shares.max(axis=1))
 
 
