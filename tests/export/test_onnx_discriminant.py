@@ -11,18 +11,17 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 from PIL import Image
+from support.graphs import Said, ask, graph_of
 
 from cbcl import BackboneError, __version__
 from cbcl.export import onnx as onnx_export
 from cbcl.export.onnx import as_onnx, export_onnx
-from cbcl.heads.answer_nodes import AnswerGraph
 from cbcl.heads.discriminant.head import DISCRIMINANT, DiscriminantHeadModel
-from cbcl.heads.discriminant.onnx import TOLERANCE, add_discriminant
+from cbcl.heads.discriminant.onnx import TOLERANCE
 from cbcl.method.discriminant.directions import as_directions
 from cbcl.method.discriminant.model import TAUGHT_CONFIDENCE, DiscriminantModel, learn_statistics
 from cbcl.method.discriminant.open_set import PRIOR_ODDS, Cosines
@@ -34,7 +33,6 @@ from cbcl.vision.preprocessing import Preprocessing
 EXAMPLE = Path(__file__).parents[2] / "examples" / "portable.py"
 SIDE = 6  # pixels of the small network's pictures, whose vectors have 108 numbers
 UNKNOWN = "unknown"
-Said = dict[str, NDArray[Any]]
 Vectors = NDArray[np.float32]
 
 
@@ -61,32 +59,8 @@ def negatives_of(vectors: Vectors) -> ClassStatistics:
     return learn_class(as_directions(vectors))[0]
 
 
-def graph_of(knowledge: DiscriminantModel) -> bytes:
-    """The head alone, from vectors to answers."""
-    graph, d = AnswerGraph(), knowledge.dimension
-    outputs = add_discriminant(graph, graph("Identity", "vectors", name="vector"), knowledge)
-    model = helper.make_model(
-        helper.make_graph(
-            graph.nodes,
-            "head",
-            [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["b", d])],
-            [
-                helper.make_tensor_value_info(name, kind, ["b", *shape])
-                for name, (kind, shape) in outputs.items()
-            ],
-            [*graph.tensors.values()],
-        ),
-        opset_imports=[helper.make_opsetid("", 17)],
-        ir_version=8,
-    )
-    onnx.checker.check_model(model, full_check=True)
-    return bytes(model.SerializeToString())
-
-
-def ask(model: bytes, name: str, values: NDArray[Any]) -> Said:
-    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-    names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, session.run(names, {name: values}), strict=True))
+def said_of(knowledge: DiscriminantModel, vectors: Vectors) -> Said:
+    return ask(graph_of(DiscriminantHeadModel(knowledge), knowledge.dimension), vectors)
 
 
 def probabilities(knowledge: DiscriminantModel, vectors: Vectors) -> NDArray[np.float64]:
@@ -171,7 +145,7 @@ def test_it_answers_as_python_does(
             np.zeros((1, d), dtype=np.float32),
         ]
     )
-    assert_same(ask(graph_of(knowledge), "vectors", asked), knowledge, asked)
+    assert_same(said_of(knowledge, asked), knowledge, asked)
 
 
 def test_what_was_taught_is_so_even_where_it_looks_like_another_and_is_a_sketch_by_now() -> None:
@@ -181,7 +155,7 @@ def test_what_was_taught_is_so_even_where_it_looks_like_another_and_is_a_sketch_
     vectors = world.draw(np.repeat(np.arange(8), 40))
     labels = np.array([f"{number:02}" for number in np.repeat(np.arange(8), 40)], dtype=object)
     knowledge = learn_statistics(knowledge, vectors, labels)
-    said = ask(graph_of(knowledge), "vectors", strays)
+    said = said_of(knowledge, strays)
     assert_same(said, knowledge, strays)
     assert said["label"].tolist() == ["00"] * 6
     np.testing.assert_allclose(said["confidence"].min(), TAUGHT_CONFIDENCE**2)
@@ -199,7 +173,7 @@ def test_what_was_taught_twice_is_of_neither(d: int) -> None:
     knowledge = replace(knowledge, negatives=negatives_of(vectors[9:11]))
     assert (knowledge.judge(vectors[:2]).taught == -1).all()
     assert (knowledge.judge(vectors[9:11]).taught == -1).all()
-    said = ask(graph_of(knowledge), "vectors", vectors)
+    said = said_of(knowledge, vectors)
     away = np.delete(np.arange(len(vectors)), [9, 10])
     assert_same({name: values[away] for name, values in said.items()}, knowledge, vectors[away])
     assert said["label"][9:11].tolist() == [UNKNOWN] * 2
@@ -209,7 +183,7 @@ def test_measurements_are_taught_as_long_as_they_are_kept() -> None:
     world = World(3, 12)
     knowledge, vectors = world.learn([60, 10, 30])
     kept = {label: kept_only(known) for label, known in knowledge.statistics.items()}
-    said = ask(graph_of(knowledge), "vectors", vectors)
+    said = said_of(knowledge, vectors)
     assert_same(said, replace(knowledge, statistics=kept), vectors)
     differ = np.abs(said["confidence"] - probabilities(knowledge, vectors).max(axis=1)) > TOLERANCE
     assert differ.any()
@@ -217,18 +191,11 @@ def test_measurements_are_taught_as_long_as_they_are_kept() -> None:
         assert not differ[first:last].any()
 
 
-def test_it_says_known_and_unknown() -> None:
-    world = World(33, 100)
-    knowledge, _ = world.learn(SOME)
-    said = ask(graph_of(knowledge), "vectors", world.draw(np.arange(33).repeat(4)))
-    assert len({*said["label"]}) > 20
-    assert (said["label"][-12:] == UNKNOWN).mean() > (said["label"][:-12] == UNKNOWN).mean()
-    assert (said["guess"] != UNKNOWN).all()
-
-
 def test_no_array_grows_with_classes_times_features_squared() -> None:
     world = World(20, 300)
-    few, many = (len(graph_of(world.learn([25] * t)[0])) for t in (10, 20))
+    few, many = (
+        len(graph_of(DiscriminantHeadModel(world.learn([25] * t)[0]), 300)) for t in (10, 20)
+    )
     assert many - few < 10 * 300 * 300
 
 
@@ -270,7 +237,7 @@ def test_pixels_are_answered_in_every_opset(opset: int) -> None:
     knowledge, pixels = lesson(network)
     model = as_onnx(DiscriminantHeadModel(knowledge), network)
     onnx.checker.check_model(onnx.load_from_string(model), full_check=True)
-    said = ask(model, "pictures", pixels)
+    said = ask(model, pixels)
     assert_same(said, knowledge, vectors_of(network, pixels))
     assert {*said["label"]} == {*knowledge.labels, UNKNOWN}
     assert model == as_onnx(DiscriminantHeadModel(knowledge), network)

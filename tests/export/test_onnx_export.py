@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
+from support.graphs import Said, ask
 from support.heads import answers, voting
 from support.photos import NAMES, encoded, folders, photo, views
 
@@ -48,21 +49,6 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "portable.py"
 NETWORK = "efficientnet-lite0"
 SIDE = 2  # pixels of the small networks' pictures
 PLAIN = Preprocessing(SIDE, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0), filter="nearest")
-Said = dict[str, NDArray[Any]]
-
-
-def ask(model: bytes, pixels: NDArray[np.uint8], batch: int = 7) -> Said:
-    """What a graph says of pictures, so many at a time."""
-    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-    names = [output.name for output in session.get_outputs()]
-    parts = [
-        session.run(names, {"pictures": pixels[start : start + batch]})
-        for start in range(0, len(pixels), batch)
-    ]
-    return {
-        name: np.concatenate(some)
-        for name, some in zip(names, zip(*parts, strict=True), strict=True)
-    }
 
 
 def assert_same(said: Said, wanted: list[Answer], close: float = 1e-9) -> None:

@@ -57,22 +57,23 @@ class AnswerGraph(GraphBuilder):
 
 
 class AnswerValues(NamedTuple):
-    """The names of the parts of an answer."""
+    """The names of the parts of an answer, before it is concluded."""
 
-    is_unknown: str  # (b, 1)
-    confidence: str  # (b, 1)
+    unknown: str  # (b, 1), probability that it is none of the labels
     strangeness: str  # (b, 1)
     ranking: str  # (b, up to 5), numbers of classes; t + 1 where there are no more
     confidences: str  # (b, up to 5), theirs
 
 
 def add_outputs(graph: AnswerGraph, answer: AnswerValues, labels: list[str], d: int) -> Outputs:
-    """Add the outputs of an answer, and return them."""
+    """Translate `conclude`, add the outputs, and return them."""
     t = len(labels)
     best = graph.column(answer.ranking)
     names = graph.constant(np.array([*labels, "unknown", ""], dtype=object))
-    label = graph("Gather", names, graph("Where", answer.is_unknown, np.array(t), best))
-    singles = label, answer.confidence, answer.strangeness, graph("Gather", names, best)
+    is_unknown = graph("Greater", answer.strangeness, 1.0)
+    label = graph("Gather", names, graph("Where", is_unknown, np.array(t), best))
+    confidence = graph("Where", is_unknown, answer.unknown, graph.column(answer.confidences))
+    singles = label, confidence, answer.strangeness, graph("Gather", names, best)
     for name, value in zip(SINGLE_OUTPUTS, singles, strict=True):
         graph("Squeeze", value, np.array([1]), name=name)
     graph("Gather", names, answer.ranking, name="ranking")

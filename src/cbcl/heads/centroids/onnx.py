@@ -40,13 +40,12 @@ def add_vote(graph: AnswerGraph, vector: str, model: CentroidModel, scale: Scale
     near = _nearest(graph, wide, model)
     votes = _votes(graph, vector, near, model)
     strangeness = _strangeness(graph, near, length, model.index, scale)
-    strange = graph("Greater", strangeness, 1.0)
     familiarity = _familiarity(graph, strangeness)
     firsts = _first_of_class(graph, near)
     shares = graph("Mul", familiarity, _confidences(graph, near, firsts, length, scale))
     numbers, confidences = _ranking(graph, near, firsts, shares, votes, t)
-    confidence = graph("Where", strange, graph("Sub", 1.0, familiarity), graph.column(confidences))
-    answer = AnswerValues(strange, confidence, strangeness, numbers, confidences)
+    unknown = graph("Sub", 1.0, familiarity)
+    answer = AnswerValues(unknown, strangeness, numbers, confidences)
     return add_outputs(graph, answer, model.labels, d)
 
 

@@ -69,10 +69,7 @@ def add_discriminant(graph: AnswerGraph, vector: str, knowledge: DiscriminantMod
     confidences = graph("Mul", known, likeliest)
     best = graph.column(confidences)
     share = graph("Div", unknown, graph("Add", unknown, best))
-    strange = graph("Greater", unknown, best)
-    confidence = graph("Where", strange, unknown, best)
-    strangeness = graph("Mul", 2.0, share)
-    answer = AnswerValues(strange, confidence, strangeness, numbers, confidences)
+    answer = AnswerValues(unknown, graph("Mul", 2.0, share), numbers, confidences)
     return add_outputs(graph, answer, knowledge.labels, knowledge.dimension)
 
 
