@@ -71,7 +71,8 @@ class Stranger:
             text=True,
         ) as server:
             assert server.stdout is not None
-            line = server.stdout.readline()
+            taken = "port 8737 is taken"
+            line = next((one for one in server.stdout if not one.startswith(taken)), "")
             server.send_signal(signal.SIGINT)
             rest, errors = server.communicate()
         assert line.startswith("teach shop.cbcl at http://127.0.0.1:"), f"{line}{rest}{errors}"
