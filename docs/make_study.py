@@ -17,7 +17,8 @@ def main() -> None:
     (ROOT / "study" / "results" / "report.html").write_text(report.html(records))
     page = ROOT / "docs" / "results.md"
     table = re.compile(r"(?<=<!-- study -->\n).*?(?=<!-- /study -->)", re.DOTALL)
-    page.write_text(table.sub(lambda _: report.headline(records), page.read_text()))
+    standings = f"{report.standings(records)}\n"
+    page.write_text(table.sub(lambda _: standings, page.read_text()))
 
 
 if __name__ == "__main__":

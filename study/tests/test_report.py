@@ -172,7 +172,7 @@ def test_the_same_records_give_the_same_text_in_whatever_order_they_come(
     shuffled = [records[place] for place in np.random.default_rng(0).permutation(len(records))]
     assert report.html(shuffled) == page
     assert report.markdown(shuffled) == report.markdown(records)
-    assert report.headline(shuffled) == report.headline(records)
+    assert report.standings(shuffled) == report.standings(records)
 
 
 def test_every_number_of_the_paper_is_somewhere(records: list[dict[str, Any]]) -> None:
@@ -217,7 +217,7 @@ def test_what_was_not_run_is_named_once_in_one_place(records: list[dict[str, Any
 @pytest.mark.parametrize("orders", [0, 1, 3])
 def test_nothing_is_none_or_nan(orders: int, records: list[dict[str, Any]]) -> None:
     some = [record for record in records if record["run"]["seed"] < orders]
-    text = report.markdown(some) + report.headline(some)
+    text = report.markdown(some) + report.standings(some)
     assert not re.search(r"\bNone\b|\bnan\b|\binf\b|\{|\}", text)
 
 
@@ -544,50 +544,6 @@ def test_sessions_of_few_shots_stand_beside_the_published_row() -> None:
 
 # The summary
 
-CELLS = [
-    VOTE,
-    *(VOTE._replace(learner=name) for name in ("ncm", "k-means", "slda", "discriminant")),
-    VOTE._replace(learner="logistic-1"),
-    RunGroup("cifar100", "pixels", "bic"),
-]
-
-
-def sentences(runs: list[dict[str, Any]]) -> list[str]:
-    return summary.sentences(default.pick_penalties(runs))
-
-
-@pytest.mark.parametrize(
-    ("learner", "changed"),
-    [
-        ("cbcl", {0, 1, 2, 3, 4}),
-        ("ncm", {0, 1}),
-        ("k-means", {0, 1}),
-        ("discriminant", {2, 3, 4}),
-        ("logistic-1", {2, 4}),
-        ("slda", {4}),
-        ("bic", {0, 3}),
-    ],
-)
-def test_a_changed_record_changes_the_sentences_that_are_about_it(
-    learner: str, changed: set[int]
-) -> None:
-    before = [run for cell in CELLS for run in at_level(cell, 0.6, 0.62, 0.65)]
-    after = []
-    for run in before:
-        other = at_level(aggregate.group_of(run), *[0.4] * 3)[run["run"]["seed"]]
-        mine = run["run"]["learner"] == learner
-        after.append({**other, "bytes": 8_000_000} if mine else run)
-    told = zip(sentences(before), sentences(after), strict=True)
-    assert {place for place, (one, other) in enumerate(told) if one != other} == changed
-    assert report.headline(before) != report.headline(after)
-    assert report.markdown(before) != report.markdown(after)
-
-
-def test_a_summary_of_nothing_says_so() -> None:
-    told = summary.sentences([])
-    assert len(told) == 5
-    assert all("not been" in text or "none has been" in text for text in told)
-
 
 def test_learners_are_ranked_in_the_orders_that_all_share() -> None:
     ncm, slda = (VOTE._replace(learner=name) for name in ("ncm", "slda"))
@@ -598,17 +554,6 @@ def test_learners_are_ranked_in_the_orders_that_all_share() -> None:
     assert column["orders"] == "1"
     assert isinstance(column["NCM"], BoldText)
     assert column["paper: CBCL, other networks"] == "69.85"
-
-
-def test_what_leads_the_default_or_is_below_the_paper_is_told() -> None:
-    ours, batch = (VOTE._replace(learner=name) for name in ("discriminant", "logistic-1"))
-    runs = [*at_level(ours, 0.6, 0.7, 0.8), *at_level(batch, 0.65, 0.76, 0.85)]
-    runs += at_level(VOTE._replace(backbone="vgg16"), 0.5, 0.51)
-    told = [*summary.unfavourable(default.pick_penalties(runs))]
-    assert told[0] == (
-        "CIFAR-100, all pictures: CBCL, default (4 MB) is behind batch by 5.3 ± 0.3 (4 MB)."
-    )
-    assert any("VGG-16 (Table 5, vgg16) by 18.0" in text for text in told)
 
 
 # The page

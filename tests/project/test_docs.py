@@ -54,7 +54,7 @@ def test_the_cost_of_the_backbones_is_that_of_the_record() -> None:
 def test_the_study_is_that_of_the_records() -> None:
     records = read(ROOT / "study" / "results")
     assert (ROOT / "docs" / "study.md").read_text() == report.markdown(records)
-    assert report.headline(records) in (ROOT / "docs" / "results.md").read_text()
+    assert report.standings(records) in (ROOT / "docs" / "results.md").read_text()
 
 
 def test_the_endurance_is_that_of_the_record() -> None:

@@ -1,4 +1,4 @@
-"""The report: Markdown tables, one HTML page with figures, and the results of a README.
+"""The report: Markdown tables, and one HTML page with figures.
 
 Everything in it is computed from the records of runs and from the paper's claims; the same records
 give the same text.
@@ -48,16 +48,9 @@ def html(records: Iterable[RunRecord]) -> str:
     return to_html(TITLE, introduction(runs), sections(runs))
 
 
-def headline(records: Iterable[RunRecord]) -> str:
-    """Return the summary for docs/results.md: sentences, a table, what speaks against us."""
-    runs = default.pick_penalties(aggregate.deduplicate(records))
-    against = [f"- {text}" for text in summary.unfavourable(runs)]
-    blocks = [
-        "\n".join(f"- {text}" for text in summary.sentences(runs)),
-        markdown_table(summary.standings(runs)),
-        "\n".join(["What is not in our favour:", "", *against]),
-    ]
-    return "\n\n".join(blocks) + "\n"
+def standings(records: Iterable[RunRecord]) -> str:
+    """Return the table of the summary, for docs/results.md."""
+    return markdown_table(summary.standings(default.pick_penalties(aggregate.deduplicate(records))))
 
 
 def introduction(records: Records) -> list[str]:
