@@ -1,30 +1,32 @@
-"""The conclusions that docs/results.md draws by hand are what the records say."""
+"""The conclusions that docs/results.md and docs/study.md draw by hand are what the records say."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
 
+from cbcl_study import scores
 from cbcl_study.experiments import CALTECH, CIFAR, CUB, MAIN, NETWORKS, PAIRS, PIXELS, SHOTS
 from cbcl_study.learners import LOGISTIC
 from cbcl_study.paper import BUDGETS, OWN_RESNET34, only
-from cbcl_study.records import read
-from cbcl_study.report import aggregate, comparison
-from cbcl_study.report.aggregate import IndexedRuns, RunGroup, average
+from cbcl_study.records import RunRecord, read
+from cbcl_study.report import aggregate, budgets, choices, comparison, confusion, fearnet, votes
+from cbcl_study.report.aggregate import DASH, MINUS, IndexedRuns, RunGroup, average
 from cbcl_study.report.comparison import Comparison
 from cbcl_study.report.default import DEFAULT, VOTE, group_for, pick_penalties
 from cbcl_study.report.significance import Difference, paired
 
 ROOT = Path(__file__).parents[2]
 LITE = PAIRS[CUB]
-RESULTS = (ROOT / "docs" / "results.md").read_text()
+RESULTS, STUDY = ((ROOT / "docs" / name).read_text() for name in ("results.md", "study.md"))
 BY_HAND = [
     RESULTS.split("## Accuracy")[1].split("<!-- study -->")[0],
     RESULTS.split("<!-- /study -->")[1].split("\n\nIts vectors: ")[0],
+    STUDY.split("## What came out")[1].split("<!-- study -->")[0],
 ]
 CONCLUSIONS = [
     re.sub(r"\[(.*?)\]\(.*?\)|\*\*", r"\1", " ".join(text.split()))
@@ -187,6 +189,101 @@ def below_the_paper() -> list[str]:
     return figures
 
 
+def few_shots() -> list[str]:
+    leads = []
+    for data in (CIFAR, CALTECH, CUB):
+        for shots in (5, 10):
+            vote = RunGroup(data, MAIN, VOTE, shots=shots, max_centroids=BUDGETS[data])
+            flb, probe = (vote._replace(learner=name) for name in ("flb", "probe"))
+            leads += [lead(vote, flb), lead(probe, vote)]
+            orders = paired(runs(), vote, flb).n, paired(runs(), vote, probe).n
+            assert orders == (10, 10 if data == CIFAR else 3)
+    return [*leads, "10", "3"]
+
+
+def one_voter() -> list[str]:
+    limited = [
+        run["tunings"]
+        for run in aggregate.select(runs(), learner=VOTE)
+        if run["run"]["max_centroids"] and run["tunings"]
+    ]
+    alone = sum(all(n == 1 for _, n in tunings) for tunings in limited)
+    return [f"{alone}", f"{len(limited)}", *alike("single-centroid"), *alike("cbcl-rank")]
+
+
+def alike(learner: str) -> list[str]:
+    """Return in how many orders a learner's answers are CBCL's, and of how many."""
+    group = group_for(VOTE, CIFAR, None)
+    ours, theirs = (
+        {
+            run["run"]["seed"]: (run["right"], run["confusion"])
+            for run in aggregate.runs_of(runs(), one)
+        }
+        for one in (group, group._replace(learner=learner))
+    )
+    both = {*ours} & {*theirs}
+    return [f"{sum(ours[seed] == theirs[seed] for seed in both)}", f"{len(both)}"]
+
+
+def several_voters() -> list[str]:
+    gains = {}
+    for data, backbone in PAIRS.items():
+        one = RunGroup(data, backbone, votes.ONE)
+        several = [one._replace(learner=f"voters-{n}") for n in range(2, 11)]
+        gaps = {group: paired(runs(), group, one) for group in several}
+        gains[data] = {group: gap.mean for group, gap in gaps.items() if gap.n}
+    assert all(gain < 0 for data in (CALTECH, CUB) for gain in gains[data].values())
+    best = max(gains[CIFAR], key=gains[CIFAR].__getitem__)
+    one = best._replace(learner=votes.ONE)
+    leads = [lead(best, one), lead(one._replace(learner=VOTE), one)]
+    gain = f"{stated('CBCL') - stated('Single-Centroid-Pred'):.2f}"
+    assert f"gains {gain} points over one centroid" in STUDY
+    return [best.learner.removeprefix("voters-"), *leads, gain]
+
+
+def limits() -> list[str]:
+    ours, removing = (budgets.group_at(name, 3000) for name in budgets.NAMES)
+    theirs = [budgets.stated()[name, 3000].value for name in budgets.NAMES.values()]
+    return ["3000", lead(ours, removing), f"{theirs[0] - theirs[1]:.1f}"]
+
+
+def confused() -> list[str]:
+    matrix = confusion.sum_by_position(aggregate.runs_of(runs(), confusion.RUNS))
+    half = len(matrix) // 2
+    first, last = slice(None, half), slice(half, None)
+    shares = [
+        matrix[:, last].sum() / matrix.sum(),
+        matrix[last].sum() / matrix.sum(),
+        matrix[:, first].sum() / matrix.sum(),
+        *(matrix.diagonal()[part].sum() / matrix[part].sum() for part in (first, last)),
+    ]
+    new, due, old, *right = (f"{100 * share:.1f}" for share in shares)
+    return [new, f"{half}", due, old, f"{half}", *right]
+
+
+def fearnet_measures() -> list[str]:
+    def omega(run: RunRecord, measure: str) -> float:
+        return float(getattr(scores.omega(run), measure))
+
+    ours, theirs = (fearnet.group_for(name) for name in (VOTE, "fearnet"))
+    base, new, every = (partial(omega, measure=name) for name in ("base", "new", "all"))
+    return [
+        aggregate.format_spread(fearnet.offline_accuracy(runs())),
+        f"{paired(runs(), ours, theirs).n}",
+        lead(ours, theirs, 3, base),
+        lead(theirs, ours, 3, new),
+        lead(ours, theirs, 3, every),
+    ]
+
+
+def tuner() -> list[str]:
+    rows = [row for group in choices.tuner(runs()).groups for row in group.rows]
+    gaps = [row[-2] for row in rows if row[-2] != DASH]
+    near = sum("(!)" not in gap for gap in gaps)
+    worst = min(float(gap.split()[0].replace(MINUS, "-")) for gap in gaps)
+    return [f"{near}", f"{len(gaps)}", f"{choices.TOLERANCE:g}", f"{-worst:.2f}"]
+
+
 CLAIMS: dict[str, Callable[[], list[str]]] = {  # by the first words of a conclusion
     "The paper's learner": the_vote,
     "Tested against ours": lambda: [*map(str, [*differences(), losses()])],
@@ -197,6 +294,14 @@ CLAIMS: dict[str, Callable[[], list[str]]] = {  # by the first words of a conclu
     "CIFAR-100, all pictures: the default": the_default_is_behind,
     "CIFAR-100, all pictures: the vote": the_vote_is_behind,
     "Below the paper's": below_the_paper,
+    "The paper's numbers": lambda: [*map(str, differences())],
+    "Few shots": few_shots,
+    "One voter": one_voter,
+    "Several voters": several_voters,
+    "Limits": limits,
+    "Confusion": confused,
+    "FearNet": fearnet_measures,
+    "The tuner": tuner,
 }
 
 

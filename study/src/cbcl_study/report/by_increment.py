@@ -18,7 +18,6 @@ from cbcl_study.report.aggregate import (
 )
 from cbcl_study.report.comparison import backbones_for, claim_group, compare, measure_claim
 from cbcl_study.report.default import DEFAULT
-from cbcl_study.report.few_shots import flb_sentences
 from cbcl_study.report.figures import Line, Look
 from cbcl_study.report.looks import DASHES, DOTS, LOOKS, look_of
 from cbcl_study.report.reasons import reasons
@@ -71,11 +70,7 @@ def compare_increments(
     orders = len(runs_of(records, claim_group(ours[0], backbone)))
     # On FLB, see Table 2.
     explained = [claim for claim in (*ours, *stated) if claim.method != "FLB"]
-    notes = [
-        note_orders({backbone: orders}),
-        *flb_sentences(records, ours[0].protocol.data, [backbone]),
-        *reasons(explained, [backbone]),
-    ]
+    notes = [note_orders({backbone: orders}), *reasons(explained, [backbone])]
     return Table(caption, columns, [RowGroup(None, rows)], [*filter(None, notes)])
 
 

@@ -117,25 +117,7 @@ def tuner_section(records: Records) -> Section:
         "constants of the rule were chosen on the first orders of these same data sets: it is no "
         "independent test."
     )
-    told = [text, *tuner_sentences(records)]
-    return Section("Is the tuner good enough?", told, details=[tuner(records)])
-
-
-def tuner_sentences(records: Records) -> list[str]:
-    """Say how often the tuner is good enough."""
-    compared = _tuned_groups(records)
-    gaps = [
-        paired(in_common_orders(records, groups), groups[0], _best(records, groups))
-        for groups in compared
-    ]
-    run = [gap.mean for gap in gaps if gap.n]
-    if not run:
-        return ["It has not been compared."]
-    near = sum(gap >= -TOLERANCE for gap in run)
-    return [
-        f"In {near} of {len(run)} comparisons the tuned D is at most {TOLERANCE:g} points below "
-        f"the best fixed one, and {-min(run):.2f} points in the worst."
-    ]
+    return Section("Is the tuner good enough?", [text], details=[tuner(records)])
 
 
 def tuner(records: Records) -> Table:

@@ -80,12 +80,6 @@ def comparisons(records: Records, claims: Iterable[Claim] = CLAIMS) -> list[Comp
     return [comparison for comparison in found if comparison.ours.n]
 
 
-def tested(records: Records) -> list[Comparison]:
-    """Return the comparisons whose difference has a p: several orders that are not all alike."""
-    found = comparisons(records, [claim for claim in CLAIMS if claim.measure != "megabytes"])
-    return [comparison for comparison in found if not math.isnan(comparison.gap.p)]
-
-
 def backbones_for(records: Records, claims: Sequence[Claim]) -> list[str]:
     """Return our backbones for some claims, the first in any case, others where they were run."""
     names = dict.fromkeys(name for claim in claims for name in claim.protocol.ours)

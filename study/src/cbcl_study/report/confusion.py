@@ -30,7 +30,7 @@ def section(records: Records) -> Section:
         "not which class it is."
     )
     panels = partial(draw, confusion(runs[0]), summed, len(runs))
-    return Section(title, [describe_bias(summed)], [Drawing(caption, panels)], [RUNS])
+    return Section(title, [], [Drawing(caption, panels)], [RUNS])
 
 
 def draw(one: Int64s, summed: Int64s, orders: int) -> list[str]:
@@ -41,19 +41,3 @@ def sum_by_position(records: Records) -> Int64s:
     """Return the sum of the confusion matrices; a row is when a class was learned, not which."""
     total: Int64s = np.sum([confusion(record) for record in records], axis=0)
     return total
-
-
-def describe_bias(matrix: Int64s) -> str:
-    """Return in words whether answers favour the classes learned first or last."""
-    half = len(matrix) // 2
-    first, last = slice(None, half), slice(-half, None)
-    asked, answers, right = matrix.sum(axis=1), matrix.sum(axis=0), np.diagonal(matrix)
-    old, new = (100.0 * answers[part].sum() / answers.sum() for part in (first, last))
-    due = 100.0 * asked[last].sum() / asked.sum()
-    old_right, new_right = (100.0 * right[part].sum() / asked[part].sum() for part in (first, last))
-    return (
-        f"{new:.1f} % of the answers name one of the {half} classes learned last, which "
-        f"{due:.1f} % of the questions are about; {old:.1f} % name one of the {half} learned "
-        f"first. Of the first, {old_right:.1f} % are labelled rightly, "
-        f"of the last, {new_right:.1f} %."
-    )

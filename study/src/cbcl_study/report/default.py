@@ -76,7 +76,7 @@ def section(records: Records) -> Section:
     text = (
         "What CBCL does by default, from statistics of each class, less the paper's vote, less "
         "other learners on the same vectors, and less batch learning, which keeps all of them: "
-        "mean differences, order by order. Nothing about the default was chosen on these orders, "
+        "mean differences, order by order. Nothing about the default was chosen on orders "
         "0 to 9: its constants were looked at on orders 20 and above, and once on orders 0 and 1 "
         "before any choice was made; they come from independent runs on two orders, drawn "
         "otherwise, of the same data sets."

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from cbcl_study.paper import BUDGETS, claims_at
+from cbcl_study.paper import claims_at
 from cbcl_study.report.aggregate import (
     Records,
-    RunGroup,
     format_claim,
     format_spread,
     note_orders,
@@ -16,7 +13,7 @@ from cbcl_study.report.aggregate import (
 from cbcl_study.report.comparison import backbones_for, claim_group, compare
 from cbcl_study.report.reasons import reasons
 from cbcl_study.report.rendering import RowGroup, Section, Table
-from cbcl_study.report.significance import format_difference, format_gap, paired
+from cbcl_study.report.significance import format_difference
 
 SHOTS = (5, 10)
 
@@ -44,31 +41,7 @@ def section(records: Records) -> Section:
         for claim in claims
         for backbone in backbones
     }
-    notes = [
-        note_orders(counts),
-        *flb_sentences(records, "cifar100", backbones[:1]),
-        *reasons(claims, backbones),
-    ]
+    notes = [note_orders(counts), *reasons(claims, backbones)]
     wanted = [claim_group(claim, claim.protocol.ours[0]) for claim in claims]
     table = Table(caption, columns, parts, [*filter(None, notes)], heads=2)
     return Section("Table 2: few shots", [], [table], wanted)
-
-
-def flb_sentences(records: Records, data: str, backbones: list[str]) -> Iterator[str]:
-    """Yield by how much CBCL is above FLB, and above a linear layer that is trained well."""
-    for backbone in backbones:
-        parts = []
-        for shots in SHOTS:
-            ours = RunGroup(data, backbone, "cbcl", shots=shots, max_centroids=BUDGETS[data])
-            flb, probe = (
-                paired(records, ours, ours._replace(learner=name)) for name in ("flb", "probe")
-            )
-            if flb.n and probe.n:
-                orders = f"{flb.n} and {probe.n} orders"
-                gaps = f"{format_gap(flb)} and {format_gap(probe)}"
-                parts.append(f"{gaps} from {shots} shots ({orders})")
-        if parts:
-            yield (
-                f"With {backbone}, ten classes at a time, CBCL less FLB, and less a linear layer "
-                f"that is trained well on the same data, is {'; '.join(parts)}."
-            )

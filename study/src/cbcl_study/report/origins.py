@@ -18,8 +18,11 @@ def section(records: Records) -> Section:
         "network's numbers, and of the vectors; the preprocessing is in each record. Hours are the "
         "sum over all runs."
     )
+    spent = sum(total_seconds(record["seconds"]) for record in records) / 3600.0
     machines = sorted({record["machine"] for record in records})
-    text += f" Machines: {'; '.join(machines) or DASH}."
+    text += (
+        f" All: {len(records)} runs, {spent:.1f} hours. Machines: {'; '.join(machines) or DASH}."
+    )
     details = [surroundings(records)]
     return Section("Data, software and machines", [text], [inputs(records)], details=details)
 

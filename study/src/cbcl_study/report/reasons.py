@@ -1,4 +1,4 @@
-"""Reasons for differences between the paper's numbers and ours, as sentences; D as in the paper.
+"""Reasons for differences between the paper's numbers and ours, as sentences.
 
 They are candidates: none was measured by itself.
 """
@@ -7,19 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from cbcl_study.paper import NETWORKS, OWN_RESNET34, RADII, STATISTICS, Claim
+from cbcl_study.paper import NETWORKS, OWN_RESNET34, STATISTICS, Claim
 from cbcl_study.report.aggregate import DATA, format_claim
 
-# Wherever CBCL is compared:
-GENERAL = (
-    "How pictures were scaled and cropped is not said there. "
-    "D is chosen by the spread and the number of the vectors here, "
-    f"from {RADII[0]:g} to {RADII[-1]:g} there. "
-    "In a full memory a centroid counts for the vectors behind it here, "
-    "and once in the published code. "
-    "How the few-shot numbers were made is not known: "
-    "the published code overwrites the shots that it draws with all the data."
-)
 # What the paper leaves open about a learner of ours,
 UNSPECIFIED_LEARNERS = {
     "trad-agg": "The paper names neither the linkage nor the number of clusters of Trad-Agg.",

@@ -96,9 +96,9 @@ body{padding:1rem .75rem 3rem}table{font-size:.8rem}th,td{padding:.2rem .4rem}}
 """
 
 
-def to_markdown(title: str, lead: Sequence[str], sections: Iterable[Section]) -> str:
+def to_markdown(sections: Iterable[Section]) -> str:
     """Return all as Markdown but figures and details, of which only the captions are there."""
-    blocks = [f"# {_plain(title)}", *map(_plain, lead)]
+    blocks: list[str] = []
     for section in sections:
         blocks += [
             f"## {_plain(section.title)}",
@@ -150,7 +150,7 @@ def _is_number(table: Table, place: int) -> bool:
     return place >= table.heads and table.columns[place] not in table.words
 
 
-def to_html(title: str, lead: Sequence[str], sections: Sequence[Section]) -> str:
+def to_html(title: str, sections: Sequence[Section]) -> str:
     """Return one page, with its style and its figures inside, and no script."""
     links, body = "", ""
     for number, section in enumerate(sections, 1):
@@ -163,7 +163,7 @@ def to_html(title: str, lead: Sequence[str], sections: Sequence[Section]) -> str
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
-        f"<header><h1>{escape(title)}</h1>{_paragraphs(lead)}</header>\n"
+        f"<header><h1>{escape(title)}</h1></header>\n"
         "<nav aria-label=Contents><details><summary>Contents</summary>"
         f"<ol>{links}</ol></details></nav>\n"
         f"<main>\n{body}</main>\n</body>\n</html>\n"

@@ -18,7 +18,6 @@ from cbcl_study.report.aggregate import (
 )
 from cbcl_study.scores import Summary, summary
 
-LEVEL = 0.05  # of p, below which a difference is called one
 NO_SPREAD = 1e-9  # a standard error below it is rounding: the score is the same in every order
 
 
@@ -30,10 +29,6 @@ class Difference(NamedTuple):
     freedom: float
     p: float
     n: int  # orders of ours
-
-    @property
-    def is_clear(self) -> bool:
-        return self.p < LEVEL
 
 
 def paired(records: Records, one: RunGroup, other: RunGroup, score: Score = average) -> Difference:
@@ -78,14 +73,10 @@ def format_difference(gap: Difference, digits: int = 2) -> str:
     >>> format_difference(Difference(3.0, math.nan, math.nan, math.nan, 1))
     '+3.00'
     """
-    text = format_gap(gap, digits)
-    return text if math.isnan(gap.p) else f"{text} ({format_p(gap.p)})"
-
-
-def format_gap(gap: Difference, digits: int = 2) -> str:
-    """Return a difference with its standard error, for a sentence."""
     text = format_number(gap.mean, digits, sign="+")
-    return text if math.isnan(gap.error) else f"{text} ± {gap.error:.{digits}f}"
+    if not math.isnan(gap.error):
+        text += f" ± {gap.error:.{digits}f}"
+    return text if math.isnan(gap.p) else f"{text} ({format_p(gap.p)})"
 
 
 def format_p(p: float) -> str:

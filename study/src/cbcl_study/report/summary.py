@@ -29,7 +29,11 @@ def section(records: Records) -> Section:
         "parentheses the average incremental accuracy, then the published one."
     )
     figure = Drawing(caption, lambda: [draw_panel(records, 10, "Summary, CIFAR-100")])
-    return Section("Summary", [], [standings(records), figure])
+    text = (
+        "Accuracy is top-1 over the test pictures of all classes seen so far; the average is over "
+        "increments."
+    )
+    return Section("Summary", [text], [standings(records), figure])
 
 
 def standings(records: Records) -> Table:
