@@ -55,6 +55,15 @@ class AnswerGraph(GraphBuilder):
         """Return one column: (b, 1)."""
         return self("Gather", values, np.array([number]), axis=1)
 
+    def or_one(self, length: str, value: str) -> str:
+        """Return a value to divide by where the length is not 0, else 1."""
+        return self("Where", self("Greater", length, 0.0), value, 1.0)
+
+    def logistic(self, odds: str) -> str:
+        """Return the probability of these log odds."""
+        exponent = self("Clip", self("Neg", odds), np.float64(-700.0), np.float64(700.0))
+        return self("Div", 1.0, self("Add", 1.0, self("Exp", exponent)))
+
 
 class AnswerValues(NamedTuple):
     """The names of the parts of an answer, before it is concluded."""

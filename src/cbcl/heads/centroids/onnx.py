@@ -34,19 +34,26 @@ class _Neighbours(NamedTuple):
 
 def add_vote(graph: AnswerGraph, vector: str, model: CentroidModel, scale: Scale) -> Outputs:
     """Translate `vote_on_all`, and return the outputs."""
-    t, d = len(model.concepts), model.index.centroids.shape[1]
+    index = model.index
     wide = graph.double(vector)
     length = graph("Sqrt", graph.total(graph("Mul", wide, wide)))  # (b, 1)
     near = _nearest(graph, wide, model)
-    votes = _votes(graph, vector, near, model)
-    strangeness = _strangeness(graph, near, length, model.index, scale)
-    familiarity = _familiarity(graph, strangeness)
+    nearest = graph.column(near.distances)
+    relative = graph("Div", nearest, graph.or_one(length, length))
+    shrinkages = np.array([shrinkage(int(count)) for count in index.counts])
+    by = graph("Gather", shrinkages, graph.column(near.indices))
+    strangeness = graph("Div", graph("Mul", relative, by), scale.limit)
+    known = graph.logistic(graph("Mul", FAMILIARITY_SLOPE, graph("Sub", 1.0, strangeness)))
+    # Translate `confidences`, at the nearest centroid of each class; 0 at the others.
     firsts = _first_of_class(graph, near)
-    shares = graph("Mul", familiarity, _confidences(graph, near, firsts, length, scale))
-    numbers, confidences = _ranking(graph, near, firsts, shares, votes, t)
-    unknown = graph("Sub", 1.0, familiarity)
-    answer = AnswerValues(unknown, strangeness, numbers, confidences)
-    return add_outputs(graph, answer, model.labels, d)
+    usual = graph.or_one(length, graph("Mul", length, scale.usual))
+    behind = graph("Div", graph("Sub", near.distances, nearest), usual)
+    shares = graph("Mul", graph("Exp", graph("Mul", -CONFIDENCE_SLOPE, behind)), firsts)
+    shares = graph("Mul", known, graph("Div", shares, graph.total(shares)))
+    numbers = _rank(graph, near, firsts, _votes(graph, near, model), len(index.sizes))
+    confidences, _ = graph.largest(shares, min(MAX_GUESSES, len(index.sizes)))
+    answer = AnswerValues(graph("Sub", 1.0, known), strangeness, numbers, confidences)
+    return add_outputs(graph, answer, model.labels, index.centroids.shape[1])
 
 
 def _nearest(graph: AnswerGraph, wide: str, model: CentroidModel) -> _Neighbours:
@@ -55,25 +62,23 @@ def _nearest(graph: AnswerGraph, wide: str, model: CentroidModel) -> _Neighbours
     Where all of them coincide with the vector, they are those of the smallest classes.
     """
     index = model.index
-    m, n = len(index.owners), min(max(RANKED_CENTROIDS, model.n_voters), len(index.owners))
-    centroids = graph.constant(index.centroids)
+    m, d = index.centroids.shape
+    n = min(max(RANKED_CENTROIDS, model.n_voters), m)
     candidates = n + SPARE_CENTROIDS
+    centroids = graph.constant(index.centroids)
     if m <= candidates:
-        exact = _distances(graph, wide, centroids, *index.centroids.shape)
-        distances, indices = graph.smallest(exact, n)
+        distances, indices = graph.smallest(_distances(graph, wide, centroids, m, d), n)
     else:
-        squares = norms_squared(index.centroids)
         # |c|^2 - 2 x.c
+        squares = norms_squared(index.centroids)
         scores = graph("Gemm", wide, graph.double(centroids), squares, alpha=-2.0, transB=1)
-        if index.duplicates:  # whose scores may differ by rounding
-            firsts = np.arange(m)
-            for alike in index.duplicates.values():
-                firsts[alike] = alike.min()
-            scores = graph("Gather", scores, firsts, axis=1)
-        _, closest = graph.smallest(scores, candidates)
+        firsts = np.arange(m)
+        for alike in index.duplicates.values():  # whose scores may differ by rounding
+            firsts[alike] = alike.min()
+        _, closest = graph.smallest(graph("Gather", scores, firsts, axis=1), candidates)
         closest, _ = graph.smallest(closest, candidates)  # in the order of the index
         theirs = graph("Gather", centroids, closest)
-        exact = _distances(graph, wide, theirs, candidates, index.centroids.shape[1])
+        exact = _distances(graph, wide, theirs, candidates, d)
         distances, places = graph.smallest(exact, n)
         indices = graph("GatherElements", closest, places, axis=1)
     indices = _prefer_small_classes(graph, indices, distances, index, n)
@@ -92,24 +97,6 @@ def _distances(graph: AnswerGraph, wide: str, centroids: str, k: int, d: int) ->
     return graph("Sqrt", lanes)
 
 
-def _votes(graph: AnswerGraph, vector: str, near: _Neighbours, model: CentroidModel) -> str:
-    """Translate `tally` of the n nearest: (b, t)."""
-    t, n = len(model.concepts), min(model.n_voters, near.n)
-    distances = _first_columns(graph, near.distances, n)
-    nearest = _first_columns(graph, near.indices, n)
-    voters = _prefer_small_classes(graph, nearest, distances, model.index, n)
-    owners = graph("Gather", model.index.owners, voters)
-    apart = graph("Greater", distances, 0.0)
-    weights = graph("Where", apart, graph("Div", 1.0, distances), COINCIDENT)
-    shape = graph("Concat", graph("Shape", vector, end=1), np.array([t]), axis=0)
-    nothing = graph("Expand", 0.0, shape)
-    votes = graph("ScatterElements", nothing, owners, weights, axis=1, reduction="add")
-    zeros = graph("Where", apart, 0.0, 1.0)
-    coincident = graph("ScatterElements", nothing, owners, zeros, axis=1, reduction="add")
-    once = graph("Where", graph("Greater", coincident, 0.0), COINCIDENT, votes)
-    return graph("Mul", once, 1.0 / model.index.sizes)
-
-
 def _prefer_small_classes(
     graph: AnswerGraph, indices: str, distances: str, index: Index, n: int
 ) -> str:
@@ -121,29 +108,25 @@ def _prefer_small_classes(
     for number, alike in enumerate(groups, start=1):
         numbers[alike] = number
     group = graph("Gather", numbers, graph.column(indices))
-    coincide = graph("Not", graph("Greater", graph.column(distances, n - 1), 0.0))
+    coincide = graph("Equal", graph.column(distances, n - 1), 0.0)
     crowded = graph("And", coincide, graph("Greater", group, np.array(0)))
     smallest = np.stack([np.zeros(n, dtype=np.int64), *(alike[:n] for alike in groups)])
     chosen = graph("Gather", smallest, graph("Squeeze", group, np.array([1])))
     return graph("Where", crowded, chosen, indices)
 
 
-def _first_columns(graph: AnswerGraph, values: str, n: int) -> str:
-    return graph("Slice", values, np.array([0]), np.array([n]), np.array([1]))
-
-
-def _strangeness(
-    graph: AnswerGraph, near: _Neighbours, length: str, index: Index, scale: Scale
-) -> str:
-    shrinkages = np.array([shrinkage(int(count)) for count in index.counts])
-    by = graph("Gather", shrinkages, graph.column(near.indices))
-    relative = graph("Div", graph.column(near.distances), _or_one(graph, length, length))
-    return graph("Div", graph("Mul", relative, by), scale.limit)
-
-
-def _familiarity(graph: AnswerGraph, strangeness: str) -> str:
-    exponent = graph("Min", graph("Mul", FAMILIARITY_SLOPE, graph("Sub", strangeness, 1.0)), 700.0)
-    return graph("Div", 1.0, graph("Add", 1.0, graph("Exp", exponent)))
+def _votes(graph: AnswerGraph, near: _Neighbours, model: CentroidModel) -> str:
+    """Translate `tally` of the nearest: (b, t)."""
+    n = min(model.n_voters, near.n)
+    distances = graph("Gather", near.distances, np.arange(n), axis=1)
+    nearest = graph("Gather", near.indices, np.arange(n), axis=1)
+    voters = _prefer_small_classes(graph, nearest, distances, model.index, n)
+    owners = graph("Gather", model.index.owners, voters)
+    weights = graph("Min", graph("Div", 1.0, distances), COINCIDENT)
+    nothing = graph("Mul", graph.column(distances), np.zeros((1, len(model.concepts))))
+    votes = graph("ScatterElements", nothing, owners, weights, axis=1, reduction="add")
+    # Several voters at distance 0 count once a class: no others come near to this weight.
+    return graph("Mul", graph("Min", votes, COINCIDENT), 1.0 / model.index.sizes)
 
 
 def _first_of_class(graph: AnswerGraph, near: _Neighbours) -> str:
@@ -154,31 +137,12 @@ def _first_of_class(graph: AnswerGraph, near: _Neighbours) -> str:
     return graph("ScatterElements", near.distances, places, graph.double(begin), axis=1)
 
 
-def _confidences(
-    graph: AnswerGraph, near: _Neighbours, firsts: str, length: str, scale: Scale
-) -> str:
-    """Translate `confidences`, at the nearest centroid of each class; 0 at the others: (b, n)."""
-    farther = graph("Sub", near.distances, graph.column(near.distances))
-    behind = graph("Div", farther, _or_one(graph, length, graph("Mul", length, scale.usual)))
-    shares = graph("Mul", graph("Exp", graph("Mul", -CONFIDENCE_SLOPE, behind)), firsts)
-    return graph("Div", shares, graph.total(shares))
-
-
-def _ranking(
-    graph: AnswerGraph, near: _Neighbours, firsts: str, shares: str, votes: str, t: int
-) -> tuple[str, str]:
-    """Return the likeliest classes and their confidences; t + 1 and 0 where there are no more."""
-    guesses = min(MAX_GUESSES, t)
+def _rank(graph: AnswerGraph, near: _Neighbours, firsts: str, votes: str, t: int) -> str:
+    """Translate `_rank`: the likeliest classes; t + 1 where there are no more."""
     winner = graph("ArgMax", votes, axis=1, keepdims=1)  # the first among equals
     theirs = graph("GatherElements", votes, near.owners, axis=1)
     ranks = graph("Where", graph("Equal", near.owners, winner), inf, theirs)
     ranks = graph("Where", graph("Greater", firsts, 0.0), ranks, -1.0)
-    best, places = graph.largest(ranks, guesses)
+    best, places = graph.largest(ranks, min(MAX_GUESSES, t))
     numbers = graph("GatherElements", near.owners, places, axis=1)
-    confidences, _ = graph.largest(shares, guesses)
-    return graph("Where", graph("Less", best, 0.0), np.array(t + 1), numbers), confidences
-
-
-def _or_one(graph: AnswerGraph, length: str, value: str) -> str:
-    """Return a value to divide by where the length is not 0, else 1."""
-    return graph("Where", graph("Greater", length, 0.0), value, 1.0)
+    return graph("Where", graph("Less", best, 0.0), np.array(t + 1), numbers)

@@ -56,14 +56,16 @@ class _ClassScores(NamedTuple):
 def add_discriminant(graph: AnswerGraph, vector: str, knowledge: DiscriminantModel) -> Outputs:
     """Translate `judge` and the answer by it, and return the outputs."""
     t, calibration = len(knowledge.statistics), knowledge.calibration
-    offsets = _offsets(graph, add_directions(graph, vector, knowledge.dimension), knowledge)
-    scores = _scores(graph, offsets, knowledge.discriminant)
+    solved = knowledge.discriminant
+    directions = add_directions(graph, vector, knowledge.dimension)
+    centred = graph("Sub", graph.double(directions), solved.centre)
+    offsets = _Offsets(directions, centred, _whiten(graph, centred, solved.whitening))
+    scores = _scores(graph, offsets, solved)
     odds = _log_odds(graph, offsets, scores, knowledge)
     shares = graph("Softmax", graph("Div", scores.total, calibration.temperature), axis=1)
-    taught = _taught(graph, offsets.directions, knowledge)  # from 1 on; 0: none
+    taught = _taught(graph, directions, knowledge)  # from 1 on; 0: none
     shares, odds = _raise_taught(graph, shares, odds, taught, t)
-    exponent = graph("Clip", graph("Neg", odds), np.float64(-700.0), np.float64(700.0))
-    known = graph("Div", 1.0, graph("Add", 1.0, graph("Exp", exponent)))
+    known = graph.logistic(odds)
     unknown = graph("Sub", 1.0, known)
     likeliest, numbers = graph.largest(shares, min(MAX_GUESSES, t))
     confidences = graph("Mul", known, likeliest)
@@ -79,14 +81,8 @@ def add_directions(graph: AnswerGraph, vector: str, d: int) -> str:
         return vector
     sizes = graph("Abs", vector)
     lengths = graph("Sqrt", graph.total(graph.double(sizes)))
-    divisors = graph.single(graph("Where", graph("Greater", lengths, 0.0), lengths, 1.0))
+    divisors = graph.single(graph.or_one(lengths, lengths))
     return graph("Mul", graph("Sign", vector), graph("Div", graph("Sqrt", sizes), divisors))
-
-
-def _offsets(graph: AnswerGraph, directions: str, knowledge: DiscriminantModel) -> _Offsets:
-    solved = knowledge.discriminant
-    centred = graph("Sub", graph.double(directions), solved.centre)
-    return _Offsets(directions, centred, _whiten(graph, centred, solved.whitening))
 
 
 def _whiten(graph: AnswerGraph, offsets: str, white: Whitening) -> str:
@@ -159,8 +155,7 @@ def _standardize(graph: AnswerGraph, scores: str, t: int) -> str:
     centred = graph("Sub", scores, graph("Div", graph.total(scores), float(t)))
     variance = graph("Div", graph.total(graph("Mul", centred, centred)), float(t))
     deviations = graph("Sqrt", variance)
-    apart = graph("Greater", deviations, 0.0)
-    return graph("Div", centred, graph("Where", apart, deviations, 1.0))
+    return graph("Div", centred, graph.or_one(deviations, deviations))
 
 
 def _log_odds(
