@@ -21,7 +21,7 @@ from cbcl import LabelError, MemoryFileError
 from cbcl.heads.base import Settings, StoredExample
 from cbcl.heads.centroids.examples import CentroidClass
 from cbcl.heads.centroids.head import VOTE
-from cbcl.heads.discriminant.blob import HEADER
+from cbcl.heads.discriminant.formats import HEADER
 from cbcl.heads.discriminant.head import DISCRIMINANT
 from cbcl.memory.check import check
 from cbcl.memory.exchange import export, import_

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cbcl.heads.base import pack_sketches
-from cbcl.heads.discriminant.blob import pack_statistics
+from cbcl.heads.discriminant.formats import pack_statistics
 from cbcl.method.discriminant.model import DiscriminantModel, learn_statistics
 from cbcl_study.rivals.inputs import as_examples, as_vectors, check_width, nothing_learned
 

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from support.streams import digits, stream
 
 from cbcl.heads.base import unpack_sketches
-from cbcl.heads.discriminant.blob import unpack_statistics
+from cbcl.heads.discriminant.formats import unpack_statistics
 from cbcl.machine import one_thread
 from cbcl.method.arrays import Float32s
 from cbcl.method.classifiers import DiscriminantClassifier

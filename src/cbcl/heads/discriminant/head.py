@@ -28,10 +28,15 @@ from cbcl.heads.base import (
     pack_sketches,
     unpack_sketches,
 )
-from cbcl.heads.discriminant.blob import pack_statistics, unpack_statistics
+from cbcl.heads.discriminant.formats import (
+    as_tensors,
+    count_rows,
+    from_tensors,
+    pack_statistics,
+    unpack_statistics,
+)
 from cbcl.heads.discriminant.self_test import examine_views
 from cbcl.heads.discriminant.suspects import find_suspects
-from cbcl.heads.discriminant.tensors import as_tensors, count_rows, from_tensors
 from cbcl.heads.discriminant.views import (
     DirectionSight,
     ViewClass,
@@ -85,7 +90,8 @@ class DiscriminantHead(Head[ClassStatistics]):
     def to_tensors(
         self, classes: Sequence[ClassStatistics], dimension: int
     ) -> tuple[dict[str, object], dict[str, NDArray[Any]]]:
-        return {"statistics": [*map(count_rows, classes)]}, as_tensors(classes, dimension)
+        counts = [count_rows(known)._asdict() for known in classes]
+        return {"statistics": counts}, as_tensors(classes, dimension)
 
     def from_tensors(
         self, described: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], dimension: int
