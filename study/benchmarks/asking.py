@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 import cbcl
 from cbcl import Recognizer
-from cbcl.heads.discriminant.head import DiscriminantHeadModel
+from cbcl.heads.discriminant.model import DiscriminantHeadModel
 from cbcl.heads.discriminant.views import DirectionSight
 from cbcl.memory.rows import MemoryInfo
 from cbcl.memory.store import Memory

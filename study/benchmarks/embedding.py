@@ -221,7 +221,7 @@ def teaching(net: Network, files: list[Path]) -> Rows:
 
 def fill(path: Path, net: Network, count: int, like: Numbers, rng: np.random.Generator) -> None:
     from cbcl.heads.base import Settings
-    from cbcl.heads.centroids.examples import CentroidClass
+    from cbcl.heads.centroids.changes import CentroidClass
     from cbcl.memory.rows import MemoryInfo
     from cbcl.memory.store import Memory
     from cbcl.method.centroids.confidence import spread_of

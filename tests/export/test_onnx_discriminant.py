@@ -20,7 +20,8 @@ from support.graphs import Said, ask, graph_of
 from cbcl import BackboneError, __version__
 from cbcl.export import onnx as onnx_export
 from cbcl.export.onnx import as_onnx, export_onnx
-from cbcl.heads.discriminant.head import DISCRIMINANT, DiscriminantHeadModel
+from cbcl.heads.discriminant.head import DISCRIMINANT
+from cbcl.heads.discriminant.model import DiscriminantHeadModel
 from cbcl.heads.discriminant.onnx import TOLERANCE
 from cbcl.method.discriminant.directions import as_directions
 from cbcl.method.discriminant.model import TAUGHT_CONFIDENCE, DiscriminantModel, learn_statistics

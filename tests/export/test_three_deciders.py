@@ -18,7 +18,7 @@ from support.heads import voting
 import cbcl
 from cbcl.heads.answer_nodes import AnswerGraph, AnswerValues, Outputs, add_outputs
 from cbcl.heads.base import HeadModel, Sight
-from cbcl.heads.discriminant.head import DiscriminantHeadModel
+from cbcl.heads.discriminant.model import DiscriminantHeadModel
 from cbcl.heads.discriminant.onnx import TOLERANCE
 from cbcl.heads.discriminant.views import DirectionSight
 from cbcl.method.arrays import Float32s

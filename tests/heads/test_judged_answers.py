@@ -13,8 +13,9 @@ from support.photos import NAMES, views
 from support.statistics import draw_classes
 
 from cbcl import Recognizer
-from cbcl.heads.discriminant.head import _as_concepts, spread_of_views
-from cbcl.heads.discriminant.self_test import examine_views
+from cbcl.heads.base import ClassRecord
+from cbcl.heads.discriminant.model import DiscriminantHeadModel, _as_concepts, spread_of_views
+from cbcl.heads.self_test import SelfTestResult
 from cbcl.method.arrays import Float32s
 from cbcl.method.discriminant.answering import MAX_SHOWN_VIEWS
 from cbcl.method.discriminant.directions import as_directions
@@ -211,19 +212,22 @@ def test_measurements_are_answered_as_well(tmp_path: Path) -> None:
         assert recognizer.snapshot().examine().right >= 25
 
 
-def numbers_of(knowledge: DiscriminantModel) -> dict[str, Any]:
-    """Numbers of examples that count through all views."""
-    starts = np.cumsum([0, *knowledge.sizes])
-    return {
-        label: np.arange(start, start + len(known.views)) + 1
-        for (label, known), start in zip(knowledge.statistics.items(), starts, strict=False)
-    }
+def self_test(knowledge: DiscriminantModel) -> SelfTestResult:
+    """Test a model whose examples are numbered from 1 on, through all views."""
+    sizes = np.cumsum([0, *knowledge.sizes]).tolist()
+    records = {}
+    for (label, known), first in zip(knowledge.statistics.items(), sizes, strict=False):
+        places = [
+            (first + row + 1, known.n - len(known.views) + row) for row in range(len(known.views))
+        ]
+        records[label] = ClassRecord(known, read_places=places.copy)
+    return DiscriminantHeadModel(knowledge).self_test(records)
 
 
 @SIZES
 def test_the_self_test_asks_about_each_view_that_is_kept(t: int, n: int) -> None:
     knowledge, *_ = draw(t, n)
-    examined = examine_views(knowledge, numbers_of(knowledge))
+    examined = self_test(knowledge)
     kept = [len(known.views) for known in knowledge.statistics.values()]
     assert examined.labels == tuple(knowledge.labels)
     assert examined.matrix.shape == (t, t + 1)
@@ -242,7 +246,7 @@ def test_a_view_is_hidden_with_its_copies(copies: int) -> None:
     matrix = np.concatenate([drawn[0][:8], stray, drawn[1][:8]])
     labels = np.repeat(["cup", "key"], [8 + copies, 8])
     knowledge = learn_statistics(None, matrix, labels)
-    examined = examine_views(knowledge, numbers_of(knowledge))
+    examined = self_test(knowledge)
     assert examined.matrix.sum(axis=1).tolist() == [9, 8]
     assert (9, "cup") in [missed[:2] for missed in examined.wrong]
     # With the view itself, it would be right.
@@ -252,12 +256,12 @@ def test_a_view_is_hidden_with_its_copies(copies: int) -> None:
 def test_a_single_view_is_not_asked_about_and_too_few_are_told() -> None:
     _, drawn = draw_classes(3, 5, D)
     one_each = learn_statistics(None, np.stack([own[0] for own in drawn]), np.array([*"abc"]))
-    examined = examine_views(one_each, numbers_of(one_each))
+    examined = self_test(one_each)
     assert examined.problem is not None
     assert "every label has a single example" in examined.problem
     assert examined.asked == 0
     some = learn_statistics(one_each, drawn[1][1:], np.array(["b"] * 4))
-    assert examine_views(some, numbers_of(some)).matrix.sum(axis=1).tolist() == [0, 5, 0]
+    assert self_test(some).matrix.sum(axis=1).tolist() == [0, 5, 0]
 
 
 def test_wrong_examples_are_told_by_their_numbers(tmp_path: Path) -> None:

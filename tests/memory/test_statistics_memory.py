@@ -19,7 +19,7 @@ from support.memory_contents import described
 
 from cbcl import LabelError, MemoryFileError
 from cbcl.heads.base import Settings, StoredExample
-from cbcl.heads.centroids.examples import CentroidClass
+from cbcl.heads.centroids.changes import CentroidClass
 from cbcl.heads.centroids.head import VOTE
 from cbcl.heads.discriminant.formats import HEADER
 from cbcl.heads.discriminant.head import DISCRIMINANT

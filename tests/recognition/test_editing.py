@@ -20,7 +20,7 @@ from support.photos import NAMES, encoded, views
 
 from cbcl import BackboneError, LabelError, MemoryFileError, PictureError, Recognizer, load_backbone
 from cbcl.heads.base import FIRST, find_head
-from cbcl.heads.centroids.examples import PER_CENTROID
+from cbcl.heads.centroids.changes import PER_CENTROID
 from cbcl.heads.centroids.head import VOTE
 from cbcl.memory.check import check
 from cbcl.memory.packing import checksum, pack_class

@@ -6,9 +6,9 @@ from math import inf
 from pathlib import Path
 
 from cbcl.heads.base import Settings, Sight
-from cbcl.heads.centroids.examples import CentroidClass
+from cbcl.heads.centroids.changes import CentroidClass
 from cbcl.heads.centroids.head import CentroidHeadModel
-from cbcl.heads.discriminant.head import DiscriminantHeadModel
+from cbcl.heads.discriminant.model import DiscriminantHeadModel
 from cbcl.heads.discriminant.views import DirectionSight
 from cbcl.memory.store import Memory
 from cbcl.method.arrays import Float32s

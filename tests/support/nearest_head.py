@@ -17,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from cbcl.heads.base import (
+    FIRST,
     Blobs,
     Changes,
     ClassRecord,
@@ -31,14 +32,12 @@ from cbcl.heads.base import (
     Sketches,
     StoredExample,
     as_example,
-    has_thumbnail,
-    most_kept,
     pack_sketches,
     register,
     unpack_sketches,
 )
 from cbcl.heads.discriminant.views import DirectionSight
-from cbcl.heads.self_test import AskedExample, SelfTestResult, find_problem, tabulate, untested
+from cbcl.heads.self_test import AskedExample, SelfTestResult, find_problem, tabulate
 from cbcl.method.arrays import Float32s, Float64s
 from cbcl.method.centroids.concepts import Concepts
 from cbcl.method.discriminant.directions import as_directions
@@ -106,7 +105,7 @@ class Editing:
         place = len(self.views[label].points)
         self.views[label], is_new = self.views[label].after(*views, self.farthest)
         for picture, new in zip(shown, is_new, strict=True):
-            is_shown = new and not private and has_thumbnail(picture)
+            is_shown = new and not private and picture.has_thumbnail
             example = as_example(picture, place) if is_shown else None
             if example is not None:
                 self.examples[label] = [*self.examples[label], example]
@@ -116,8 +115,7 @@ class Editing:
     def changes(self) -> dict[str, ClassRecord[KeptViews] | None]:
         changed: dict[str, ClassRecord[KeptViews] | None] = {}
         for label, views in self.views.items():
-            examples = [*self.examples[label]]
-            record = ClassRecord(views, lambda kept=examples: kept)  # type: ignore[misc]
+            record = ClassRecord.of(views, self.examples[label])
             changed[label] = record if len(views.points) else None
         return changed
 
@@ -132,7 +130,7 @@ class NearestHead(Head[KeptViews]):
 
     def summarize(self, known: KeptViews) -> ClassSummary:
         n, d = known.points.shape
-        return ClassSummary(d, n, ExamplePlaces(n), most_kept(n), known.sketches)
+        return ClassSummary(d, n, ExamplePlaces(n), FIRST + n, known.sketches)
 
     def pack(self, known: KeptViews) -> Blobs:
         points = known.points.astype(FLOAT32, copy=False).tobytes()
@@ -235,14 +233,6 @@ class NearestHead(Head[KeptViews]):
         assert merged is not None
         return merged
 
-    def adopt(
-        self, ours: Records[KeptViews], theirs: Records[KeptViews], context: Context
-    ) -> dict[str, ClassRecord[KeptViews]]:
-        return {
-            label: self.merge(ours[label], new, context) if label in ours else new
-            for label, new in theirs.items()
-        }
-
     def model(
         self,
         classes: Mapping[str, KeptViews],
@@ -302,7 +292,7 @@ class NearestModel(HeadModel):
     def self_test(self, examples: Mapping[str, ClassRecord[Any]]) -> SelfTestResult:
         problem = find_problem([len(one.points) for one in self.classes.values()])
         if problem is not None:
-            return untested(self.labels, problem)
+            return tabulate(self.labels, [], problem)
         numbers = [
             {place: number for number, place in examples[label].places} for label in self.labels
         ]

@@ -83,6 +83,10 @@ class StoredExample(NamedTuple):
     rank: int = 0  # among those of its place: 0 is the nearest
     number: int = 0  # permanent, even when its class is rewritten; 0: not written yet
 
+    @property
+    def has_thumbnail(self) -> bool:
+        return True
+
 
 Picture: TypeAlias = EmbeddedPicture | StoredExample
 
@@ -129,6 +133,11 @@ class ClassRecord(Generic[K]):
         self.known = known
         self._read = read
         self._read_places = read_places
+
+    @classmethod
+    def of(cls, known: K, examples: Sequence[StoredExample]) -> ClassRecord[K]:
+        """Return a class with examples that are at hand."""
+        return cls(known, lambda: examples)
 
     @cached_property
     def examples(self) -> list[StoredExample]:
@@ -347,11 +356,14 @@ class Head(ABC, Generic[K]):
     ) -> ClassRecord[K]:
         """Make one class of two."""
 
-    @abstractmethod
     def adopt(
         self, ours: Records[K], theirs: Records[K], context: Context
     ) -> dict[str, ClassRecord[K]]:
         """Return the classes that change when those of another memory are added."""
+        return {
+            label: self.merge(ours[label], new, context) if label in ours else new
+            for label, new in theirs.items()
+        }
 
     # Answers.
 
@@ -417,11 +429,6 @@ def check_able(ability: Ability, head: Head[Any], subject: str, problem: str) ->
         raise LabelError(subject, f"{problem} that learns by the {head.name}", advice)
 
 
-def most_kept(n_places: int, each: int = 1) -> int:
-    """Return how many examples of a class are kept, at most."""
-    return FIRST + each * n_places
-
-
 def pack_sketches(sketches: Sketches) -> bytes:
     return sketches.astype(UINT64, copy=False).tobytes()
 
@@ -431,15 +438,13 @@ def unpack_sketches(blob: bytes) -> Sketches:
     return read_only(np.frombuffer(blob, UINT64).astype(np.uint64))
 
 
-def as_example(picture: Picture, place: int) -> StoredExample | None:
-    """Return a picture as an example without a vector; None: its file is gone by now."""
+def as_example(
+    picture: Picture, place: int, vector: Float32s = NO_VECTOR, rank: int = 0
+) -> StoredExample | None:
+    """Return a picture as an example; None: its file is gone by now."""
     if isinstance(picture, StoredExample):
-        return picture._replace(place=place, rank=0)
+        return picture._replace(place=place, rank=rank)
     try:
-        return StoredExample(place, picture.thumbnail(), NO_VECTOR)
+        return StoredExample(place, picture.thumbnail(), vector, rank)
     except PictureError:  # it is learned, but cannot be shown
         return None
-
-
-def has_thumbnail(picture: Picture) -> bool:
-    return isinstance(picture, StoredExample) or picture.has_thumbnail

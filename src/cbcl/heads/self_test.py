@@ -60,8 +60,13 @@ class AskedExample(NamedTuple):
     answer: int  # the column of the answer; as many as there are labels: unknown
 
 
-def tabulate(labels: Sequence[str], tested: Iterable[AskedExample]) -> SelfTestResult:
-    """Count the answers about examples, and list those that were wrong."""
+def tabulate(
+    labels: Sequence[str], tested: Iterable[AskedExample], problem: str | None = None
+) -> SelfTestResult:
+    """Count the answers about examples, and list those that were wrong.
+
+    A problem says why there are none.
+    """
     matrix = np.zeros((len(labels), len(labels) + 1), dtype=np.int64)
     answers = [*labels, None]
     wrong = []
@@ -70,13 +75,7 @@ def tabulate(labels: Sequence[str], tested: Iterable[AskedExample]) -> SelfTestR
         if answer != own:
             wrong.append(Misclassified(number, labels[own], answers[answer]))
     wrong.sort(key=lambda missed: (missed.label, missed.example))
-    return SelfTestResult(tuple(labels), matrix, tuple(wrong))
-
-
-def untested(labels: Sequence[str], problem: str) -> SelfTestResult:
-    """Return the result where no example can be asked about."""
-    matrix = np.zeros((len(labels), len(labels) + 1), dtype=np.int64)
-    return SelfTestResult(tuple(labels), matrix, (), problem)
+    return SelfTestResult(tuple(labels), matrix, tuple(wrong), problem)
 
 
 def find_problem(counts: Sequence[int]) -> str | None:

@@ -23,7 +23,7 @@ from cbcl.heads.base import (
     VectorClassifier,
     find_head,
 )
-from cbcl.heads.self_test import SelfTestResult, find_problem, untested
+from cbcl.heads.self_test import NO_EXAMPLES, SelfTestResult, tabulate
 from cbcl.memory.connection import file_identity
 from cbcl.memory.rows import MemoryInfo, as_label
 from cbcl.memory.state import MemoryState
@@ -379,7 +379,7 @@ class Snapshot:
     @cached_property
     def _self_test(self) -> SelfTestResult:
         if not self._classes:
-            return untested([], find_problem([]) or "")
+            return tabulate([], [], NO_EXAMPLES)
         return self._model.self_test(self._records)
 
     @property

@@ -1,12 +1,17 @@
-"""Changes of classes that answer by the vote: learned, moved, merged, added."""
+"""Changes of classes that answer by the vote: learned, moved, merged, added.
+
+A class keeps the first examples, and those nearest to each centroid.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from cbcl.heads.base import (
+    FIRST,
     Changes,
     ClassRecord,
     Context,
@@ -15,12 +20,22 @@ from cbcl.heads.base import (
     Records,
     Settings,
     StoredExample,
-    has_thumbnail,
+    as_example,
 )
-from cbcl.heads.centroids.examples import CentroidClass, find_changed, select
+from cbcl.method.centroids.budget import reduce
 from cbcl.method.centroids.concepts import Concepts, cluster, join
-from cbcl.method.centroids.confidence import NO_SPREAD, spread_of
+from cbcl.method.centroids.confidence import NO_SPREAD, Spread, spread_of
 from cbcl.method.centroids.model import CentroidModel, Options, learn
+from cbcl.method.centroids.search import Index, nearest
+
+PER_CENTROID = 3  # of the nearest are always kept
+
+
+class CentroidClass(NamedTuple):
+    """A class: its centroids, and how far its pictures were from them when they were learned."""
+
+    concepts: Concepts
+    spread: Spread
 
 
 def learn_pictures(
@@ -47,8 +62,8 @@ def learn_pictures(
             candidates += records[label].examples
         if not context.private:
             given = [lesson.pictures[row] for row in rows.tolist()]
-            candidates += [picture for picture in given if has_thumbnail(picture)]
-        changed[label] = _record(CentroidClass(learned, spread), candidates)
+            candidates += [picture for picture in given if picture.has_thumbnail]
+        changed[label] = as_record(CentroidClass(learned, spread), candidates)
     chosen = settings._replace(
         radius=after.radius, n_voters=after.n_voters, max_centroids=options.max_centroids
     )
@@ -79,42 +94,16 @@ def move_examples(
     )
     new = [] if target is None else [target]
     for label, known in find_changed(before, after, new, settings).items():
-        changed[label] = _record(known, kept.get(label) or records[label].examples)
+        changed[label] = as_record(known, kept.get(label) or records[label].examples)
     return Changes(changed, settings)
 
 
-def merge_classes(
-    these: ClassRecord[CentroidClass], those: ClassRecord[CentroidClass], settings: Settings
-) -> ClassRecord[CentroidClass]:
-    known = _join(these.known, those.known, settings.radius)
-    return _record(known, [*these.examples, *those.examples])
+def as_record(known: CentroidClass, candidates: Sequence[Picture]) -> ClassRecord[CentroidClass]:
+    """Return a class with the examples to keep of it."""
+    return ClassRecord.of(known, _select(candidates, known.concepts))
 
 
-def adopt_classes(
-    ours: Records[CentroidClass], theirs: Records[CentroidClass], settings: Settings
-) -> dict[str, ClassRecord[CentroidClass]]:
-    """Return the classes that change when others are added, as they are then."""
-    known = {label: record.known for label, record in ours.items()}
-    combined = dict(known)
-    for label, record in theirs.items():
-        if label in known:
-            combined[label] = _join(known[label], record.known, settings.radius)
-        else:
-            combined[label] = record.known
-    changed = {}
-    for label, stored in find_changed(known, combined, [*theirs], settings).items():
-        examples = ours[label].examples if label in ours else []
-        new = theirs[label].examples if label in theirs else []
-        changed[label] = _record(stored, [*examples, *new])
-    return changed
-
-
-def _record(known: CentroidClass, candidates: Sequence[Picture]) -> ClassRecord[CentroidClass]:
-    examples = select(candidates, known.concepts)
-    return ClassRecord(known, lambda: examples)
-
-
-def _join(these: CentroidClass, those: CentroidClass, radius: float) -> CentroidClass:
+def join_classes(these: CentroidClass, those: CentroidClass, radius: float) -> CentroidClass:
     concepts = join(these.concepts, those.concepts, radius)
     return CentroidClass(concepts, these.spread + those.spread)
 
@@ -160,7 +149,7 @@ def _unlearn(
             concepts = again
             spread = spread_of(vectors, settings.radius)
     classes[label] = CentroidClass(concepts, spread)
-    kept[label] = select(rest, concepts)
+    kept[label] = _select(rest, concepts)
 
 
 def _take_out(concepts: Concepts, example: StoredExample) -> Concepts:
@@ -174,3 +163,49 @@ def _take_out(concepts: Concepts, example: StoredExample) -> Concepts:
     mean = centroids[row].astype(np.float64)
     centroids[row] = mean + (mean - example.vector) / int(counts[row])
     return Concepts(centroids, counts)
+
+
+def _select(candidates: Sequence[Picture], concepts: Concepts) -> list[StoredExample]:
+    """Return the examples to keep of a class, in the order given, which is that of learning.
+
+    These are the first ones, and those nearest to each centroid.
+    """
+    if not candidates:
+        return []
+    vectors = np.stack([candidate.vector for candidate in candidates])
+    centroids, distances = (column[:, 0] for column in nearest(vectors, Index([concepts]), 1))
+    kept: dict[int, StoredExample] = {}
+    ranks = np.zeros(len(concepts.counts), dtype=np.int64)  # the next free, for each centroid
+    for i in np.argsort(distances, kind="stable").tolist():
+        centroid = int(centroids[i])
+        if i >= FIRST and ranks[centroid] >= PER_CENTROID:
+            continue
+        candidate = candidates[i]
+        example = as_example(candidate, centroid, candidate.vector, int(ranks[centroid]))
+        if example is not None:
+            kept[i] = example
+            ranks[centroid] += 1
+    return [kept[i] for i in sorted(kept)]
+
+
+def find_changed(
+    before: Mapping[str, CentroidClass],
+    after: Mapping[str, CentroidClass],
+    new: Collection[str],
+    settings: Settings,
+) -> dict[str, CentroidClass]:
+    """Return the classes that are not as before, within the budget: those of `new` shrink last."""
+    combined = dict(sorted(after.items()))
+    if settings.max_centroids is not None:
+        numbers = {number for number, label in enumerate(combined) if label in new}
+        every = [known.concepts for known in combined.values()]
+        fewer = reduce(every, settings.max_centroids, new=numbers)
+        combined = {
+            label: known._replace(concepts=concepts)
+            for (label, known), concepts in zip(combined.items(), fewer, strict=True)
+        }
+    return {
+        label: known
+        for label, known in combined.items()
+        if label not in before or known.concepts is not before[label].concepts
+    }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
+from itertools import chain
 from math import inf
 from struct import pack, unpack
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbcl.heads.base import (
+    FIRST,
     MAX_COUNT,
     Blobs,
     Changes,
@@ -27,15 +29,16 @@ from cbcl.heads.base import (
     Settings,
     Sight,
     StoredExample,
-    most_kept,
 )
 from cbcl.heads.centroids.changes import (
-    adopt_classes,
+    PER_CENTROID,
+    CentroidClass,
+    as_record,
+    find_changed,
+    join_classes,
     learn_pictures,
-    merge_classes,
     move_examples,
 )
-from cbcl.heads.centroids.examples import PER_CENTROID, CentroidClass
 from cbcl.heads.centroids.self_test import examine
 from cbcl.heads.self_test import SelfTestResult
 from cbcl.method.arrays import Float32s, read_only
@@ -72,7 +75,7 @@ class CentroidHead(Head[CentroidClass]):
             int(known.concepts.centroids.shape[1]),
             known.concepts.size,
             ExamplePlaces(n_centroids, need_vectors=True),
-            most_kept(n_centroids, PER_CENTROID),
+            FIRST + PER_CENTROID * n_centroids,
         )
 
     def pack(self, known: CentroidClass) -> Blobs:
@@ -171,12 +174,24 @@ class CentroidHead(Head[CentroidClass]):
         those: ClassRecord[CentroidClass],
         context: Context,
     ) -> ClassRecord[CentroidClass]:
-        return merge_classes(these, those, context.settings)
+        known = join_classes(these.known, those.known, context.settings.radius)
+        return as_record(known, [*these.examples, *those.examples])
 
     def adopt(
         self, ours: Records[CentroidClass], theirs: Records[CentroidClass], context: Context
     ) -> dict[str, ClassRecord[CentroidClass]]:
-        return adopt_classes(ours, theirs, context.settings)
+        settings = context.settings
+        known = {label: record.known for label, record in ours.items()}
+        combined = dict(known)
+        for label, record in theirs.items():
+            combined[label] = record.known
+            if label in known:
+                combined[label] = join_classes(known[label], record.known, settings.radius)
+        changed = {}
+        for label, stored in find_changed(known, combined, [*theirs], settings).items():
+            examples = [own[label].examples for own in (ours, theirs) if label in own]
+            changed[label] = as_record(stored, [*chain.from_iterable(examples)])
+        return changed
 
     def model(
         self,

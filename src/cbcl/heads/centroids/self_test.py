@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from cbcl.heads.base import Settings
-from cbcl.heads.self_test import AskedExample, SelfTestResult, find_problem, tabulate, untested
+from cbcl.heads.self_test import AskedExample, SelfTestResult, find_problem, tabulate
 from cbcl.method.arrays import Float32s, Int64s
 from cbcl.method.centroids.answering import vote_on_all
 from cbcl.method.centroids.budget import reduce
@@ -49,7 +49,7 @@ def examine(
     classes = [examples[label] for label in labels]
     counts = [len(vectors) for vectors in classes]
     if (problem := find_problem(counts)) is not None:
-        return untested(labels, problem)
+        return tabulate(labels, [], problem)
     folds = _draw_folds(counts, seed)
     tested: list[AskedExample] = []
     for fold in range(SELF_TEST_FOLDS):
