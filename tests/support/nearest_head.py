@@ -24,6 +24,7 @@ from cbcl.heads.base import (
     ClassSummary,
     Context,
     ExamplePlaces,
+    Exchanged,
     Head,
     HeadModel,
     PictureBatch,
@@ -146,9 +147,7 @@ class NearestHead(Head[KeptViews]):
             raise ValueError("its views cannot be")
         return known
 
-    def to_tensors(
-        self, classes: Sequence[KeptViews], dimension: int
-    ) -> tuple[dict[str, object], dict[str, NDArray[Any]]]:
+    def to_tensors(self, classes: Sequence[KeptViews], dimension: int) -> Exchanged:
         points = np.concatenate([one.points for one in classes]).reshape(-1, dimension)
         sketches = np.concatenate([one.sketches for one in classes])
         sizes = [len(one.points) for one in classes]
@@ -166,11 +165,7 @@ class NearestHead(Head[KeptViews]):
         return DirectionSight(matrix)
 
     def learn(
-        self,
-        lesson: PictureBatch,
-        records: Records[KeptViews],
-        context: Context,
-        options: Mapping[str, Any],  # noqa: ARG002
+        self, lesson: PictureBatch, records: Records[KeptViews], context: Context
     ) -> Changes[KeptViews]:
         sight = cast("DirectionSight", lesson.sight)
         editing = Editing(records, sight.points.shape[1], _farthest_copy(context))
@@ -192,8 +187,7 @@ class NearestHead(Head[KeptViews]):
                 copies[label] = copies.get(label, 0) + 1
                 if own not in editing.views[label].sketches:
                     del taught[own]
-        settings = context.settings._replace(head=self.name)
-        return Changes(editing.changes(), settings, copies, moved)
+        return Changes(editing.changes(), context.settings, copies, moved)
 
     def move(
         self,

@@ -9,8 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from functools import cached_property
-from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from math import inf
 from typing import (
     TYPE_CHECKING,
@@ -49,6 +48,7 @@ UINT64 = np.dtype("<u8")
 NO_VECTOR: Float32s = np.empty(0, dtype=np.float32)  # of an example whose vector the class keeps
 
 Sketches: TypeAlias = NDArray[np.uint64]
+Exchanged: TypeAlias = tuple[dict[str, object], dict[str, NDArray[Any]]]  # JSON, and tensors
 Ability: TypeAlias = Literal[
     "copies",  # knows the pictures that it was taught, and takes them from other labels
     "negatives",  # can be taught pictures as none of the labels
@@ -187,6 +187,7 @@ class PictureBatch(NamedTuple):
     targets: NDArray[Any]  # (n,), their labels
     pictures: Sequence[Picture]
     taught: Mapping[int, str]  # label of each sketch among these that a class has
+    options: Mapping[str, Any] = {}  # of learning, those of the head
 
 
 class Changes(NamedTuple, Generic[K]):
@@ -298,9 +299,7 @@ class Head(ABC, Generic[K]):
         """Read what `pack` returned; ValueError: it is not that."""
 
     @abstractmethod
-    def to_tensors(
-        self, classes: Sequence[K], dimension: int
-    ) -> tuple[dict[str, object], dict[str, NDArray[Any]]]:
+    def to_tensors(self, classes: Sequence[K], dimension: int) -> Exchanged:
         """Return what classes are in JSON and in arrays, for the exchange format."""
 
     @abstractmethod
@@ -327,13 +326,7 @@ class Head(ABC, Generic[K]):
         return False
 
     @abstractmethod
-    def learn(
-        self,
-        lesson: PictureBatch,
-        records: Records[K],
-        context: Context,
-        options: Mapping[str, Any],
-    ) -> Changes[K]:
+    def learn(self, lesson: PictureBatch, records: Records[K], context: Context) -> Changes[K]:
         """Learn pictures with the classes that they have, or as new ones."""
 
     @abstractmethod
@@ -375,8 +368,8 @@ class Head(ABC, Generic[K]):
 DEFAULT_HEAD = "discriminant"
 GROUP = "cbcl.heads"  # entry points of other packages: each a `Head`, by its name
 BUILT_IN = {
-    "vote": "cbcl.heads.centroids.head:VOTE",
-    "discriminant": "cbcl.heads.discriminant.head:DISCRIMINANT",
+    "vote": EntryPoint("vote", "cbcl.heads.centroids.head:VOTE", GROUP),
+    "discriminant": EntryPoint("discriminant", "cbcl.heads.discriminant.head:DISCRIMINANT", GROUP),
 }
 _loaded: dict[str, Head[Any]] = {}
 
@@ -384,19 +377,11 @@ _loaded: dict[str, Head[Any]] = {}
 def find_head(name: str) -> Head[Any]:
     """Return a head by its name; ValueError: there is none."""
     if name not in _loaded:
-        _loaded[name] = _load(name)
+        found = [BUILT_IN[name]] if name in BUILT_IN else [*entry_points(group=GROUP, name=name)]
+        if not found:
+            raise ValueError(f"there is no head {name!r}")
+        _loaded[name] = found[0].load()
     return _loaded[name]
-
-
-def _load(name: str) -> Head[Any]:
-    if name in BUILT_IN:
-        module, _, attribute = BUILT_IN[name].partition(":")
-        built_in: Head[Any] = getattr(import_module(module), attribute)
-        return built_in
-    for plugin in entry_points(group=GROUP, name=name):
-        head: Head[Any] = plugin.load()
-        return head
-    raise ValueError(f"there is no head {name!r}")
 
 
 def register(head: Head[Any]) -> None:

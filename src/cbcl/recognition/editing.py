@@ -132,7 +132,7 @@ def upgrade(memory: Memory) -> list[str]:
             raise MemoryFileError(memory.path, f"cannot be upgraded: it {problem}", advice)
         lesson = _as_lesson(records, head)
         begun = context_of(view)._replace(settings=Settings(head=head.name), is_empty=True)
-        changes = head.learn(lesson, {}, begun, {})
+        changes = head.learn(lesson, {}, begun)
         writing.add_step("upgrade", {"labels": [*records]}, changes.settings)
         write_records(writing, changes.records)
     return [*records]

@@ -107,11 +107,10 @@ class LearningInputs(NamedTuple):
     lesson: PictureBatch
     records: Records[Any]
     context: Context
-    options: Mapping[str, Any]
 
     def work_out(self) -> Changes[Any]:
         """Work out the classes that learning the batch changes; nothing is read or written."""
-        return self.head.learn(self.lesson, self.records, self.context, self.options)
+        return self.head.learn(self.lesson, self.records, self.context)
 
 
 def embed_labelled(
@@ -218,21 +217,22 @@ def _read(
     if NEGATIVES in batch.counts:
         check_able("negatives", head, '"none of these"', "cannot be taught to a memory")
     context = context_of(state)
+    settings = context.settings._replace(head=head.name)
     if (limit := options.given.get("max_centroids")) is not None:
-        limited = context.settings._replace(max_centroids=limit)
-        context = context._replace(settings=limited)
+        settings = settings._replace(max_centroids=limit)
+    context = context._replace(settings=settings)
     sight = head.see(batch.matrix)
     taught: dict[int, str] = {}
     if sight.sketches is not None and state.rows:
         taught = memory.find_taught(state, sight.sketches.tolist())
-    lesson = PictureBatch(sight, batch.targets, batch.pictures, taught)
+    lesson = PictureBatch(sight, batch.targets, batch.pictures, taught, options.given)
     touched = [label for label in (*batch.counts, *taught.values()) if label in state.rows]
     # Mostly no other class matters, and none is read: a memory of many is as fast as one of few.
     needs_all = head.needs_all(context, len(batch.targets), len(batch.counts))
     records = memory.records(state, None if needs_all else touched) if state.rows else {}
     for label in touched:
         records[label].examples  # noqa: B018  # read now, not while the change is worked out
-    return LearningInputs(state.step, head, lesson, records, context, options.given)
+    return LearningInputs(state.step, head, lesson, records, context)
 
 
 def write_records(writing: Transaction, records: Mapping[str, ClassRecord[Any] | None]) -> None:

@@ -6,7 +6,7 @@ A class keeps the first examples, and those nearest to each centroid.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -38,6 +38,9 @@ class CentroidClass(NamedTuple):
     spread: Spread
 
 
+CentroidRecord: TypeAlias = ClassRecord[CentroidClass]
+
+
 def learn_pictures(
     lesson: PictureBatch, records: Records[CentroidClass], context: Context, options: Options
 ) -> Changes[CentroidClass]:
@@ -50,7 +53,7 @@ def learn_pictures(
     if not context.is_empty:
         known = CentroidModel(concepts, settings.radius, settings.n_voters)
     after = learn(known, matrix, lesson.targets, options)
-    changed: dict[str, ClassRecord[CentroidClass] | None] = {}
+    changed: dict[str, CentroidRecord | None] = {}
     for label, learned in after.concepts.items():
         if label in before and learned is concepts[label]:
             continue
@@ -89,7 +92,7 @@ def move_examples(
         every.sort(key=lambda example: example.number)
         after[target] = _learn_examples(every, after.get(target), settings)
         kept[target] = [*kept.get(target, []), *every]
-    changed: dict[str, ClassRecord[CentroidClass] | None] = dict.fromkeys(
+    changed: dict[str, CentroidRecord | None] = dict.fromkeys(
         label for label in before if label not in after
     )
     new = [] if target is None else [target]
@@ -98,7 +101,7 @@ def move_examples(
     return Changes(changed, settings)
 
 
-def as_record(known: CentroidClass, candidates: Sequence[Picture]) -> ClassRecord[CentroidClass]:
+def as_record(known: CentroidClass, candidates: Sequence[Picture]) -> CentroidRecord:
     """Return a class with the examples to keep of it."""
     return ClassRecord.of(known, _select(candidates, known.concepts))
 

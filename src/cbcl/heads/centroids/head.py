@@ -22,6 +22,7 @@ from cbcl.heads.base import (
     ClassSummary,
     Context,
     ExamplePlaces,
+    Exchanged,
     Head,
     HeadModel,
     PictureBatch,
@@ -33,6 +34,7 @@ from cbcl.heads.base import (
 from cbcl.heads.centroids.changes import (
     PER_CENTROID,
     CentroidClass,
+    CentroidRecord,
     as_record,
     find_changed,
     join_classes,
@@ -105,7 +107,7 @@ class CentroidHead(Head[CentroidClass]):
         self,
         classes: Sequence[CentroidClass],
         dimension: int,  # noqa: ARG002  # there is at least one class
-    ) -> tuple[dict[str, object], dict[str, NDArray[Any]]]:
+    ) -> Exchanged:
         concepts = [known.concepts for known in classes]
         sizes = [len(one.counts) for one in concepts]
         tensors: dict[str, NDArray[Any]] = {
@@ -152,11 +154,9 @@ class CentroidHead(Head[CentroidClass]):
         lesson: PictureBatch,
         records: Records[CentroidClass],
         context: Context,
-        options: Mapping[str, Any],
     ) -> Changes[CentroidClass]:
         limit = {"max_centroids": context.settings.max_centroids}
-        changes = learn_pictures(lesson, records, context, _options({**options, **limit}))
-        return changes._replace(settings=changes.settings._replace(head=self.name))
+        return learn_pictures(lesson, records, context, _options({**lesson.options, **limit}))
 
     def move(
         self,
@@ -169,17 +169,14 @@ class CentroidHead(Head[CentroidClass]):
         return move_examples(examples, target, records, context.settings)
 
     def merge(
-        self,
-        these: ClassRecord[CentroidClass],
-        those: ClassRecord[CentroidClass],
-        context: Context,
-    ) -> ClassRecord[CentroidClass]:
+        self, these: CentroidRecord, those: CentroidRecord, context: Context
+    ) -> CentroidRecord:
         known = join_classes(these.known, those.known, context.settings.radius)
         return as_record(known, [*these.examples, *those.examples])
 
     def adopt(
         self, ours: Records[CentroidClass], theirs: Records[CentroidClass], context: Context
-    ) -> dict[str, ClassRecord[CentroidClass]]:
+    ) -> dict[str, CentroidRecord]:
         settings = context.settings
         known = {label: record.known for label, record in ours.items()}
         combined = dict(known)

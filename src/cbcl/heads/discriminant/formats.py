@@ -209,7 +209,7 @@ def _is_between(values: NDArray[Any], limit: float) -> bool:
 def _shapes(d: int, counts: RowCounts) -> dict[str, tuple[np.dtype[Any], tuple[int, ...]]]:
     """Return the type and the shape of each array of a class, in the order of its bytes."""
     codes, means, rest = MEASUREMENTS if d < MIN_EMBEDDING else EMBEDDINGS
-    kinds = {"view": (codes, counts.views)}
+    kinds: dict[str, tuple[np.dtype[Any], int]] = {"view": (codes, counts.views)}
     if counts.folded:
         kinds |= {
             "mean": (means, 1),

@@ -12,10 +12,10 @@ from cbcl.heads.base import (
     FIRST,
     Blobs,
     Changes,
-    ClassRecord,
     ClassSummary,
     Context,
     ExamplePlaces,
+    Exchanged,
     Head,
     PictureBatch,
     Records,
@@ -72,9 +72,7 @@ class DiscriminantHead(Head[ClassStatistics]):
             raise ValueError("it is of another head")
         return unpack_statistics(statistics, unpack_sketches(sketches), dimension)
 
-    def to_tensors(
-        self, classes: Sequence[ClassStatistics], dimension: int
-    ) -> tuple[dict[str, object], dict[str, NDArray[Any]]]:
+    def to_tensors(self, classes: Sequence[ClassStatistics], dimension: int) -> Exchanged:
         counts = [count_rows(known)._asdict() for known in classes]
         return {"statistics": counts}, as_tensors(classes, dimension)
 
@@ -87,11 +85,7 @@ class DiscriminantHead(Head[ClassStatistics]):
         return DirectionSight(matrix)
 
     def learn(
-        self,
-        lesson: PictureBatch,
-        records: Records[ClassStatistics],
-        context: Context,
-        options: Mapping[str, Any],  # noqa: ARG002  # it has none
+        self, lesson: PictureBatch, records: Records[ClassStatistics], context: Context
     ) -> Changes[ClassStatistics]:
         """Learn pictures, and take those that had another label from there.
 
@@ -120,7 +114,7 @@ class DiscriminantHead(Head[ClassStatistics]):
             owners |= dict.fromkeys(views.sketches[is_view].tolist(), label)
             if n_copies := int((~is_view).sum()):
                 copies[label] = n_copies
-        return Changes(classes, context.settings._replace(head=self.name), copies, moved)
+        return Changes(classes, context.settings, copies, moved)
 
     def move(
         self,
@@ -146,12 +140,7 @@ class DiscriminantHead(Head[ClassStatistics]):
             copies[target] = int((~is_view).sum())
         return Changes(classes, context.settings, copies)
 
-    def merge(
-        self,
-        these: ClassRecord[ClassStatistics],
-        those: ClassRecord[ClassStatistics],
-        context: Context,
-    ) -> ClassRecord[ClassStatistics]:
+    def merge(self, these: ViewRecord, those: ViewRecord, context: Context) -> ViewRecord:
         return merge_views(these, those, context.measured.copy)
 
     def model(

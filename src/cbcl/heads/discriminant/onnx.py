@@ -16,11 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbcl.heads.answer_nodes import AnswerGraph, AnswerValues, Outputs, add_outputs
-from cbcl.method.arrays import Float64s, Int64s
-from cbcl.method.discriminant.coding import CodedRows, Codes
+from cbcl.method.arrays import Float64s
+from cbcl.method.discriminant.coding import encode
 from cbcl.method.discriminant.directions import MIN_EMBEDDING
 from cbcl.method.discriminant.model import (
-    NEGATIVE,
     NEGATIVE_SLOPE,
     TAUGHT_CONFIDENCE,
     TAUGHT_ODDS,
@@ -29,7 +28,13 @@ from cbcl.method.discriminant.model import (
 from cbcl.method.discriminant.open_set import Cosines, Signs
 from cbcl.method.discriminant.scoring import Discriminant
 from cbcl.method.discriminant.solving import Whitening
-from cbcl.method.discriminant.statistics import SKETCH_BITS, ClassStatistics, Sketches, sketch
+from cbcl.method.discriminant.statistics import (
+    SKETCH_BITS,
+    ClassStatistics,
+    Sketches,
+    random_signs,
+    sketch,
+)
 from cbcl.method.model import MAX_GUESSES
 
 TOLERANCE = 1e-4  # the largest difference of a probability from Python's
@@ -175,7 +180,7 @@ def _log_odds(
     odds = _log_odds_of(graph, found, knowledge)
     if negatives is None or open_set.hypotheses is None:
         return odds
-    strange = _units(graph, _views(graph, [negatives]), open_set.cosines)
+    strange = _units(graph, _views(graph, negatives), open_set.cosines)
     likest, _ = graph.largest(graph("Gemm", seen, strange, transB=1), 1)
     line = open_set.hypotheses.lines(np.array(open_set.hypotheses.one_view))
     against = _along(graph, graph.double(likest), line)
@@ -226,7 +231,7 @@ def _log_odds_against(
 ) -> str:
     """Translate the log odds that measurements are not like a negative."""
     solved = knowledge.discriminant
-    views = graph("Sub", graph.double(_views(graph, [negatives])), solved.centre)
+    views = graph("Sub", graph.double(_views(graph, negatives)), solved.centre)
     white = _whiten(graph, views, solved.whitening)
     apart = _differences(graph, offsets.centred, views)  # (b, v, d)
     along = white and _differences(graph, offsets.whitened, white)
@@ -242,11 +247,9 @@ def _differences(graph: AnswerGraph, these: str, those: str) -> str:
     return graph("Sub", graph("Unsqueeze", these, np.array([1])), those)
 
 
-def _views(graph: AnswerGraph, classes: list[ClassStatistics]) -> str:
-    """Return the views of these classes that are kept: (v, d), float32."""
-    codes = np.concatenate([known.views.codes for known in classes])
-    scales = np.concatenate([known.views.scales for known in classes])
-    return graph("Mul", graph.single(codes), scales[:, np.newaxis])
+def _views(graph: AnswerGraph, known: ClassStatistics) -> str:
+    """Return the views of a class that are kept: (v, d), float32."""
+    return graph("Mul", graph.single(known.views.codes), known.views.scales[:, np.newaxis])
 
 
 def _taught(graph: AnswerGraph, directions: str, knowledge: DiscriminantModel) -> str:
@@ -255,36 +258,26 @@ def _taught(graph: AnswerGraph, directions: str, knowledge: DiscriminantModel) -
     From 1 on; 0: none, -1: as a negative. That of measurements, whose sketches are no sums, is
     among the views that are kept.
     """
-    d = knowledge.dimension
-    classes = [*knowledge.statistics.values()]
-    if knowledge.negatives is not None:
-        classes.append(knowledge.negatives)
-    if d < MIN_EMBEDDING:
+    owners = knowledge.owners
+    if knowledge.dimension < MIN_EMBEDDING:
         values = directions
-        keys, owners = _unique([known.directions for known in classes])
+        classes = [*knowledge.statistics.values(), knowledge.negatives]
+        views = np.concatenate([known.directions for known in classes if known is not None])
+        keys = np.unique(views, axis=0)
+        numbers = [owners.get(own, -1) for own in sketch(encode(keys)).tolist()]
     else:
-        values = _sketches(graph, directions, d)
-        keys, owners = _unique([_halves(known.sketches) for known in classes])
-    owners[owners == len(knowledge.statistics)] = NEGATIVE
+        values = _sketches(graph, directions, knowledge.dimension)
+        keys = _halves(np.array([*owners], dtype=np.uint64))
+        numbers = [*owners.values()]
     columns = enumerate(keys.T)
     matches = [graph("Equal", graph.column(values, place), some) for place, some in columns]
     same = reduce(lambda one, other: graph("And", one, other), matches)  # (b, keys)
-    return graph.total(graph("Where", same, owners + 1, np.array(0)))
+    return graph.total(graph("Where", same, np.array(numbers) + 1, np.array(0)))
 
 
 def _halves(sketches: Sketches) -> Float64s:
     """Return sketches as two numbers of 32 bits, which float64 holds: (s, 2)."""
     return sketches.astype("<u8").view("<u4").reshape(-1, 2).astype(np.float64)
-
-
-def _unique(keys: list[NDArray[Any]]) -> tuple[NDArray[Any], Int64s]:
-    """Return the keys of all classes, each once, and whose they are: -1 where of two classes."""
-    owners = np.repeat(np.arange(len(keys)), [len(own) for own in keys])
-    unique, places = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
-    first, last = np.full(len(unique), len(keys)), np.full(len(unique), -1)
-    np.minimum.at(first, places.ravel(), owners)
-    np.maximum.at(last, places.ravel(), owners)
-    return unique, np.where(first == last, first, -1)
 
 
 def _sketches(graph: AnswerGraph, directions: str, d: int) -> str:
@@ -293,21 +286,12 @@ def _sketches(graph: AnswerGraph, directions: str, d: int) -> str:
     is_zero = graph("Equal", largest, np.float32(0.0))
     scales = graph("Where", is_zero, np.float32(1.0), graph("Div", largest, np.float32(MAX_CODE)))
     codes = graph.double(graph("Round", graph("Div", directions, scales)))
-    signs = _random_signs(d)
-    centre = signs.sum(axis=0, dtype=np.float64)
-    weights = graph("Sub", graph("Mul", graph.double(signs), float(d)), centre)
+    signs, centre = random_signs(d)
+    weights = graph("Sub", graph("Mul", graph.double(signs.astype(np.int8)), float(d)), centre)
     sums = graph("MatMul", codes, weights)
     bits = graph.double(graph("Greater", sums, 0.0))
     places = np.arange(SKETCH_BITS, dtype=np.uint64)
     return graph("MatMul", bits, _halves(np.uint64(1) << places))
-
-
-def _random_signs(d: int) -> Codes:
-    """Return the signs that sketches are sums by, which those of unit vectors show: (d, 64)."""
-    units = CodedRows(np.eye(d, dtype=np.int8), np.ones(d, dtype=np.float32))
-    sketches = sketch(units).astype("<u8").view(np.uint8).reshape(d, -1)
-    bits: Codes = np.unpackbits(sketches, axis=1, bitorder="little").view(np.int8)
-    return 2 * bits - 1
 
 
 def _raise_taught(

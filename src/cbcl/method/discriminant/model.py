@@ -132,7 +132,7 @@ class DiscriminantModel(Model):
             return OpenSet.of(classes, self.chosen, self.witnesses, self.cosines)
 
     @cached_property
-    def _owners(self) -> dict[int, int]:
+    def owners(self) -> dict[int, int]:
         """The class of each sketch, or NEGATIVE; -1 where two have the same."""
         owners: dict[int, int] = {}
         for number, known in enumerate(self.statistics.values()):
@@ -228,7 +228,7 @@ class DiscriminantModel(Model):
 
     def _taught(self, sketches: Sketches) -> Int64s:
         """Return the class that the very same vector was taught as, NEGATIVE, or -1: none: (q,)."""
-        found = [self._owners.get(own, -1) for own in sketches.tolist()]
+        found = [self.owners.get(own, -1) for own in sketches.tolist()]
         return np.array(found, dtype=np.int64)
 
     def _log_odds(self, directions: Float32s, scores: Scores, strangers: str) -> Float64s:

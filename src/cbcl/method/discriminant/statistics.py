@@ -330,7 +330,7 @@ def sketch(coded: CodedRows) -> Sketches:
         parts = [shake_256((row + np.float32(0.0)).tobytes()).digest(8) for row in codes]
         return np.frombuffer(b"".join(parts), dtype="<u8").astype(np.uint64)
     d = codes.shape[1]
-    signs, sums = _signs(d)
+    signs, sums = random_signs(d)
     products = codes.astype(np.float32) @ signs  # exact: below 2^24
     centre = codes.sum(axis=1, dtype=np.int64)[:, np.newaxis] * sums
     bits = np.packbits(products.astype(np.float64) * d > centre, axis=1, bitorder="little")
@@ -338,7 +338,7 @@ def sketch(coded: CodedRows) -> Sketches:
 
 
 @cache
-def _signs(d: int) -> tuple[Float32s, Float64s]:
+def random_signs(d: int) -> tuple[Float32s, Float64s]:
     """Return the same random signs for ever, (d, 64), and their sums, (64,)."""
     data = shake_256(b"cbcl").digest(d * SKETCH_BITS // 8)
     bits = np.unpackbits(np.frombuffer(data, dtype=np.uint8)).reshape(d, SKETCH_BITS)
