@@ -138,17 +138,12 @@ def learn(
     photos: tuple[Path | str, ...],
     label: str | None,
     none: bool,
-    backbone: str | None,
-    private: bool,
-    head: str | None,
-    max_centroids: int | None,
-    radius: float | None,
     broken: OnBroken,
     jobs: int | None,
     engine: str | None,
     address: str | None,
-    no_cache: bool,
     screen: Output,
+    **opening: Any,  # arguments of `Recognizer`
 ) -> None:
     """Learn labels from photos in folders.
 
@@ -169,15 +164,7 @@ def learn(
         raise click.UsageError("give either --label or --none.")
     start = perf_counter()
     with (
-        open_memory(
-            memory,
-            backbone,
-            private=private,
-            head=head,
-            max_centroids=max_centroids,
-            radius="auto" if radius is None else radius,
-            cache=not no_cache,
-        ) as recognizer,
+        open_memory(memory, **opening) as recognizer,
         screen.progress("learning") as progress,
         start_workers(jobs, engine, address) as n_jobs,
     ):
@@ -238,10 +225,9 @@ def recognize(
     as_json: bool,
     as_csv: bool,
     why: bool,
-    backbone: str | None,
     broken: OnBroken,
-    no_cache: bool,
     screen: Output,
+    **opening: Any,
 ) -> None:
     """Print the label of each photo.
 
@@ -274,7 +260,7 @@ def recognize(
                         yield result
                 progress(min(start + BATCH_SIZE, len(files)), len(files))
 
-    with open_memory(memory, backbone, cache=not no_cache) as recognizer:
+    with open_memory(memory, **opening) as recognizer:
         if as_csv:
             print_csv_lines(answers())
         elif as_json:
@@ -373,10 +359,9 @@ def teach(
 def tune(
     memory: Path,
     folders: tuple[Path | str, ...],
-    backbone: str | None,
     broken: OnBroken,
-    no_cache: bool,
     screen: Output,
+    **opening: Any,
 ) -> None:
     """Choose the vote's radius and number of voters by cross-validation on photos.
 
@@ -388,7 +373,7 @@ def tune(
     cbcl tune things.cbcl photos/
     """
     with (
-        open_memory(memory, backbone, cache=not no_cache) as recognizer,
+        open_memory(memory, **opening) as recognizer,
         screen.progress("tuning") as progress,
     ):
         things = recognizer.embedder.find_labelled(folders)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -47,26 +47,19 @@ class PhotoArgument(PathArgument):
         return value if is_url(value) else super().convert(value, param, ctx)
 
 
-class HeadName(click.ParamType):  # type: ignore[type-arg] # older versions are not generic
+class HeadName(click.Choice[str]):
     """A head that is installed here, by its name; the default one is offered first."""
 
     name = "head"
 
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        return self._choice().convert(value, param, ctx)
+    def __init__(self) -> None:
+        self.case_sensitive = True
 
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
-        return self._choice().get_metavar(param, ctx)
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        return self._choice().shell_complete(ctx, param, incomplete)
-
-    def _choice(self) -> click.Choice[str]:
+    @property
+    def choices(self) -> Sequence[str]:  # type: ignore[override] # read when it is asked for
         from cbcl.heads.base import DEFAULT_HEAD, head_names
 
-        return click.Choice(sorted(head_names(), key=lambda name: name != DEFAULT_HEAD))
+        return sorted(head_names(), key=lambda name: name != DEFAULT_HEAD)
 
 
 def _memory_first(
@@ -110,6 +103,10 @@ def _on_broken(_: click.Context, __: click.Parameter, strict: bool) -> OnBroken:
     return "raise" if strict else "report"
 
 
+def _is_not_given(_: click.Context, __: click.Parameter, given: bool) -> bool:
+    return not given
+
+
 MEMORY = click.argument("memory", type=PathArgument())
 FOLDERS = click.argument("folders", nargs=-1, required=True, type=PhotoArgument())
 PHOTOS = click.argument(
@@ -127,7 +124,12 @@ BACKBONE = click.option(
     metavar="NAME",
     help="Backbone: a name from `cbcl backbones list`, or an .onnx file.",
 )
-NO_CACHE = flag("--no-cache", help="Do not read or write the vector cache.")
+NO_CACHE = flag(
+    "--no-cache",
+    "cache",
+    callback=_is_not_given,
+    help="Do not read or write the vector cache.",
+)
 PRIVATE = flag(
     "--private",
     help="Create the memory without thumbnails, and do not cache the vectors of its photos.",

@@ -225,14 +225,12 @@ def _open_sinks(
 ) -> list[BackgroundSink]:
     from cbcl.watch.sinks import BackgroundSink, Command, FrigateSubLabel, Sink, Webhook
 
-    sinks: list[Sink] = []
-    if webhook:
-        sinks.append(Webhook(webhook))
-    if command is not None:
-        sinks.append(Command(command))
-    if frigate is not None:
-        sinks.append(FrigateSubLabel(frigate))
-    return [BackgroundSink(sink, problems) for sink in sinks]
+    sinks: list[tuple[Callable[[str], Sink], str | None]] = [
+        (Webhook, webhook or None),
+        (Command, command),
+        (FrigateSubLabel, frigate),
+    ]
+    return [BackgroundSink(make(to), problems) for make, to in sinks if to is not None]
 
 
 def _open_inbox(folder: Path, size: int, about: MemoryInfo, problems: ProblemLog) -> Inbox:
