@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import http.server
 import io
 import os
 import pickle
 import struct
 import tarfile
-import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from support.file_server import FileServer, file_server
 
 from cbcl.errors import DataError
 from cbcl.vision.decoding import Pixels
@@ -367,73 +366,32 @@ def test_a_picture_of_cifar_that_is_none_is_told(tmp_path: Path) -> None:
         load("cifar100", folder)
 
 
-class Serving(http.server.BaseHTTPRequestHandler):
-    """Files by name, from any byte on; the connection can be cut after so many."""
-
-    files: dict[str, bytes]
-    cut: int | None
-    ranges: bool
-    asked: list[str | None]
-
-    def do_GET(self) -> None:
-        self.asked.append(self.headers.get("Range"))
-        data = self.files.get(self.path.strip("/"))
-        if data is None:
-            self.send_error(404)
-            return
-        start = 0
-        if self.ranges and (given := self.headers.get("Range")):
-            start = int(given.removeprefix("bytes=").removesuffix("-"))
-            if start >= len(data):
-                self.send_error(416)
-                return
-            self.send_response(206)
-            self.send_header("Content-Range", f"bytes {start}-{len(data) - 1}/{len(data)}")
-        else:
-            self.send_response(200)
-        self.send_header("Content-Length", str(len(data) - start))
-        self.end_headers()
-        self.wfile.write(data[start:][: self.cut])
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        pass
-
-
 @pytest.fixture
-def server() -> Iterator[tuple[str, type[Serving]]]:
-    class Fresh(Serving):
-        files = {}  # noqa: RUF012
-        cut = None
-        ranges = True
-        asked = []  # noqa: RUF012
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Fresh) as serving:
-        threading.Thread(target=serving.serve_forever, args=(0.01,)).start()
-        yield f"http://127.0.0.1:{serving.server_port}", Fresh
-        serving.shutdown()
+def server() -> Iterator[FileServer]:
+    with file_server() as served:
+        yield served
 
 
 @pytest.fixture
 def archive(
-    server: tuple[str, type[Serving]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> tuple[Archive, type[Serving]]:
+    server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Archive, FileServer]:
     """CIFAR-100, of a few pictures, where it can be fetched."""
-    url, serving = server
     data = (as_archive(tmp_path / "made", CIFAR100, drawn()) / CIFAR100.archive).read_bytes()
-    serving.files["cifar-100-python.tar.gz"] = data
+    server.files["cifar-100-python.tar.gz"] = data
     given = ARCHIVES["cifar100"]._replace(
-        urls=(f"{url}/cifar-100-python.tar.gz",),
+        urls=(f"{server.url}/cifar-100-python.tar.gz",),
         md5=hashlib.md5(data, usedforsecurity=False).hexdigest(),
         size=len(data),
         unpacked=100_000,
     )
     monkeypatch.setitem(ARCHIVES, "cifar100", given)
-    return given, serving
+    return given, server
 
 
 @unpacks
 def test_a_download_is_checked_unpacked_and_found(
-    archive: tuple[Archive, type[Serving]], tmp_path: Path
+    archive: tuple[Archive, FileServer], tmp_path: Path
 ) -> None:
     size = archive[0].size
     told: list[tuple[int, int]] = []
@@ -452,7 +410,7 @@ def test_a_download_is_checked_unpacked_and_found(
 @unpacks
 @pytest.mark.parametrize("ranges", [True, False])
 def test_an_interrupted_download_goes_on(
-    ranges: bool, archive: tuple[Archive, type[Serving]], tmp_path: Path
+    ranges: bool, archive: tuple[Archive, FileServer], tmp_path: Path
 ) -> None:
     serving = archive[1]
     serving.cut, serving.ranges = 1000, ranges
@@ -467,7 +425,7 @@ def test_an_interrupted_download_goes_on(
 
 @unpacks
 def test_a_part_that_is_already_whole_is_taken(
-    archive: tuple[Archive, type[Serving]], tmp_path: Path
+    archive: tuple[Archive, FileServer], tmp_path: Path
 ) -> None:
     data = archive[1].files["cifar-100-python.tar.gz"]
     (tmp_path / "cifar-100-python.tar.gz.part").write_bytes(data)
@@ -476,7 +434,7 @@ def test_a_part_that_is_already_whole_is_taken(
 
 
 def test_a_file_of_another_length_is_refused_before_it_is_fetched(
-    archive: tuple[Archive, type[Serving]], tmp_path: Path
+    archive: tuple[Archive, FileServer], tmp_path: Path
 ) -> None:
     archive[1].files["cifar-100-python.tar.gz"] = b"Sorry, we have moved."
     with pytest.raises(DataError, match=r"gives 21 bytes, but cifar-100-python\.tar\.gz has"):
@@ -489,7 +447,7 @@ def test_a_file_of_another_length_is_refused_before_it_is_fetched(
 
 @unpacks
 def test_a_file_got_by_other_means_is_checked_and_unpacked(
-    archive: tuple[Archive, type[Serving]], tmp_path: Path
+    archive: tuple[Archive, FileServer], tmp_path: Path
 ) -> None:
     path = tmp_path / "cifar-100-python.tar.gz"
     path.write_bytes(b"another")
@@ -501,7 +459,7 @@ def test_a_file_got_by_other_means_is_checked_and_unpacked(
 
 
 def test_a_wrong_checksum_leaves_nothing_behind(
-    archive: tuple[Archive, type[Serving]], tmp_path: Path
+    archive: tuple[Archive, FileServer], tmp_path: Path
 ) -> None:
     data = archive[1].files["cifar-100-python.tar.gz"]
     archive[1].files["cifar-100-python.tar.gz"] = data[:-1] + bytes([data[-1] ^ 1])
@@ -512,23 +470,21 @@ def test_a_wrong_checksum_leaves_nothing_behind(
 
 @unpacks
 def test_the_second_address_is_tried_where_the_first_fails(
-    archive: tuple[Archive, type[Serving]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    archive: tuple[Archive, FileServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (good,) = archive[0].urls
     monkeypatch.setitem(ARCHIVES, "cifar100", archive[0]._replace(urls=(f"{good}.moved", good)))
     assert download("cifar100", tmp_path).is_dir()
 
 
-def test_without_room_nothing_is_begun(
-    archive: tuple[Archive, type[Serving]], tmp_path: Path
-) -> None:
+def test_without_room_nothing_is_begun(archive: tuple[Archive, FileServer], tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"has .* MB free, but cifar100 needs .* MB"):
         download("cifar100", tmp_path / "data", free=lambda _: 50_000)
     assert archive[1].asked == []
 
 
 def test_without_internet_the_way_round_is_told(
-    archive: tuple[Archive, type[Serving]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    archive: tuple[Archive, FileServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = archive[0]._replace(urls=("http://127.0.0.1:1/cifar-100-python.tar.gz",))
     monkeypatch.setitem(ARCHIVES, "cifar100", gone)
@@ -543,7 +499,7 @@ def test_without_internet_the_way_round_is_told(
 
 @unpacks
 def test_a_hostile_archive_cannot_write_elsewhere(
-    archive: tuple[Archive, type[Serving]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    archive: tuple[Archive, FileServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w:gz") as made:
@@ -559,7 +515,7 @@ def test_a_hostile_archive_cannot_write_elsewhere(
 
 @unpacks
 def test_the_archive_inside_caltechs_archive_is_unpacked(
-    server: tuple[str, type[Serving]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inner, outer = io.BytesIO(), io.BytesIO()
     with tarfile.open(fileobj=inner, mode="w:gz") as made:
@@ -570,11 +526,10 @@ def test_the_archive_inside_caltechs_archive_is_unpacked(
     with zipfile.ZipFile(outer, "w") as zipped:
         zipped.writestr("__MACOSX/caltech-101/._101_ObjectCategories.tar.gz", b"")
         zipped.writestr("caltech-101/101_ObjectCategories.tar.gz", inner.getvalue())
-    url, serving = server
-    serving.files["caltech-101.zip"] = outer.getvalue()
+    server.files["caltech-101.zip"] = outer.getvalue()
     digest = hashlib.md5(outer.getvalue(), usedforsecurity=False).hexdigest()
     given = ARCHIVES["caltech101"]._replace(
-        urls=(f"{url}/caltech-101.zip",), md5=digest, size=len(outer.getvalue())
+        urls=(f"{server.url}/caltech-101.zip",), md5=digest, size=len(outer.getvalue())
     )
     monkeypatch.setitem(ARCHIVES, "caltech101", given)
     download("caltech101", tmp_path / "data")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.server
 import subprocess
 import sys
 import threading
@@ -10,9 +9,9 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, ClassVar
 
 import pytest
+from support.file_server import FileServer, file_server
 from support.processes import until
 
 from cbcl import downloads
@@ -22,46 +21,12 @@ from cbcl.errors import DataError, WeightsError
 DATA = bytes(range(256)) * 1000
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    """`DATA`, from any byte on, with or without its length; the connection may break off."""
-
-    with_length: bool
-    cut: int | None
-    ranges: ClassVar[list[str | None]]
-    together: threading.Barrier | None = None  # all wait there after the first bytes
-
-    def do_GET(self) -> None:
-        asked = self.headers.get("Range")
-        self.ranges.append(asked)
-        start = int(asked.removeprefix("bytes=").removesuffix("-")) if asked else 0
-        self.send_response(206 if asked else 200)
-        if self.with_length:
-            self.send_header("Content-Length", str(len(DATA) - start))
-        self.end_headers()
-        if self.together is not None:
-            self.wfile.write(DATA[start : (start := start + 3000)])
-            self.wfile.flush()
-            try:
-                self.together.wait(30)
-            except threading.BrokenBarrierError:
-                return
-        self.wfile.write(DATA[start:][: self.cut])
-
-    def log_message(self, *args: Any, **kwargs: Any) -> None:
-        pass
-
-
 @pytest.fixture
-def server() -> Iterator[tuple[str, type[Handler]]]:
-    class Fresh(Handler):
-        with_length = True
-        cut = None
-        ranges: ClassVar[list[str | None]] = []
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Fresh) as serving:
-        threading.Thread(target=serving.serve_forever, args=(0.01,)).start()
-        yield f"http://127.0.0.1:{serving.server_port}/data", Fresh
-        serving.shutdown()
+def server() -> Iterator[FileServer]:
+    with file_server() as served:
+        served.files["data"] = DATA
+        served.url += "/data"
+        yield served
 
 
 def remote(url: str, size: int | None = None, digits: int = 64) -> RemoteFile:
@@ -71,46 +36,47 @@ def remote(url: str, size: int | None = None, digits: int = 64) -> RemoteFile:
 @pytest.mark.parametrize("size", [None, len(DATA)])
 @pytest.mark.parametrize("with_length", [True, False])
 def test_a_file_arrives_whole(
-    size: int | None, with_length: bool, server: tuple[str, type[Handler]], tmp_path: Path
+    size: int | None, with_length: bool, server: FileServer, tmp_path: Path
 ) -> None:
-    url, handler = server
-    handler.with_length = with_length
+    server.with_length = with_length
     steps: list[tuple[int, int]] = []
-    download(remote(url, size, 8), tmp_path / "file", DataError, lambda *step: steps.append(step))
+    download(
+        remote(server.url, size, 8), tmp_path / "file", DataError, lambda *step: steps.append(step)
+    )
     assert (tmp_path / "file").read_bytes() == DATA
     assert steps[-1] == (len(DATA), len(DATA) if with_length or size else 0)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_what_broke_off_is_resumed_also_where_the_size_is_unknown(
-    server: tuple[str, type[Handler]], tmp_path: Path
+    server: FileServer, tmp_path: Path
 ) -> None:
-    url, handler = server
-    handler.cut = 5000
+    server.cut = 5000
     with pytest.raises(WeightsError, match="broke off") as caught:
-        download(remote(url), tmp_path / "file", WeightsError)
-    assert caught.value.subject == url
+        download(remote(server.url), tmp_path / "file", WeightsError)
+    assert caught.value.subject == server.url
     assert partial(tmp_path / "file").stat().st_size == 5000
-    handler.cut = None
-    download(remote(url), tmp_path / "file", WeightsError)
-    assert handler.ranges == [None, "bytes=5000-"]
+    server.cut = None
+    download(remote(server.url), tmp_path / "file", WeightsError)
+    assert server.asked == [None, "bytes=5000-"]
     assert (tmp_path / "file").read_bytes() == DATA
 
 
 @pytest.mark.parametrize("with_length", [True, False])
 def test_a_file_without_end_fills_no_disk(
     with_length: bool,
-    server: tuple[str, type[Handler]],
+    server: FileServer,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    url, handler = server
-    handler.with_length = with_length
+    server.with_length = with_length
     monkeypatch.setattr(downloads, "MAX_DOWNLOAD_BYTES", 3000)
     monkeypatch.setattr(downloads, "DOWNLOAD_CHUNK_BYTES", 1000)
     steps: list[int] = []
     with pytest.raises(DataError):
-        download(remote(url), tmp_path / "file", DataError, lambda done, _: steps.append(done))
+        download(
+            remote(server.url), tmp_path / "file", DataError, lambda done, _: steps.append(done)
+        )
     assert max(steps, default=0) <= 4000
     assert [*tmp_path.iterdir()] == []
 
@@ -146,39 +112,37 @@ def start(url: str, path: Path) -> subprocess.Popen[bytes]:
 @pytest.mark.skipif(sys.platform == "win32", reason="there, an open file cannot be renamed")
 @pytest.mark.parametrize("kind", ["threads", "processes"])
 def test_downloads_of_one_file_at_once_do_not_disturb_each_other(
-    kind: str, server: tuple[str, type[Handler]], tmp_path: Path
+    kind: str, server: FileServer, tmp_path: Path
 ) -> None:
     """One goes on with what broke off, the others begin anew; each writes a file of its own."""
-    url, handler = server
     partial(tmp_path / "file").write_bytes(DATA[:5000])
-    handler.together = threading.Barrier(3)
+    server.together = threading.Barrier(3)
     if kind == "processes":
-        processes = [start(url, tmp_path / "file") for _ in range(3)]
+        processes = [start(server.url, tmp_path / "file") for _ in range(3)]
         assert [process.wait() for process in processes] == [0, 0, 0]
     else:
         with ThreadPoolExecutor(3) as pool:
             path = tmp_path / "file"
-            jobs = [pool.submit(download, remote(url), path, DataError) for _ in range(3)]
+            jobs = [pool.submit(download, remote(server.url), path, DataError) for _ in range(3)]
         assert [job.result() for job in jobs] == [None, None, None]
-    assert sorted(map(str, handler.ranges)) == ["None", "None", "bytes=5000-"]
+    assert sorted(map(str, server.asked)) == ["None", "None", "bytes=5000-"]
     assert (tmp_path / "file").read_bytes() == DATA
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_what_a_killed_process_has_downloaded_is_gone_on_with(
-    server: tuple[str, type[Handler]], tmp_path: Path
+    server: FileServer, tmp_path: Path
 ) -> None:
-    url, handler = server
-    handler.together, handler.with_length = threading.Barrier(2), False
+    server.together, server.with_length = threading.Barrier(2), False
     part = partial(tmp_path / "file")
     part.write_bytes(DATA[:5000])
-    process = start(url, tmp_path / "file")
-    until(lambda: len(handler.ranges) == 1, process)
+    process = start(server.url, tmp_path / "file")
+    until(lambda: len(server.asked) == 1, process)
     process.kill()
     process.wait()
-    handler.together.abort()
-    handler.together = None
-    download(remote(url), tmp_path / "file", DataError)
-    assert handler.ranges[1] is not None
+    server.together.abort()
+    server.together = None
+    download(remote(server.url), tmp_path / "file", DataError)
+    assert server.asked[1] is not None
     assert (tmp_path / "file").read_bytes() == DATA
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
