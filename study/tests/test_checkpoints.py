@@ -70,13 +70,19 @@ def run(data: Features, learner: Means, folder: Path) -> dict[str, Any]:
     return {name: value for name, value in record.items() if name not in TIMES}
 
 
+def kill(data: Features, folder: Path, killed_in: int) -> Checkpoint:
+    """Kill a run in an increment, and return what it leaves."""
+    with pytest.raises(Killed):
+        run(data, Means(killed_in), folder)
+    return Checkpoint(folder, "run")
+
+
 @pytest.mark.parametrize("killed_in", [1, 2, 4])
 def test_a_killed_run_goes_on_and_gives_the_same_record(
     digits: Features, tmp_path: Path, killed_in: int
 ) -> None:
     whole = run(digits, Means(), tmp_path / "other")
-    with pytest.raises(Killed):
-        run(digits, Means(killed_in), tmp_path)
+    kill(digits, tmp_path, killed_in)
     again = Means()
     assert run(digits, again, tmp_path) == whole
     assert again.learned == 5 - killed_in
@@ -84,8 +90,7 @@ def test_a_killed_run_goes_on_and_gives_the_same_record(
 
 def test_a_run_that_is_killed_twice_still_goes_on(digits: Features, tmp_path: Path) -> None:
     for killed_in in (2, 3):
-        with pytest.raises(Killed):
-            run(digits, Means(killed_in), tmp_path)
+        kill(digits, tmp_path, killed_in)
     again = Means()
     run(digits, again, tmp_path)
     assert again.learned == 2
@@ -94,9 +99,7 @@ def test_a_run_that_is_killed_twice_still_goes_on(digits: Features, tmp_path: Pa
 def test_a_kill_between_learner_and_scores_leaves_the_increment_before(
     digits: Features, tmp_path: Path
 ) -> None:
-    with pytest.raises(Killed):
-        run(digits, Means(2), tmp_path)
-    checkpoint = Checkpoint(tmp_path, "run")
+    checkpoint = kill(digits, tmp_path, 2)
     later = Means()
     later.means = {"nonsense": np.zeros(64)}
     later.save(checkpoint.folder / "learner-3.pt")
@@ -108,9 +111,7 @@ def test_a_kill_between_learner_and_scores_leaves_the_increment_before(
 def test_one_learner_is_kept_and_the_folder_goes_with_the_run(
     digits: Features, tmp_path: Path
 ) -> None:
-    with pytest.raises(Killed):
-        run(digits, Means(3), tmp_path)
-    checkpoint = Checkpoint(tmp_path, "run")
+    checkpoint = kill(digits, tmp_path, 3)
     assert sorted(path.name for path in checkpoint.folder.iterdir()) == [
         "learner-3.pt",
         "scores.json",
@@ -121,8 +122,7 @@ def test_one_learner_is_kept_and_the_folder_goes_with_the_run(
 
 
 def test_other_runs_have_other_checkpoints(digits: Features, tmp_path: Path) -> None:
-    with pytest.raises(Killed):
-        run(digits, Means(3), tmp_path)
+    kill(digits, tmp_path, 3)
     assert Checkpoint(tmp_path, "another").resume(Means()) is None
 
 
@@ -130,9 +130,7 @@ def test_other_runs_have_other_checkpoints(digits: Features, tmp_path: Path) -> 
 def test_a_damaged_checkpoint_is_told_and_how_to_begin_anew(
     digits: Features, tmp_path: Path, name: str
 ) -> None:
-    with pytest.raises(Killed):
-        run(digits, Means(2), tmp_path)
-    folder = Checkpoint(tmp_path, "run").folder
+    folder = kill(digits, tmp_path, 2).folder
     (folder / name).write_bytes(b"nonsense")
     with pytest.raises(DataError, match=r"checkpoint that is damaged.*: remove that folder"):
         run(digits, Means(), tmp_path)

@@ -132,25 +132,16 @@ def test_a_record_from_before_a_field_was_added_is_one_with_its_default(tmp_path
 
 
 @pytest.mark.parametrize("left", [1, 10, -2, -1])
-def test_a_line_that_a_kill_left_unfinished_is_no_record(left: int, tmp_path: Path) -> None:
-    path = tmp_path / "study-digits.jsonl"
-    append(tmp_path, record(0))
-    whole = path.read_bytes()
-    append(tmp_path, record(1))
-    torn = path.read_bytes()[len(whole) :][:left]
-    path.write_bytes(whole + torn)
-    assert seeds(tmp_path) == [
-        0
-    ]  # also where only the newline is missing: who writes it may still be at work
-
-
-@pytest.mark.parametrize("left", [1, 10, -2, -1])
-def test_what_is_appended_after_a_kill_has_a_line_of_its_own(left: int, tmp_path: Path) -> None:
+def test_a_line_that_a_kill_left_unfinished_is_no_record_and_the_next_has_its_own(
+    left: int, tmp_path: Path
+) -> None:
     path = tmp_path / "study-digits.jsonl"
     append(tmp_path, record(0))
     whole = path.read_bytes()
     append(tmp_path, record(1))
     path.write_bytes(whole + path.read_bytes()[len(whole) :][:left])
+    # Also where only the newline is missing: who writes it may still be at work.
+    assert seeds(tmp_path) == [0]
     append(tmp_path, record(2))
     first, torn, last, end = path.read_bytes().split(b"\n")
     assert (json.loads(first), json.loads(last), end) == (record(0), record(2), b"")
@@ -176,34 +167,29 @@ def test_a_broken_line_among_others_is_told_with_its_file_and_number(
         read(tmp_path)
 
 
-@pytest.mark.parametrize("value", [None, 7, "text", [], [1]])
-@pytest.mark.parametrize("part", ["run", "inputs"])
-def test_a_record_whose_parts_are_of_another_type_is_none(
-    part: str, value: object, tmp_path: Path
-) -> None:
-    line = json.dumps({**record(0), part: value}) + "\n"
-    (tmp_path / "study-digits.jsonl").write_text(line)
-    with pytest.raises(DataError, match=r"study-digits\.jsonl is broken in line 1"):
-        read(tmp_path)
-
-
-@pytest.mark.parametrize("part", sorted(FIELDS))
-def test_a_record_without_one_of_its_parts_is_none(part: str, tmp_path: Path) -> None:
-    lacking = {name: value for name, value in record(0).items() if name != part}
-    (tmp_path / "study-digits.jsonl").write_text(json.dumps(lacking) + "\n")
-    with pytest.raises(DataError, match=r"study-digits\.jsonl is broken in line 1"):
-        read(tmp_path)
+def without(part: str, name: str | None = None) -> dict[str, Any]:
+    """Return a record that lacks one of its parts, or a field of one."""
+    lacking = record(0)
+    del (lacking if name is None else lacking[part])[name or part]
+    return lacking
 
 
 @pytest.mark.parametrize(
-    ("part", "name"),
-    [*(("run", name) for name in RUN._fields if name not in DEFAULTS), ("inputs", "vectors")],
+    "lacking",
+    [
+        *(
+            {**record(0), part: one}
+            for part in ("run", "inputs")
+            for one in (None, 7, "a", [], [1])
+        ),
+        *(without(part) for part in sorted(FIELDS)),
+        *(without("run", name) for name in RUN._fields if name not in DEFAULTS),
+        without("inputs", "vectors"),
+    ],
 )
 def test_a_record_that_does_not_say_all_of_what_was_run_is_none(
-    part: str, name: str, tmp_path: Path
+    lacking: dict[str, Any], tmp_path: Path
 ) -> None:
-    lacking = record(0)
-    del lacking[part][name]
     append(tmp_path, record(1, "others"))
     (tmp_path / "study-digits.jsonl").write_text(json.dumps(lacking) + "\n")
     with pytest.raises(DataError, match=r"study-digits\.jsonl is broken in line 1"):
@@ -317,15 +303,9 @@ def git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Git:
     (tmp_path / "repository" / ".gitignore").write_text("__pycache__/\nvenv/\n")
 
     def run(*words: str) -> str:
-        names = (
-            "-c",
-            "user.name=nobody",
-            "-c",
-            "user.email=nobody@example.org",
-            "-c",
-            "commit.gpgsign=false",
-        )
-        command = ["git", "-C", str(tmp_path / "repository"), *names, *words]
+        settings = ["user.name=nobody", "user.email=nobody@example.org", "commit.gpgsign=false"]
+        options = [word for setting in settings for word in ("-c", setting)]
+        command = ["git", "-C", str(tmp_path / "repository"), *options, *words]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
     run("init", "--quiet")

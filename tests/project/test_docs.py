@@ -13,39 +13,19 @@ ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
 
 
-@pytest.mark.parametrize("table", ["speed", "seeing", "unknown", "asking", "serving"])
-def test_the_tables_are_those_of_the_records(table: str) -> None:
+@pytest.mark.parametrize(
+    ("page", "table"),
+    [
+        *(("results", name) for name in ("speed", "seeing", "unknown", "asking", "serving")),
+        *(("onnx", name) for name in ("agreement", "resizing")),
+        ("app", "app"),
+        *(("scale", name) for name in ("workers", "many_centroids", "many_classes", "many_labels")),
+        ("backbones", "backbones"),
+    ],
+)
+def test_the_tables_are_those_of_the_records(page: str, table: str) -> None:
     made = runpy.run_path(str(ROOT / "study" / "benchmarks" / "tables.py"))[table]()
-    assert made in (ROOT / "docs" / "results.md").read_text()
-
-
-def test_the_agreement_of_the_interfaces_is_that_of_the_record() -> None:
-    made = runpy.run_path(str(ROOT / "study" / "benchmarks" / "tables.py"))["agreement"]()
-    assert made in (ROOT / "docs" / "onnx.md").read_text()
-
-
-def test_the_app_is_that_of_the_record() -> None:
-    tables = runpy.run_path(str(ROOT / "study" / "benchmarks" / "tables.py"))
-    assert tables["app"]() in (ROOT / "docs" / "app.md").read_text()
-    assert tables["resizing"]() in (ROOT / "docs" / "onnx.md").read_text()
-
-
-def test_the_cost_of_workers_is_that_of_the_record() -> None:
-    made = runpy.run_path(str(ROOT / "study" / "benchmarks" / "tables.py"))["workers"]()
-    assert made in (ROOT / "docs" / "scale.md").read_text()
-
-
-def test_large_memories_are_those_of_the_record() -> None:
-    tables = runpy.run_path(str(ROOT / "study" / "benchmarks" / "tables.py"))
-    page = (ROOT / "docs" / "scale.md").read_text()
-    assert tables["many_centroids"]() in page
-    assert tables["many_classes"]() in page
-    assert tables["many_labels"]() in page
-
-
-def test_the_cost_of_the_backbones_is_that_of_the_record() -> None:
-    made = runpy.run_path(str(ROOT / "study" / "benchmarks" / "tables.py"))["backbones"]()
-    assert made in (ROOT / "docs" / "backbones.md").read_text()
+    assert made in (ROOT / "docs" / f"{page}.md").read_text()
 
 
 def test_the_study_is_that_of_the_records() -> None:
