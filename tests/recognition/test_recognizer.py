@@ -36,7 +36,7 @@ from cbcl import (
     load_backbone,
 )
 from cbcl.heads.base import Settings
-from cbcl.heads.centroids import examples as examples
+from cbcl.heads.centroids import changes
 from cbcl.memory.check import check
 from cbcl.memory.transaction import MAX_UNDO
 from cbcl.method.centroids.confidence import familiarity
@@ -832,7 +832,7 @@ def test_examples_do_not_depend_on_what_is_cached(
 ) -> None:
     photos = folders(tmp_path / "photos", NAMES[:1], count=6)
     monkeypatch.setenv("CBCL_HOME", str(tmp_path / "home"))
-    for module in (learning, examples):
+    for module in (learning, changes):
         monkeypatch.setattr(module, "FIRST", 1)
     with (
         Recognizer(tmp_path / "a.cbcl", head=head) as one,

@@ -57,68 +57,45 @@ class KeptViews(NamedTuple):
     points: Float32s  # (n, d)
     sketches: Sketches  # (n,)
 
-    def without(self, rows: Sequence[int]) -> KeptViews:
-        return KeptViews(np.delete(self.points, rows, axis=0), np.delete(self.sketches, rows))
 
-    def after(self, points: Float32s, sketches: Sketches, farthest: float) -> tuple[KeptViews, Any]:
-        """Add views, and tell which were no near-copies: (q,)."""
-        views = self
-        is_new = np.zeros(len(points), dtype=bool)
-        for row, (point, own) in enumerate(zip(points, sketches, strict=True)):
-            near = np.linalg.norm(views.points - point, axis=1).min(initial=np.inf)
-            is_new[row] = own not in views.sketches and near > farthest
-            if is_new[row]:
-                both = np.concatenate([views.points, point[np.newaxis]])
-                views = KeptViews(both, np.append(views.sketches, own))
-        return views, is_new
+ViewRecord = ClassRecord[KeptViews]
 
 
-class Editing:
-    """Classes that are being changed, and their examples."""
+def add(
+    before: ViewRecord | None, views: KeptViews, pictures: Sequence[Any], farthest: float
+) -> tuple[ViewRecord, NDArray[np.bool_]]:
+    """Add views to a class, or begin one, and tell which of them were no near-copies.
 
-    def __init__(self, records: Records[KeptViews], dimension: int, farthest: float) -> None:
-        self.records = records
-        self.farthest = farthest
-        self.empty = KeptViews(np.empty((0, dimension), np.float32), np.empty(0, np.uint64))
-        self.views: dict[str, KeptViews] = {}
-        self.examples: dict[str, list[StoredExample]] = {}
+    `pictures` are those of the views; None: it is not to be shown.
+    """
+    known = KeptViews(views.points[:0], views.sketches[:0]) if before is None else before.known
+    examples = [] if before is None else [*before.examples]
+    is_new = np.zeros(len(views.points), dtype=bool)
+    for row, (point, own) in enumerate(zip(*views, strict=True)):
+        near = np.linalg.norm(known.points - point, axis=1).min(initial=np.inf)
+        is_new[row] = own not in known.sketches and near > farthest
+        if not is_new[row]:
+            continue
+        picture = pictures[row]
+        is_shown = picture is not None and picture.has_thumbnail
+        example = as_example(picture, len(known.points)) if is_shown else None
+        examples += [] if example is None else [example]
+        points = np.concatenate([known.points, point[np.newaxis]])
+        known = KeptViews(points, np.append(known.sketches, own))
+    return ClassRecord.of(known, examples), is_new
 
-    def open(self, label: str) -> None:
-        if label not in self.views:
-            record = self.records.get(label)
-            self.views[label] = self.empty if record is None else record.known
-            self.examples[label] = [] if record is None else record.examples
 
-    def take(self, label: str, rows: Sequence[int]) -> KeptViews:
-        """Take views out of a class, and return them."""
-        self.open(label)
-        before = self.views[label]
-        self.views[label] = before.without(rows)
-        kept = [one for one in self.examples[label] if one.place not in rows]
-        self.examples[label] = [
-            one._replace(place=one.place - sum(row < one.place for row in rows)) for one in kept
-        ]
-        return KeptViews(before.points[list(rows)], before.sketches[list(rows)])
-
-    def add(self, label: str, views: KeptViews, shown: Sequence[Any], *, private: bool) -> int:
-        """Add views to a class; return how many were near-copies."""
-        self.open(label)
-        place = len(self.views[label].points)
-        self.views[label], is_new = self.views[label].after(*views, self.farthest)
-        for picture, new in zip(shown, is_new, strict=True):
-            is_shown = new and not private and picture.has_thumbnail
-            example = as_example(picture, place) if is_shown else None
-            if example is not None:
-                self.examples[label] = [*self.examples[label], example]
-            place += bool(new)
-        return int((~is_new).sum())
-
-    def changes(self) -> dict[str, ClassRecord[KeptViews] | None]:
-        changed: dict[str, ClassRecord[KeptViews] | None] = {}
-        for label, views in self.views.items():
-            record = ClassRecord.of(views, self.examples[label])
-            changed[label] = record if len(views.points) else None
-        return changed
+def take(before: ViewRecord, rows: Sequence[int]) -> tuple[ViewRecord | None, KeptViews]:
+    """Take views out of a class: return what is left, and these."""
+    known = before.known
+    taken = KeptViews(known.points[rows], known.sketches[rows])
+    left = KeptViews(np.delete(known.points, rows, axis=0), np.delete(known.sketches, rows))
+    examples = [
+        one._replace(place=one.place - sum(row < one.place for row in rows))
+        for one in before.examples
+        if one.place not in rows
+    ]
+    return ClassRecord.of(left, examples) if len(left.points) else None, taken
 
 
 class NearestHead(Head[KeptViews]):
@@ -168,26 +145,28 @@ class NearestHead(Head[KeptViews]):
         self, lesson: PictureBatch, records: Records[KeptViews], context: Context
     ) -> Changes[KeptViews]:
         sight = cast("DirectionSight", lesson.sight)
-        editing = Editing(records, sight.points.shape[1], _farthest_copy(context))
+        classes: dict[str, ViewRecord | None] = {}
         taught = dict(lesson.taught)
         copies: dict[str, int] = {}
         moved: dict[str, int] = {}
         for row, label in enumerate(lesson.targets.tolist()):
             own = int(sight.sketches[row])
-            other = taught.get(own, label)
-            if other != label:
-                editing.open(other)
-                (place,) = np.flatnonzero(editing.views[other].sketches == np.uint64(own))
-                editing.take(other, [int(place)])
+            other = taught.pop(own, label)
+            before = classes.get(other, records.get(other))
+            if other != label and before is not None:
+                (place,) = np.flatnonzero(before.known.sketches == np.uint64(own))
+                classes[other], _ = take(before, [int(place)])
                 moved[other] = moved.get(other, 0) + 1
-            taught[own] = label
             view = KeptViews(sight.points[row : row + 1], sight.sketches[row : row + 1])
-            shown = [lesson.pictures[row]]
-            if editing.add(label, view, shown, private=context.private):
+            shown = [None if context.private else lesson.pictures[row]]
+            before = classes.get(label, records.get(label))
+            after, is_new = add(before, view, shown, _farthest_copy(context))
+            classes[label] = after
+            if own in after.known.sketches:
+                taught[own] = label
+            if not is_new.all():
                 copies[label] = copies.get(label, 0) + 1
-                if own not in editing.views[label].sketches:
-                    del taught[own]
-        return Changes(editing.changes(), context.settings, copies, moved)
+        return Changes(classes, context.settings, copies, moved)
 
     def move(
         self,
@@ -197,35 +176,29 @@ class NearestHead(Head[KeptViews]):
         context: Context,
         see: Callable[[list[bytes]], Float32s],  # noqa: ARG002
     ) -> Changes[KeptViews]:
-        (dimension,) = {record.known.points.shape[1] for record in records.values()}
-        editing = Editing(records, dimension, _farthest_copy(context))
-        taken = [
-            (example.number, example, editing.take(label, [place]))
-            for label, own in examples.items()
-            for place, example in _from_the_last(own)
-        ]
+        classes: dict[str, ViewRecord | None] = {}
+        parts = []
+        for label, own in examples.items():
+            classes[label], taken = take(records[label], [example.place for example in own])
+            parts.append(taken)
         copies: dict[str, int] = {}
         if target is not None:
-            taken.sort(key=lambda one: one[0])
-            added = [
-                editing.add(target, view, [example], private=False) for _, example, view in taken
-            ]
-            copies[target] = sum(added)
-        return Changes(editing.changes(), context.settings, copies)
+            every = [example for own in examples.values() for example in own]
+            order = np.argsort([example.number for example in every], kind="stable")
+            points, sketches = (
+                np.concatenate(arrays)[order] for arrays in zip(*parts, strict=True)
+            )
+            shown = [every[row] for row in order]
+            views = KeptViews(points, sketches)
+            before = records.get(target)
+            classes[target], is_new = add(before, views, shown, _farthest_copy(context))
+            copies[target] = int((~is_new).sum())
+        return Changes(classes, context.settings, copies)
 
-    def merge(
-        self, these: ClassRecord[KeptViews], those: ClassRecord[KeptViews], context: Context
-    ) -> ClassRecord[KeptViews]:
-        editing = Editing({"": these}, these.known.points.shape[1], _farthest_copy(context))
+    def merge(self, these: ViewRecord, those: ViewRecord, context: Context) -> ViewRecord:
         by_place = {example.place: example for example in those.examples}
-        for place in range(len(those.known.points)):
-            rows = slice(place, place + 1)
-            view = KeptViews(those.known.points[rows], those.known.sketches[rows])
-            shown = by_place.get(place)
-            editing.add("", view, [shown], private=shown is None)
-        merged = editing.changes()[""]
-        assert merged is not None
-        return merged
+        shown = [by_place.get(place) for place in range(len(those.known.points))]
+        return add(these, those.known, shown, _farthest_copy(context))[0]
 
     def model(
         self,
@@ -345,12 +318,6 @@ def _distances(these: Float32s, those: Float32s) -> Float64s:
 
 def _farthest_copy(context: Context) -> float:
     return float(np.sqrt(2.0 - 2.0 * min(context.measured.copy, 1.0)))
-
-
-def _from_the_last(examples: Sequence[StoredExample]) -> list[tuple[int, StoredExample]]:
-    """Return places and examples, the last first, so that the places of the others stay."""
-    ordered = sorted(examples, key=lambda example: -example.place)
-    return [(example.place, example) for example in ordered]
 
 
 NEAREST = NearestHead()
