@@ -50,9 +50,9 @@ def refused(command: str, *words: object) -> str:
 
 def run_digits(
     results: Path, *words: object, learner: str = "cbcl,ncm", orders: int = 2
-) -> tuple[str, *tuple[object, ...]]:
+) -> list[Any]:
     command = f"run digits --increment 2 --shots 5 --seeds 0-{orders - 1} --workers 1"
-    return command, "--learner", learner, "--results", results, *words
+    return [command, "--learner", learner, "--results", results, *words]
 
 
 @pytest.fixture(autouse=True)

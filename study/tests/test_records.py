@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.processes import importing_tests
 
 import cbcl
 from cbcl.errors import DataError
@@ -247,16 +248,12 @@ for seed in range(start, start + 200):
 
 
 def test_two_processes_that_append_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(map(str, Path(__file__).parents[:2])),
-    }
     both = [
         subprocess.Popen(
             [sys.executable, "-c", APPENDING, str(tmp_path), str(start)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=environment,
+            env=importing_tests(),
         )
         for start in (0, 1000)
     ]

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
-from support.processes import until
+from support.processes import importing_tests, until
 
 from cbcl.errors import DataError
 from cbcl.method.arrays import Float32s, Matrix
@@ -51,8 +51,19 @@ def without_seconds(record: Any) -> dict[str, Any]:
     return {name: value for name, value in record.items() if name not in ("seconds", "commit")}
 
 
+def all_without_seconds(records: Sequence[Any]) -> list[dict[str, Any]]:
+    return [*map(without_seconds, records)]
+
+
 def quiet(done: int, total: int) -> None:
     """Tell nobody."""
+
+
+class Told(list[tuple[int, int]]):
+    """A list of what was told of the progress."""
+
+    def __call__(self, done: int, total: int) -> None:
+        self.append((done, total))
 
 
 def wanted(*learners: str, orders: int = 2, **protocol: Any) -> list[Run]:
@@ -67,22 +78,11 @@ def wanted(*learners: str, orders: int = 2, **protocol: Any) -> list[Run]:
 @pytest.mark.parametrize(
     ("learner", "most"),
     [
-        (name, None)
-        for name in (
-            "cbcl",
-            "cbcl-rank",
-            "k-means",
-            "ncm",
-            "knn",
-            "radius-1",
-            "flb",
-            "probe",
-            "slda",
-            "discriminant",
-            "logistic-0.1",
-        )
-    ]
-    + [("cbcl", 60), ("remove-centroids", 60), ("merge-evenly", 60), ("ranpac", None)],
+        *((name, None) for name in ("cbcl", "cbcl-rank", "k-means", "ncm", "knn", "radius-1")),
+        *((name, None) for name in ("flb", "probe", "slda", "discriminant", "logistic-0.1")),
+        *((name, 60) for name in ("cbcl", "remove-centroids", "merge-evenly")),
+        ("ranpac", None),
+    ],
 )
 def test_the_same_seed_gives_the_same_record(
     learner: str, most: int | None, digits: Features
@@ -106,7 +106,7 @@ def test_neither_the_order_of_the_runs_nor_how_many_go_at_a_time_changes_a_recor
     beside, _ = execute(mixed, tmp_path / "b", workers=2, progress=quiet)
     assert [Run(**record["run"]) for record in beside] == mixed  # as asked, whichever ended first
     found = {Run(**record["run"]): without_seconds(record) for record in beside}
-    assert [found[run] for run in asked] == [without_seconds(record) for record in alone]
+    assert [found[run] for run in asked] == all_without_seconds(alone)
 
 
 def test_a_record_is_what_a_run_gives_and_where_it_comes_from(
@@ -123,8 +123,8 @@ def test_a_record_is_what_a_run_gives_and_where_it_comes_from(
 
 
 def test_nothing_is_run_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[tuple[int, int]] = []
-    first = execute(wanted("ncm"), tmp_path, workers=1, progress=lambda *now: told.append(now))
+    told = Told()
+    first = execute(wanted("ncm"), tmp_path, workers=1, progress=told)
     assert told == [(0, 2), (1, 2), (2, 2)]
     before = (tmp_path / "study-digits.jsonl").read_bytes()
 
@@ -133,9 +133,7 @@ def test_nothing_is_run_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(module, "perform", refused)
     told.clear()
-    assert (
-        execute(wanted("ncm"), tmp_path, workers=1, progress=lambda *now: told.append(now)) == first
-    )
+    assert execute(wanted("ncm"), tmp_path, workers=1, progress=told) == first
     assert told == [(2, 2)]
     assert (tmp_path / "study-digits.jsonl").read_bytes() == before
     with pytest.raises(AssertionError, match="it was run again"):
@@ -144,10 +142,8 @@ def test_nothing_is_run_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_what_is_asked_for_twice_is_run_and_given_once(workers: int, tmp_path: Path) -> None:
-    told: list[tuple[int, int]] = []
-    (found,), _ = execute(
-        [RUN, RUN], tmp_path, workers=workers, progress=lambda *now: told.append(now)
-    )
+    told = Told()
+    (found,), _ = execute([RUN, RUN], tmp_path, workers=workers, progress=told)
     assert Run(**found["run"]) == RUN
     assert told == [(0, 1), (1, 1)]
     assert len((tmp_path / "study-digits.jsonl").read_bytes().splitlines()) == 1
@@ -166,21 +162,14 @@ def test_what_was_stopped_goes_on_and_ends_as_if_it_had_not_been(
     with pytest.raises(KeyboardInterrupt):
         execute(asked, tmp_path / "a", workers=workers, progress=stopping)
     assert len(read(tmp_path / "a")) == 2
-    told: list[tuple[int, int]] = []
-    found, _ = execute(asked, tmp_path / "a", workers=1, progress=lambda *now: told.append(now))
+    told = Told()
+    found, _ = execute(asked, tmp_path / "a", workers=1, progress=told)
     assert told[0] == (2, 6)
     at_once, _ = execute(asked, tmp_path / "b", workers=1, progress=quiet)
-    assert [without_seconds(record) for record in found] == [
-        without_seconds(record) for record in at_once
-    ]
+    assert all_without_seconds(found) == all_without_seconds(at_once)
     assert len((tmp_path / "a" / "study-digits.jsonl").read_bytes().splitlines()) == 6
 
 
-HERE = Path(__file__).parent
-ENVIRONMENT = {  # of processes that import from tests
-    **os.environ,
-    "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parents[1] / "tests")]),
-}
 KILLED = """
 import sys
 from pathlib import Path
@@ -194,7 +183,7 @@ execute(wanted("flb", orders=40, shots=None), Path(sys.argv[1]), workers=1, prog
 def test_what_was_killed_goes_on_as_well(tmp_path: Path) -> None:
     path = tmp_path / "study-digits.jsonl"
     with subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(tmp_path)], env=ENVIRONMENT
+        [sys.executable, "-c", KILLED, str(tmp_path)], env=importing_tests()
     ) as process:
         until(lambda: path.exists() and path.read_bytes().count(b"\n") >= 2, process)
         process.send_signal(signal.SIGKILL)
@@ -203,9 +192,7 @@ def test_what_was_killed_goes_on_as_well(tmp_path: Path) -> None:
     asked = wanted("flb", orders=done + 1, shots=None)
     found, _ = execute(asked, tmp_path, workers=1, progress=quiet)
     at_once, _ = execute(asked, tmp_path / "other", workers=1, progress=quiet)
-    assert [without_seconds(record) for record in found] == [
-        without_seconds(record) for record in at_once
-    ]
+    assert all_without_seconds(found) == all_without_seconds(at_once)
     assert len(read(tmp_path)) == done + 1
 
 
@@ -238,7 +225,7 @@ if __name__ == "__main__":
 def test_the_processes_of_one_that_was_killed_end_as_well(tmp_path: Path) -> None:
     (tmp_path / "beside.py").write_text(BESIDE)
     command = [sys.executable, str(tmp_path / "beside.py"), str(tmp_path)]
-    with subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(command, env=importing_tests(), stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         workers = [int(word) for word in process.stdout.readline().split()]
         assert len(workers) == 2
@@ -268,9 +255,7 @@ def test_a_process_that_is_ended_is_told_and_what_was_finished_is_recorded(tmp_p
         execute(asked, tmp_path, workers=2, progress=ending)
     assert 1 <= len(read(tmp_path)) < 12
     end = time.monotonic() + 10.0
-    while (
-        active_children() and time.monotonic() < end
-    ):  # another thread may be about to note that they are gone
+    while active_children() and time.monotonic() < end:  # a thread may be about to note the end
         time.sleep(0.01)
     assert active_children() == []
 
@@ -279,10 +264,8 @@ def test_a_process_that_is_ended_is_told_and_what_was_finished_is_recorded(tmp_p
 def test_a_run_that_fails_keeps_nothing_else_from_being_run(workers: int, tmp_path: Path) -> None:
     impossible = RUN._replace(max_centroids=1)
     asked = [RUN._replace(seed=1), impossible, *wanted("ncm")]
-    told: list[tuple[int, int]] = []
-    found, failures = execute(
-        asked, tmp_path, workers=workers, progress=lambda *now: told.append(now)
-    )
+    told = Told()
+    found, failures = execute(asked, tmp_path, workers=workers, progress=told)
     assert told == [(done, 4) for done in range(5)]
     assert [Run(**record["run"]) for record in found] == [asked[0], *asked[2:]]
     (failure,) = failures
@@ -300,15 +283,11 @@ def test_a_folder_goes_by_its_name_in_a_record() -> None:
 
 
 def test_without_vectors_nothing_is_begun(tmp_path: Path) -> None:
+    wanting = RUN._replace(data="cub200", backbone="vgg16")
     with pytest.raises(
         DataError, match="`cbcl bench vectors cub200 --data DIR --backbone vgg16` makes them"
     ):
-        execute(
-            [RUN, RUN._replace(data="cub200", backbone="vgg16")],
-            tmp_path,
-            workers=1,
-            progress=quiet,
-        )
+        execute([RUN, wanting], tmp_path, workers=1, progress=quiet)
     assert [*tmp_path.iterdir()] == []
 
 

@@ -11,13 +11,16 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from PIL import Image
 from sklearn.datasets import load_digits
+from support.processes import importing_tests
 from test_datasets import as_archive, as_folders, as_pickles, drawn, pictures_in
 
 from cbcl.errors import DataError, WeightsError
@@ -152,11 +155,8 @@ features("digits", Killed().backbone, home=Path(sys.argv[1]))
 
 
 def test_what_was_killed_goes_on_as_well(home: Path) -> None:
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(map(str, Path(__file__).parents[:2])),
-    }
-    done = subprocess.run([sys.executable, "-c", KILLED, str(home)], env=environment, check=False)
+    command = [sys.executable, "-c", KILLED, str(home)]
+    done = subprocess.run(command, env=importing_tests(), check=False)
     assert done.returncode == 9
     going_on = Colours()
     made = features("digits", going_on.backbone, home=home)
@@ -267,35 +267,34 @@ def test_what_is_not_kept_is_told_with_the_command_that_makes_it(home: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "harm", ["torn", "longer", "head", "labels", "shape", "record", "nested", "gone", "other"]
+    ("name", "harm"),
+    [
+        ("vectors.npy", lambda stored: stored[:-4]),
+        ("vectors.npy", lambda stored: stored + b"more"),
+        ("vectors.npy", lambda stored: stored.replace(b"}", b" ", 1)),
+        ("vectors.npy", lambda _: saved(np.zeros((5, 3)))),
+        ("labels.json", lambda stored: stored.replace(b"cup", b"mug")),
+        ("labels.json", lambda _: b'{"labels": [], "test": [[1], 2]}'),
+        ("labels.json", None),  # it is gone
+        ("about.json", lambda _: b"{"),
+        ("about.json", lambda _: b"[" * 100_000),
+    ],
 )
-def test_what_was_damaged_is_made_again(harm: str, home: Path, things: Path) -> None:
+def test_what_was_damaged_is_made_again(name: str, harm: Any, home: Path, things: Path) -> None:
     want = features(str(things), Colours().backbone, home=home).about["vectors"]
     (place,) = (home / "study").iterdir()
-    if harm == "torn":
-        (place / "vectors.npy").write_bytes((place / "vectors.npy").read_bytes()[:-4])
-    elif harm == "longer":
-        (place / "vectors.npy").write_bytes((place / "vectors.npy").read_bytes() + b"more")
-    elif harm == "head":
-        file = place / "vectors.npy"
-        file.write_bytes(file.read_bytes().replace(b"}", b" ", 1))
-    elif harm == "shape":
-        (place / "labels.json").write_text('{"labels": [], "test": [[1], 2]}')
-    elif harm == "nested":
-        (place / "about.json").write_text("[" * 100_000)
-    elif harm == "labels":
-        (place / "labels.json").write_text(
-            (place / "labels.json").read_text().replace("cup", "mug")
-        )
-    elif harm == "record":
-        (place / "about.json").write_text("{")
-    elif harm == "gone":
-        (place / "labels.json").unlink()
-    else:
-        np.save(place / "vectors.npy", np.zeros((5, 3)))
+    stored = (place / name).read_bytes()
+    (place / name).unlink()
+    if harm is not None:
+        (place / name).write_bytes(harm(stored))
     colours = Colours()
     assert features(str(things), colours.backbone, home=home).about["vectors"] == want
     assert colours.seen == 5
+
+
+def saved(array: NDArray[Any]) -> bytes:
+    np.save(file := BytesIO(), array)
+    return file.getvalue()
 
 
 def test_other_weights_are_not_taken_for_those_kept(home: Path, tmp_path: Path) -> None:

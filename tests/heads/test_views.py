@@ -61,9 +61,14 @@ def find(rows: Any) -> list[int]:
     return [int(number) for number in cosines.argmax(axis=1)]
 
 
+def examples_of(recognizer: Recognizer, label: str | None) -> list[Any]:
+    snapshot = recognizer.snapshot()
+    return snapshot.examples(label) if label else snapshot.negatives()
+
+
 def shown(recognizer: Recognizer, label: str) -> dict[int, int]:
     """Return which picture of the pool the thumbnail of each view shows, by the view's number."""
-    examples = recognizer.snapshot().examples(label) if label else recognizer.snapshot().negatives()
+    examples = examples_of(recognizer, label)
     if not examples:
         return {}
     vectors = recognizer.embed([example.jpeg for example in examples])
@@ -347,21 +352,13 @@ def test_every_view_has_its_own_thumbnail_whatever_is_done(
                 model.learn(label or "", numbers)
             elif action == "unlearn" and own:
                 place = about[0] % len(own)
-                examples = (
-                    recognizer.snapshot().examples(label)
-                    if label
-                    else recognizer.snapshot().negatives()
-                )
+                examples = examples_of(recognizer, label)
                 assert recognizer.unlearn(examples[place].number) == {label: 1}
                 own.pop(place)
                 model.learn(label, [])
             elif action == "move" and own and label != (about[0] or ""):
                 places = [place % len(own) for place in range(about[1], about[1] + about[2])]
-                examples = (
-                    recognizer.snapshot().examples(label)
-                    if label
-                    else recognizer.snapshot().negatives()
-                )
+                examples = examples_of(recognizer, label)
                 moved = {examples[place].number: own[place] for place in places}
                 exact = exact and not _is_summarized(recognizer, label)
                 assert recognizer.move(moved, about[0]).moved == {label: len(moved)}
@@ -431,10 +428,7 @@ def test_where_no_view_is_left_there_is_still_an_answer(tmp_path: Path, label: s
     with made(tmp_path / "things.cbcl") as recognizer:
         recognizer.learn("key", POOL[60:63])
         recognizer.learn(label, POOL[: MAX_VIEWS + 1])
-        examples = (
-            recognizer.snapshot().examples(label) if label else recognizer.snapshot().negatives()
-        )
-        for example in examples[-MAX_WITNESSES:]:
+        for example in examples_of(recognizer, label)[-MAX_WITNESSES:]:
             recognizer.unlearn(example.number)
         left = MAX_VIEWS + 1 - MAX_WITNESSES
         assert_views_are(recognizer, label or "", range(left))
