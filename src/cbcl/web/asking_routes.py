@@ -27,7 +27,7 @@ from cbcl.web.route_parts import (
     make_router,
 )
 from cbcl.web.service import TeachingService
-from cbcl.web.static_files import cached_response
+from cbcl.web.static_files import thumbnail_response
 from cbcl.web.uploads import UploadForm, read_form
 
 ONE_PICTURE = {"oneOf": [{"required": ["picture"]}, {"required": ["seen"]}]}
@@ -133,7 +133,7 @@ def seen_thumbnail(service: Service, digest: str, request: Request) -> Response:
     jpeg = picture.thumbnail()
     if not jpeg:  # a private memory makes none
         raise ApiError("missing", "there is no thumbnail of this picture.")
-    return cached_response(jpeg, request, "image/jpeg", "private, no-cache")
+    return thumbnail_response(jpeg, request)
 
 
 @router.get("/similar", responses=describe_errors("label", "argument", "memory"))

@@ -22,7 +22,7 @@ from cbcl.web.route_parts import (
     make_router,
 )
 from cbcl.web.security import access_of
-from cbcl.web.static_files import cached_response
+from cbcl.web.static_files import thumbnail_response
 
 API_VERSION = 1  # changes when a program written for it would break
 
@@ -124,8 +124,7 @@ def thumbnail(service: Service, number: Number, request: Request) -> Response:
     """Return the thumbnail of an example."""
     with service.missing_without(number):
         jpeg = service.snapshot().thumbnail(number)
-    # Revalidated each time: what is forgotten must be gone, and another memory may be served here.
-    return cached_response(jpeg, request, "image/jpeg", "private, no-cache")
+    return thumbnail_response(jpeg, request)
 
 
 @router.get("/history", tags=["things"], responses=describe_errors("memory"))
