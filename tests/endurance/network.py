@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from support.api import FixedTokens
 from support.server import teach
 
 from cbcl import Recognizer
 from cbcl.web.app import create_app
 from cbcl.web.events import EVENTS_PATH
 from cbcl.web.security import AccessPolicy
-from cbcl.web.tokens import AccessTokens
 from cbcl_study.backbones.pixels import PIXELS
 from endurance.api_answers import ApiAnswer, ApiRequest, check_answer
 from endurance.api_requests import RequestMaker
@@ -48,7 +48,7 @@ class Application:
 
     def __init__(self, memory: Path) -> None:
         self.recognizer = Recognizer(memory, PIXELS, cache=False)
-        self.app = create_app(self.recognizer, policy=AccessPolicy(AccessTokens(TOKEN, VIEW_TOKEN)))
+        self.app = create_app(self.recognizer, policy=AccessPolicy(FixedTokens(TOKEN, VIEW_TOKEN)))
         self.loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
         self._lifespan = self.loop.create_task(self._live())

@@ -9,7 +9,7 @@ from typing import Any
 
 from cbcl.web.errors import STATUSES
 from cbcl.web.security import HEADERS
-from cbcl.web.tokens import AccessTokens
+from cbcl.web.tokens import AccessTokens, Role, new_tokens
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it recommends another package, which does the same
@@ -17,10 +17,25 @@ with warnings.catch_warnings():
 
 TOKEN = "a-token-of-the-tests"
 VIEW_TOKEN = "a-token-to-look-only"
-TOKENS = AccessTokens(TOKEN, VIEW_TOKEN)
 HOST = "127.0.0.1:8737"
 HERE = f"http://{HOST}"
 NOISE = b"this is no picture"
+
+
+class FixedTokens(AccessTokens):
+    """Tokens that are kept nowhere."""
+
+    def __init__(self, full: str = TOKEN, view: str = VIEW_TOKEN) -> None:
+        self._tokens = {"full": full, "view": view}
+
+    def current(self) -> dict[Role, str]:
+        return self._tokens
+
+    def renew(self) -> None:
+        self._tokens = new_tokens()
+
+
+TOKENS = FixedTokens()
 
 
 class Page:

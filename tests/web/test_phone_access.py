@@ -18,7 +18,7 @@ import pytest
 from cryptography import x509
 from fastapi.routing import APIRoute
 from PIL import Image
-from support.api import TOKEN, VIEW_TOKEN, Page, refused
+from support.api import TOKEN, VIEW_TOKEN, FixedTokens, Page, refused
 from support.server import ServerProcess, teach
 
 from cbcl.client import Client
@@ -30,7 +30,7 @@ from cbcl.web.certificates import machine_names, own_certificate
 from cbcl.web.security import AccessPolicy
 from cbcl.web.server import ServerTls
 from cbcl.web.tls import ServerCertificate, answer_to_plain_http, fingerprint
-from cbcl.web.tokens import AccessTokens, KeptTokens
+from cbcl.web.tokens import AccessTokens
 
 pytest_plugins = ["support.api_fixtures"]
 
@@ -283,27 +283,27 @@ def test_the_token_survives_a_restart_and_is_another_for_another_memory(tmp_path
 
 
 def test_tokens_are_kept_in_a_file_that_nobody_else_reads(tmp_path: Path) -> None:
-    kept = KeptTokens(tmp_path / "x.cbcl")
+    kept = AccessTokens(tmp_path / "x.cbcl")
     (path,) = access_folder().iterdir()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600 or sys.platform == "win32"
     assert json.loads(path.read_bytes()) == kept.current()
-    assert KeptTokens(tmp_path / "a" / ".." / "x.cbcl").current() == kept.current()
+    assert AccessTokens(tmp_path / "a" / ".." / "x.cbcl").current() == kept.current()
 
 
 @pytest.mark.parametrize(
     "content", [b"", b"[]", b'{"full": 1}', b'{"full": "short", "view": "short"}']
 )
 def test_tokens_that_are_damaged_are_made_anew(tmp_path: Path, content: bytes) -> None:
-    first = KeptTokens(tmp_path / "x.cbcl").current()
+    first = AccessTokens(tmp_path / "x.cbcl").current()
     (path,) = access_folder().iterdir()
     path.write_bytes(content)
-    second = KeptTokens(tmp_path / "x.cbcl").current()
+    second = AccessTokens(tmp_path / "x.cbcl").current()
     assert {*first.values()}.isdisjoint(second.values())
-    assert KeptTokens(tmp_path / "x.cbcl").current() == second
+    assert AccessTokens(tmp_path / "x.cbcl").current() == second
 
 
 def test_a_server_that_runs_goes_on_with_its_tokens_if_their_file_is_lost(tmp_path: Path) -> None:
-    kept = KeptTokens(tmp_path / "x.cbcl")
+    kept = AccessTokens(tmp_path / "x.cbcl")
     before = kept.current()
     (path,) = access_folder().iterdir()
     path.unlink()
@@ -313,7 +313,7 @@ def test_a_server_that_runs_goes_on_with_its_tokens_if_their_file_is_lost(tmp_pa
 def test_tokens_that_cannot_be_written_stay_the_old_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = KeptTokens(tmp_path / "x.cbcl")
+    kept = AccessTokens(tmp_path / "x.cbcl")
     before = kept.current()
 
     def fail(*_: object) -> None:
@@ -333,8 +333,7 @@ LINK = "https://192.168.1.7:8737/?token={}".format
 @pytest.fixture
 def guarded(open_page: Callable[..., Page]) -> Page:
     """A page as other machines see it, for who has the full token."""
-    tokens = AccessTokens(TOKEN, VIEW_TOKEN)
-    policy = AccessPolicy(tokens, "cbcl", link=LINK, certificate=lambda: CERTIFICATE)
+    policy = AccessPolicy(FixedTokens(), "cbcl", link=LINK, certificate=lambda: CERTIFICATE)
     page = open_page(policy=policy, client="192.168.1.9", base_url="http://192.168.1.7:8737")
     page.http.headers["Authorization"] = f"Bearer {TOKEN}"
     return page

@@ -36,7 +36,7 @@ from cbcl.web.memory_folder import MemoryFolder
 from cbcl.web.request_log import RequestLog
 from cbcl.web.security import AccessPolicy
 from cbcl.web.tls import ServerCertificate, read_certificate, server_context
-from cbcl.web.tokens import KeptTokens
+from cbcl.web.tokens import AccessTokens
 
 DEFAULT_PORT = 8737
 MAX_NAMES = 5  # of memories, in the terminal
@@ -227,12 +227,12 @@ def _list_names(names: Sequence[str]) -> str:
     return f"{shown} and {rest} more" if rest > 0 else shown
 
 
-def _tokens(address: ServerAddress, memory: Path, *, new_token: bool) -> KeptTokens | None:
+def _tokens(address: ServerAddress, memory: Path, *, new_token: bool) -> AccessTokens | None:
     if address.loopback:
         if new_token:
             raise ServerError("--new-token", "is for other machines", "give --host, too")
         return None
-    tokens = KeptTokens(memory)
+    tokens = AccessTokens(memory)
     if new_token:
         tokens.renew()
     return tokens

@@ -6,9 +6,10 @@ import hmac
 import json
 import os
 import secrets
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from cbcl.errors import ServerError, reason
 from cbcl.files import create_atomically, write_atomically
@@ -20,14 +21,21 @@ TOKEN_BYTES = 24  # of randomness
 
 
 class AccessTokens:
-    """The two tokens of a server."""
+    """The two tokens of a memory, in a file that its owner alone can read."""
 
-    def __init__(self, full: str, view: str) -> None:
-        self._full, self._view = full, view
+    def __init__(self, memory: Path) -> None:
+        digest = sha256(os.fsencode(memory.resolve())).hexdigest()[:16]
+        self._path = access_folder() / f"tokens-{digest}.json"
+        self._read_at: tuple[int, int] | None = None
+        self._tokens = new_tokens()
+        self._write(create_atomically, self._tokens)
+        if not self._reload():  # damaged
+            self.renew()
 
     def current(self) -> dict[Role, str]:
         """Return the tokens that are valid now, by what they allow."""
-        return {"full": self._full, "view": self._view}
+        self._reload()  # another process may have renewed them
+        return self._tokens
 
     def role(self, offered: str) -> Role | None:
         """Return what a token allows; the time that it takes tells nothing of the right one."""
@@ -39,41 +47,16 @@ class AccessTokens:
 
     def renew(self) -> None:
         """Make new ones: whoever has the old ones is let in no more."""
-        self._keep(_new_token(), _new_token())
+        tokens = new_tokens()
+        self._write(write_atomically, tokens, secret=True)
+        self._tokens = tokens
 
-    def _keep(self, full: str, view: str) -> None:
-        self._full, self._view = full, view
-
-
-class KeptTokens(AccessTokens):
-    """The tokens of a memory, in a file that its owner alone can read."""
-
-    def __init__(self, memory: Path) -> None:
-        digest = sha256(os.fsencode(memory.resolve())).hexdigest()[:16]
-        self._path = access_folder() / f"tokens-{digest}.json"
-        self._read_at: tuple[int, int] | None = None
-        super().__init__(_new_token(), _new_token())
+    def _write(self, write: Callable[..., object], tokens: dict[Role, str], **options: Any) -> None:
         try:
-            create_atomically(self._path, _as_json(self._full, self._view))
+            write(self._path, json.dumps(tokens).encode(), **options)
         except OSError as error:
-            raise self._error(error) from error
-        if not self._reload():  # damaged
-            self.renew()
-
-    def current(self) -> dict[Role, str]:
-        self._reload()  # another process may have renewed them
-        return super().current()
-
-    def _keep(self, full: str, view: str) -> None:
-        try:
-            write_atomically(self._path, _as_json(full, view), secret=True)
-        except OSError as error:
-            raise self._error(error) from error
-        super()._keep(full, view)
-
-    def _error(self, error: OSError) -> ServerError:
-        problem = f"cannot be written ({reason(error)})"
-        return ServerError(self._path, problem, "it keeps the access tokens")
+            problem = f"cannot be written ({reason(error)})"
+            raise ServerError(self._path, problem, "it keeps the access tokens") from error
 
     def _reload(self) -> bool:
         """Read the file if it has changed; return False if it cannot be read as tokens."""
@@ -87,13 +70,10 @@ class KeptTokens(AccessTokens):
             return False
         if min(len(full), len(view)) < TOKEN_BYTES or full == view:
             return False
-        self._full, self._view, self._read_at = full, view, written
+        self._tokens = {"full": full, "view": view}
+        self._read_at = written
         return True
 
 
-def _as_json(full: str, view: str) -> bytes:
-    return json.dumps({"full": full, "view": view}).encode()
-
-
-def _new_token() -> str:
-    return secrets.token_urlsafe(TOKEN_BYTES)
+def new_tokens() -> dict[Role, str]:
+    return {"full": secrets.token_urlsafe(TOKEN_BYTES), "view": secrets.token_urlsafe(TOKEN_BYTES)}
