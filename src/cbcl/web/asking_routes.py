@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from fastapi import Request, Response
 
 from cbcl.errors import LabelError, PictureError
@@ -11,7 +12,7 @@ from cbcl.recognition.answer import Answer
 from cbcl.recognition.labels import as_label
 from cbcl.recognition.snapshot import Snapshot
 from cbcl.vision.extraction import EmbeddedPicture
-from cbcl.web import reports, schemas
+from cbcl.web import schemas
 from cbcl.web.embedding import RequestPicture
 from cbcl.web.errors import ApiError
 from cbcl.web.limits import MAX_PICTURE_BYTES, MAX_PICTURES_BYTES, MAX_TEXT_BYTES, RouteLimits
@@ -93,14 +94,14 @@ async def group(service: Service, body: schemas.GroupRequest) -> schemas.GroupsR
 @RouteLimits("view")
 async def advice(service: Service) -> Response:
     """List labels that look alike, and labels for which more examples would help."""
-    return Response(await service.report(reports.advise), media_type=JSON_TYPE)
+    return Response(await service.report(_advise), media_type=JSON_TYPE)
 
 
 @router.get("/scores", response_model=schemas.ScoresResponse, responses=describe_errors("memory"))
 @RouteLimits("view")
 async def scores(service: Service) -> Response:
     """Return the confusion matrix of a leave-one-out test on the examples."""
-    return Response(await service.report(reports.score), media_type=JSON_TYPE)
+    return Response(await service.report(_score), media_type=JSON_TYPE)
 
 
 @router.get(
@@ -112,14 +113,14 @@ async def self_test(service: Service) -> Response:
 
     The same test as for the scores; with many labels it takes seconds, once after a change.
     """
-    return Response(await service.report(reports.self_test), media_type=JSON_TYPE)
+    return Response(await service.report(_test_examples), media_type=JSON_TYPE)
 
 
 @router.get("/unknown", response_model=schemas.UnknownResponse, responses=describe_errors("memory"))
 @RouteLimits("view")
 async def unknown(service: Service) -> Response:
     """Return what decides between known and unknown, and what each setting would change."""
-    return Response(await service.report(reports.report_unknown), media_type=JSON_TYPE)
+    return Response(await service.report(_report_unknown), media_type=JSON_TYPE)
 
 
 @router.get(
@@ -205,24 +206,18 @@ def _recognized(
     picture: RequestPicture, answer: Answer | None, revision: int
 ) -> schemas.RecognizeResponse:
     """Return the response for a picture; without an answer, the memory is empty."""
-    response = schemas.RecognizeResponse(
+    ranking = answer.ranking if answer else ()
+    return schemas.RecognizeResponse(
         picture=picture.name,
         seen=picture.digest,
-        label=None,
-        confidence=None,
-        strangeness=None,
-        ranking=[],
-        evidence=[],
+        label=answer.label if answer else None,
+        confidence=answer.confidence if answer else None,
+        strangeness=answer.strangeness if answer else None,
+        ranking=[schemas.RankingEntry(**guess._asdict()) for guess in ranking],
+        evidence=_evidence(answer) if answer else [],
         revision=revision,
+        taught=answer.taught if answer else None,
     )
-    if answer is not None:
-        response.label = answer.label
-        response.confidence = answer.confidence
-        response.strangeness = answer.strangeness
-        response.ranking = [schemas.RankingEntry(**one._asdict()) for one in answer.ranking]
-        response.evidence = _evidence(answer)
-        response.taught = answer.taught
-    return response
 
 
 def _evidence(answer: Answer) -> list[schemas.EvidenceEntry]:
@@ -253,3 +248,48 @@ def _group(service: TeachingService, digests: Sequence[str]) -> schemas.GroupsRe
     names = [*known]
     groups = service.snapshot().group_alike([*known.values()])
     return schemas.GroupsResponse(groups=[[names[row] for row in rows] for rows in groups])
+
+
+def _advise(_: TeachingService, snapshot: Snapshot) -> schemas.AdviceResponse:
+    fields = {"revision": snapshot.revision, **snapshot.advise()._asdict()}
+    return schemas.AdviceResponse.model_validate(fields, from_attributes=True)
+
+
+def _test_examples(_: TeachingService, snapshot: Snapshot) -> schemas.SelfTestResponse:
+    result = snapshot.examine()
+    wrong: dict[str, list[schemas.WrongAnswerEntry]] = {label: [] for label in result.labels}
+    for miss in result.wrong:
+        wrong[miss.label].append(schemas.WrongAnswerEntry(**miss._asdict()))
+    tested = result.matrix.sum(axis=1).tolist()
+    recognized = np.diagonal(result.matrix).tolist()
+    entries = [
+        schemas.TestedEntry(label=label, tested=number, recognized=right, wrong=wrong[label])
+        for label, number, right in zip(result.labels, tested, recognized, strict=True)
+    ]
+    return schemas.SelfTestResponse(revision=snapshot.revision, labels=entries)
+
+
+def _score(_: TeachingService, snapshot: Snapshot) -> schemas.ScoresResponse:
+    result = snapshot.examine()
+    fields = {
+        **result._asdict(),
+        "revision": snapshot.revision,
+        "matrix": result.matrix.tolist(),
+        "asked": result.asked,
+        "right": result.right,
+        "unknown": result.unknown,
+    }
+    return schemas.ScoresResponse.model_validate(fields, from_attributes=True)
+
+
+def _report_unknown(_: TeachingService, snapshot: Snapshot) -> schemas.UnknownResponse:
+    report = snapshot.unknown()
+    if report is None:
+        return schemas.UnknownResponse(revision=snapshot.revision, report=None)
+    distributions = {
+        name: {"mean": mean, "deviation": deviation}
+        for name, (mean, deviation) in (("known", report.known), ("strange", report.strange))
+    }
+    fields = {**report._asdict(), **distributions}
+    entry = schemas.UnknownEntry.model_validate(fields, from_attributes=True)
+    return schemas.UnknownResponse(revision=snapshot.revision, report=entry)

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi import Path as PathParameter
 
+from cbcl.memory.transaction import Step
 from cbcl.web import schemas
 from cbcl.web.errors import STATUSES
 from cbcl.web.limits import MAX_PICTURES
@@ -35,6 +36,11 @@ Served = Annotated[ServedMemory, Depends(_served)]
 Service = Annotated[TeachingService, Depends(_service)]
 Number = Annotated[int, PathParameter(ge=0, lt=1 << 63, description="Number of an example")]
 LabelQuery = Annotated[str, Query(json_schema_extra={**schemas.LABEL_RULES})]
+
+
+def describe_step(step: Step) -> str:
+    """Return what was done, and to what."""
+    return f"{step.action} {step.summary}".strip()
 
 
 def describe_errors(*kinds: str) -> dict[int | str, dict[str, Any]]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from cbcl import __version__
 from cbcl.errors import LabelError
+from cbcl.memory.transaction import Step
+from cbcl.recognition.answer import Example
 from cbcl.recognition.labels import as_label
+from cbcl.recognition.snapshot import MAX_SHOWN, Snapshot
 from cbcl.web import schemas
 from cbcl.web.limits import RouteLimits
-from cbcl.web.reports import step_to_undo
 from cbcl.web.route_parts import (
     JSON_TYPE,
     LabelQuery,
@@ -19,9 +23,11 @@ from cbcl.web.route_parts import (
     Service,
     describe_binary,
     describe_errors,
+    describe_step,
     make_router,
 )
 from cbcl.web.security import access_of
+from cbcl.web.service import TeachingService
 from cbcl.web.static_files import thumbnail_response
 
 API_VERSION = 1  # changes when a program written for it would break
@@ -80,7 +86,7 @@ async def events(served: Served, request: Request) -> Response:
 @RouteLimits("view")
 def labels(service: Service) -> Response:
     """List all labels, sorted."""
-    return Response(service.labels(), media_type=JSON_TYPE)
+    return Response(service.response(_list_labels), media_type=JSON_TYPE)
 
 
 @router.get("/examples", tags=["things"], responses=describe_errors("label", "argument", "memory"))
@@ -92,12 +98,7 @@ def examples(service: Service, label: LabelQuery) -> schemas.ExamplesResponse:
         raise LabelError(repr(label), "is not known")
     kept = snapshot.examples(label)
     label = as_label(label)
-    return schemas.ExamplesResponse(
-        label=label,
-        examples=snapshot.labels()[label],
-        kept=[schemas.ExampleEntry(example=one.number, concept=one.place) for one in kept],
-        revision=snapshot.revision,
-    )
+    return _list_examples(label, snapshot.labels()[label], kept, snapshot.revision)
 
 
 @router.get("/negatives", tags=["things"], responses=describe_errors("memory"))
@@ -105,13 +106,7 @@ def examples(service: Service, label: LabelQuery) -> schemas.ExamplesResponse:
 def negatives(service: Service) -> schemas.ExamplesResponse:
     """List the pictures taught as none of these that have a thumbnail, in the order learned."""
     snapshot = service.snapshot()
-    kept = snapshot.negatives()
-    return schemas.ExamplesResponse(
-        label="",
-        examples=snapshot.n_negatives(),
-        kept=[schemas.ExampleEntry(example=one.number, concept=one.place) for one in kept],
-        revision=snapshot.revision,
-    )
+    return _list_examples("", snapshot.n_negatives(), snapshot.negatives(), snapshot.revision)
 
 
 @router.get(
@@ -133,7 +128,7 @@ def history(service: Service) -> schemas.HistoryResponse:
     """List the changes, latest first."""
     revision = service.snapshot().revision
     steps = service.history()
-    next_step = step_to_undo(steps)
+    next_step = _step_to_undo(steps)
     entries = [
         schemas.HistoryEntry(
             step=step.step,
@@ -146,3 +141,39 @@ def history(service: Service) -> schemas.HistoryResponse:
         for step in steps
     ]
     return schemas.HistoryResponse(revision=revision, steps=entries)
+
+
+def _list_labels(service: TeachingService, snapshot: Snapshot) -> schemas.LabelsResponse:
+    step = _step_to_undo(service.history())
+    undo = step and schemas.ChangeSummary(action=step.action, text=describe_step(step))
+    settings = snapshot.settings if snapshot.revision else None
+    expects = settings is not None and "strangers" in snapshot.abilities
+    return schemas.LabelsResponse(
+        revision=snapshot.revision,
+        private=service.is_private(snapshot),
+        labels=[schemas.LabelEntry(**label._asdict()) for label in snapshot.things()],
+        undo=undo,
+        head=settings.head if settings else None,
+        abilities=sorted(snapshot.abilities),
+        negatives=_summarize_negatives(snapshot),
+        strangers=settings.strangers if settings and expects else None,
+    )
+
+
+def _summarize_negatives(snapshot: Snapshot) -> schemas.NegativesEntry | None:
+    number = snapshot.n_negatives()
+    if not number:
+        return None
+    kept = [example.number for example in snapshot.negatives()]
+    return schemas.NegativesEntry(examples=number, kept=len(kept), shown=kept[:MAX_SHOWN])
+
+
+def _list_examples(
+    label: str, examples: int, kept: Sequence[Example], revision: int
+) -> schemas.ExamplesResponse:
+    entries = [schemas.ExampleEntry(example=one.number, concept=one.place) for one in kept]
+    return schemas.ExamplesResponse(label=label, examples=examples, kept=entries, revision=revision)
+
+
+def _step_to_undo(steps: Sequence[Step]) -> Step | None:
+    return next((step for step in steps if step.can_be_undone), None)

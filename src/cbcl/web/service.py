@@ -6,12 +6,15 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from threading import Lock
+from typing import TypeAlias, TypeVar
+
+from pydantic import BaseModel
 
 from cbcl.errors import CBCLError, LabelError, MemoryFileError, encodable
 from cbcl.recognition.recognizer import Recognizer
 from cbcl.recognition.snapshot import Snapshot
-from cbcl.web import reports, schemas
+from cbcl.web import schemas
 from cbcl.web.embedding import EmbeddingService
 from cbcl.web.errors import ApiError
 from cbcl.web.events import ChangeNotifier, MemoryRevision
@@ -23,6 +26,16 @@ MAX_WAITING_REPORTS = 16  # which take long
 MAX_EXPORTS = 4  # at a time, sending included
 
 T = TypeVar("T")
+Report: TypeAlias = Callable[["TeachingService", Snapshot], BaseModel]
+
+
+class CachedResponse:
+    """A response about a whole memory, as JSON, kept until the memory changes."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.snapshot: Snapshot | None = None
+        self.text = ""
 
 
 class TeachingService:
@@ -46,10 +59,7 @@ class TeachingService:
         self.exports = WorkQueue("exports", 1, MAX_EXPORTS)
         self._queues = self.embedding.queue, self.changes, self.reports, self.exports
         self.notifier = ChangeNotifier(self._current_revision, self.name)
-        self.labels = reports.ResponseCache(self.snapshot, self._list_labels)
-        self._reports = {
-            make: reports.ResponseCache(self.snapshot, make) for make in reports.REPORTS
-        }
+        self._responses: dict[Report, CachedResponse] = {}
         metrics.watch(self._queues, self._count_labels, lambda: self.notifier.subscribers)
 
     @property
@@ -79,14 +89,24 @@ class TeachingService:
         return schemas.HealthResponse(
             memory=self.name,
             revision=snapshot.revision,
-            private=self._is_private(snapshot),
+            private=self.is_private(snapshot),
             backbone=backbone,
             learning=self.changes.pending,
         )
 
-    async def report(self, make: reports.Report) -> str:
-        """Return a report on the present revision, as JSON."""
-        return await self.reports.run(self._reports[make])
+    def response(self, make: Report) -> str:
+        """Return a response about the present revision, as JSON, made once for all who ask."""
+        cached = self._responses.setdefault(make, CachedResponse())
+        with cached.lock:
+            snapshot = self.snapshot()
+            if cached.snapshot is not snapshot:
+                cached.text = make(self, snapshot).model_dump_json()
+                cached.snapshot = snapshot
+            return cached.text
+
+    async def report(self, make: Report) -> str:
+        """Return a response that takes long to make."""
+        return await self.reports.run(self.response, make)
 
     async def change(
         self, work: Callable[[Recognizer], T], *, erases: bool = False
@@ -133,20 +153,16 @@ class TeachingService:
                 raise
             raise missing from None
 
+    def is_private(self, snapshot: Snapshot) -> bool:
+        return snapshot.about.private if snapshot.about else self._private
+
     def _clear_caches(self) -> None:
-        for cache in (self.labels, *self._reports.values()):
-            cache.clear()
+        self._responses = {}  # what is being made is not kept either
         self.embedding.cache.clear()
         self.notifier.clear()
 
     def _current_revision(self) -> MemoryRevision:
         return MemoryRevision.of(self.snapshot())
-
-    def _is_private(self, snapshot: Snapshot) -> bool:
-        return snapshot.about.private if snapshot.about else self._private
-
-    def _list_labels(self, snapshot: Snapshot) -> schemas.LabelsResponse:
-        return reports.list_labels(snapshot, self.history(), private=self._is_private(snapshot))
 
     def _count_labels(self) -> float:
         try:

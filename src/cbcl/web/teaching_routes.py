@@ -14,7 +14,6 @@ from cbcl.vision.extraction import EmbeddedPicture
 from cbcl.web import schemas
 from cbcl.web.errors import ApiError
 from cbcl.web.limits import MAX_PICTURES_BYTES, RouteLimits
-from cbcl.web.reports import describe_step
 from cbcl.web.route_parts import (
     PICTURE_ERRORS,
     PICTURES,
@@ -22,6 +21,7 @@ from cbcl.web.route_parts import (
     Service,
     describe_errors,
     describe_form,
+    describe_step,
     make_router,
 )
 from cbcl.web.service import TeachingService
