@@ -19,7 +19,7 @@ from support.server import until
 from cbcl import Recognizer
 from cbcl.errors import CBCLError, MemoryFileError, PictureError, WeightsError
 from cbcl.recognition.snapshot import Snapshot
-from cbcl.web.request_log import RequestLog
+from cbcl.web.monitoring import RequestLog
 
 pytest_plugins = ["support.api_fixtures"]
 

@@ -16,7 +16,7 @@ from cbcl import LabelError
 from cbcl.memory.rows import as_label
 from cbcl.web.errors import STATUSES
 from cbcl.web.limits import MAX_PICTURES
-from cbcl.web.request_log import RequestLog
+from cbcl.web.monitoring import RequestLog
 from cbcl.web.security import AccessPolicy
 
 pytest_plugins = ["support.api_fixtures"]

@@ -17,11 +17,11 @@ from support.server import TIMEOUT_SECONDS, run_async, until
 from cbcl import PictureError
 from cbcl.vision.extraction import EmbeddedPicture
 from cbcl.web import events, limits, request_body
+from cbcl.web.embedding import PictureCache
 from cbcl.web.errors import ApiError
 from cbcl.web.events import MemoryRevision
 from cbcl.web.limits import MB, Capacity, RateLimiter, RouteLimits, RouteTable
-from cbcl.web.metrics import Metrics
-from cbcl.web.picture_cache import PictureCache
+from cbcl.web.monitoring import Metrics
 from cbcl.web.request_body import BodyRegistry, RequestBody
 from cbcl.web.security import AccessPolicy, SecurityMiddleware
 from cbcl.web.uploads import read_form, save_file

@@ -29,9 +29,8 @@ from cbcl.web.events import EVENTS_PATH
 from cbcl.web.inbox import PhotoInbox
 from cbcl.web.inbox import router as inbox_router
 from cbcl.web.limits import Capacity, RouteTable
-from cbcl.web.metrics import Metrics
+from cbcl.web.monitoring import Metrics, RequestLog, RequestLogMiddleware
 from cbcl.web.request_body import BodyRegistry
-from cbcl.web.request_log import RequestLog, RequestLogMiddleware
 from cbcl.web.security import AccessPolicy, SecurityMiddleware
 from cbcl.web.served_memory import ServedMemory
 from cbcl.web.service import MAX_EXPORTS, TeachingService

@@ -30,7 +30,7 @@ from cbcl.web.limits import (
     RouteLimits,
     RouteTable,
 )
-from cbcl.web.metrics import Metrics
+from cbcl.web.monitoring import Metrics
 from cbcl.web.request_body import BodyRegistry, RequestBody
 from cbcl.web.tls import ServerCertificate
 from cbcl.web.tokens import AccessTokens, Role

@@ -33,7 +33,7 @@ from cbcl.web.connections import (
     is_loopback,
 )
 from cbcl.web.memory_folder import MemoryFolder
-from cbcl.web.request_log import RequestLog
+from cbcl.web.monitoring import RequestLog
 from cbcl.web.security import AccessPolicy
 from cbcl.web.tls import ServerCertificate, read_certificate, server_context
 from cbcl.web.tokens import AccessTokens

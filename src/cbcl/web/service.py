@@ -18,7 +18,7 @@ from cbcl.web import schemas
 from cbcl.web.embedding import EmbeddingService
 from cbcl.web.errors import ApiError
 from cbcl.web.events import ChangeNotifier, MemoryRevision
-from cbcl.web.metrics import Metrics
+from cbcl.web.monitoring import Metrics
 from cbcl.web.work_queue import WorkQueue
 
 MAX_WAITING_CHANGES = 64

@@ -16,7 +16,7 @@ from cbcl.export.words import DEFAULT_LANGUAGE, choose_language, page_in
 from cbcl.web.bundles import bundle_page, link_bundles
 from cbcl.web.errors import NOT_FOUND, ApiError
 from cbcl.web.limits import RouteLimits
-from cbcl.web.metrics import MEDIA_TYPE, Metrics
+from cbcl.web.monitoring import MEDIA_TYPE, Metrics
 from cbcl.web.security import access_of
 from cbcl.web.tokens import Role
 
