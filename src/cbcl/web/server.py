@@ -32,10 +32,9 @@ from cbcl.web.connections import (
     connection_limit,
     is_loopback,
 )
-from cbcl.web.memory_folder import MemoryFolder
 from cbcl.web.monitoring import RequestLog
 from cbcl.web.security import AccessPolicy
-from cbcl.web.tls import ServerCertificate, read_certificate, server_context
+from cbcl.web.tls import ServerTls
 from cbcl.web.tokens import AccessTokens
 
 DEFAULT_PORT = 8737
@@ -119,38 +118,6 @@ def _own_address(family: int) -> str:
             return socket.gethostname()
 
 
-class ServerTls:
-    """TLS of a server: its certificate, which follows the addresses of this machine."""
-
-    def __init__(
-        self, name: Callable[[], str], certificate: Path | None = None, key: Path | None = None
-    ) -> None:
-        self._name = name  # of this machine, by which others reach it now
-        self._own = certificate is None
-        if certificate is None:
-            self.certificate = self._made()
-            self.context = server_context(self.certificate.path)
-        else:
-            self.context = server_context(certificate, key)
-            self.certificate = read_certificate(certificate)
-
-    def current(self) -> ServerCertificate:
-        """Return the certificate; one that we make, for the addresses of now."""
-        if self._own and (made := self._made()) != self.certificate:
-            self.context.load_cert_chain(made.path)
-            self.certificate = made
-        return self.certificate
-
-    def _made(self) -> ServerCertificate:
-        try:
-            from cbcl.web.certificates import machine_names, own_certificate
-        except ModuleNotFoundError as error:
-            advice = 'pip install "cbcl[web]", or give --certificate or --http'
-            raise ServerError("https", f"needs the package {error.name}", advice) from error
-        name = self._name().partition("%")[0].rstrip(".").lower()
-        return own_certificate({*machine_names(), name.encode("idna").decode()})
-
-
 def serve(
     recognizer: Recognizer,
     *,
@@ -193,11 +160,6 @@ def serve(
             link=address.url,
             certificate=tls.current if tls else lambda: None,
         )
-        others = [
-            path.name
-            for path in MemoryFolder(recognizer.path.parent, several=several).paths()
-            if path != recognizer.path
-        ]
         app = create_app(
             recognizer,
             policy=policy,
@@ -207,6 +169,8 @@ def serve(
             several=several,
             inbox=inbox,
         )
+        memories = app.state.served.folder.paths()
+        others = [path.name for path in memories if path != recognizer.path]
 
         def announce() -> None:
             for line in _greeting(recognizer.path.name, address, policy, port):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -24,13 +25,50 @@ class ServerCertificate:
     authority: bytes | None = None  # DER, of the one that we made
 
 
+class ServerTls:
+    """TLS of a server: its certificate, which follows the addresses of this machine."""
+
+    def __init__(
+        self, name: Callable[[], str], certificate: Path | None = None, key: Path | None = None
+    ) -> None:
+        self._name = name  # of this machine, by which others reach it now
+        self._own = certificate is None
+        self.context = _ServerContext(ssl.PROTOCOL_TLS_SERVER)
+        if certificate is None:
+            self.certificate = self._made()
+            self.context.load_cert_chain(self.certificate.path)
+        else:
+            self.certificate = _load(self.context, certificate, key)
+
+    def current(self) -> ServerCertificate:
+        """Return the certificate; one that we make, for the addresses of now."""
+        if self._own and (made := self._made()) != self.certificate:
+            self.context.load_cert_chain(made.path)
+            self.certificate = made
+        return self.certificate
+
+    def _made(self) -> ServerCertificate:
+        try:
+            from cbcl.web.certificates import machine_names, own_certificate
+        except ModuleNotFoundError as error:
+            advice = 'pip install "cbcl[web]", or give --certificate or --http'
+            raise ServerError("https", f"needs the package {error.name}", advice) from error
+        name = self._name().partition("%")[0].rstrip(".").lower()
+        return own_certificate({*machine_names(), name.encode("idna").decode()})
+
+
 def fingerprint(der: bytes) -> str:
     """Return the SHA-256 of a certificate, as phones show it."""
     return sha256(der).digest().hex(" ").upper()
 
 
-def read_certificate(path: Path) -> ServerCertificate:
-    """Return a certificate that the user gave, once it was checked that it can be loaded."""
+def _load(context: ssl.SSLContext, path: Path, key: Path | None) -> ServerCertificate:
+    """Let a context use a certificate that the user gave."""
+    try:
+        context.load_cert_chain(path, key)
+    except OSError as error:  # of which ssl.SSLError is one
+        problem = f"cannot be used as a certificate ({reason(error)})"
+        raise ServerError(path, problem, "give a PEM file, and its key with --key") from error
     pem = path.read_text(encoding="ascii", errors="ignore")
     begin = pem.index(ssl.PEM_HEADER)  # of a chain, the first is the server's own
     end = pem.index(ssl.PEM_FOOTER, begin) + len(ssl.PEM_FOOTER)
@@ -68,19 +106,6 @@ class _ServerContext(ssl.SSLContext):
         return connection
 
 
-def server_context(certificate: Path, key: Path | None = None) -> ssl.SSLContext:
-    """Return the context of a certificate."""
-    context = _ServerContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        context.load_cert_chain(certificate, key)
-    except OSError as error:  # of which ssl.SSLError is one
-        problem = f"cannot be used as a certificate ({reason(error)})"
-        raise ServerError(
-            certificate, problem, "give a PEM file, and its key with --key"
-        ) from error
-    return context
-
-
 def answer_to_plain_http(request: bytes) -> bytes:
     """Return a redirect to the https address of a request, or nothing if it is none."""
     line, host = REQUEST_LINE.match(request), HOST.search(request)
@@ -88,13 +113,7 @@ def answer_to_plain_http(request: bytes) -> bytes:
         return b""
     address = b"https://" + host[1] + line[1]
     body = b"This server speaks https: " + address + b"\n"
-    head = [
-        b"HTTP/1.1 307 Temporary Redirect",
-        b"Location: " + address,
-        b"Content-Type: text/plain; charset=utf-8",
-        b"Content-Length: %d" % len(body),
-        b"Cache-Control: no-store",
-        b"X-Content-Type-Options: nosniff",
-        b"Connection: close",
-    ]
-    return b"\r\n".join([*head, b"", body])
+    head = b"HTTP/1.1 307 Temporary Redirect\r\nLocation: %b\r\nContent-Length: %d\r\n"
+    kind = b"Content-Type: text/plain; charset=utf-8\r\nX-Content-Type-Options: nosniff\r\n"
+    end = b"Cache-Control: no-store\r\nConnection: close\r\n\r\n"
+    return head % (address, len(body)) + kind + end + body
