@@ -23,7 +23,7 @@ from cbcl.cli.commands import main
 from cbcl.errors import ServerError
 from cbcl.memory.check import check
 from cbcl.vision.backbones.base import Backbone
-from cbcl.web.memory_folder import MAX_MEMORY_NAME, as_memory_name
+from cbcl.web.served_memory import MAX_MEMORY_NAME, as_memory_name
 
 pytest_plugins = ["support.api_fixtures"]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
+from datetime import datetime
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
@@ -22,7 +24,6 @@ from cbcl.web import schemas
 from cbcl.web.connections import client_address
 from cbcl.web.errors import ApiError
 from cbcl.web.limits import MAX_MEMORY_BYTES, Capacity, RouteLimits
-from cbcl.web.memory_folder import name_replaced
 from cbcl.web.route_parts import (
     Served,
     Service,
@@ -178,7 +179,7 @@ async def undo_restore(service: Service) -> schemas.RestoreResponse:
 
 async def _restore(service: TeachingService, path: Path, *, move: bool) -> schemas.RestoreResponse:
     """Put another memory in place of this one, which is kept beside it."""
-    kept = name_replaced(service.path)
+    kept = _name_replaced(service.path)
 
     def replace(memory: Recognizer) -> bool:
         memory.restore(path, kept=kept, move=move)
@@ -189,3 +190,14 @@ async def _restore(service: TeachingService, path: Path, *, move: bool) -> schem
     return schemas.RestoreResponse(
         kept=encodable(kept.name) if was_there else None, revision=revision
     )
+
+
+def _name_replaced(path: Path) -> Path:
+    """Return the path that a memory is kept at when another takes its place."""
+    time = datetime.now().astimezone().strftime("%Y-%m-%d %H.%M.%S")
+    for number in count(1):
+        nth = "" if number == 1 else f" {number}"
+        kept = path.with_name(f"{path.stem} (replaced {time}{nth}){path.suffix}")
+        if not os.path.lexists(kept):
+            break
+    return kept
