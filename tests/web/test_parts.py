@@ -16,7 +16,7 @@ from support.server import TIMEOUT_SECONDS, run_async, until
 
 from cbcl import PictureError
 from cbcl.vision.extraction import EmbeddedPicture
-from cbcl.web import events, limits, request_body
+from cbcl.web import embedding, events, limits, request_body
 from cbcl.web.embedding import PictureCache
 from cbcl.web.errors import ApiError
 from cbcl.web.events import MemoryRevision
@@ -106,7 +106,7 @@ def test_what_is_not_finished_when_the_server_stops_is_told() -> None:
 
     async def day() -> None:
         middleware = SecurityMiddleware(
-            endless, AccessPolicy(), Metrics(), BodyRegistry(), RouteTable()
+            endless, AccessPolicy(), Metrics(), BodyRegistry(), RouteTable([])
         )
         scope = {
             "type": "http",
@@ -220,9 +220,12 @@ def test_one_address_cannot_take_all_and_what_is_given_back_can_be_taken() -> No
     assert (capacity.taken, capacity.share("c")) == (4, 0.75)
 
 
-def test_an_allowance_fills_up_again_and_forgets_old_addresses() -> None:
+def test_an_allowance_fills_up_again_and_forgets_old_addresses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     now = 0.0
-    allowance = RateLimiter(2.0, 3.0, clock=lambda: now)
+    monkeypatch.setattr(limits, "monotonic", lambda: now)
+    allowance = RateLimiter(2.0, 3.0)
 
     def taken(address: str = "a") -> bool:
         try:
@@ -340,9 +343,12 @@ class Eyes:
         ]
 
 
-def test_the_same_picture_is_looked_at_once_even_by_many_at_once() -> None:
+def test_the_same_picture_is_looked_at_once_even_by_many_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(embedding, "MAX_CACHED_PICTURES", 2)
     eyes = Eyes()
-    cache = PictureCache(eyes.look, max_pictures=2)
+    cache = PictureCache(eyes.look)
     found: list[Any] = []
     threads = [
         threading.Thread(target=lambda: found.append(cache.look([b"a", b"b", b"a"], NOW)))

@@ -45,10 +45,8 @@ class PictureCache:
     Who asks for a picture that another thread is looking at waits for that thread.
     """
 
-    def __init__(
-        self, look: Callable[..., list[Any]], max_pictures: int = MAX_CACHED_PICTURES
-    ) -> None:
-        self._look, self._max_pictures = look, max_pictures
+    def __init__(self, look: Callable[..., list[Any]]) -> None:
+        self._look = look
         self._lock = Lock()
         self._pictures: OrderedDict[str, Future[PictureOrError]] = OrderedDict()
 
@@ -118,7 +116,7 @@ class PictureCache:
                 if isinstance(result, PictureError):
                     cache.pop(digest, None)
                 futures[digest].set_result(result)
-            while len(cache) > self._max_pictures:
+            while len(cache) > MAX_CACHED_PICTURES:
                 cache.popitem(last=False)
 
 

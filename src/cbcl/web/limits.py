@@ -56,28 +56,18 @@ STRICTEST = RouteLimits()
 class RouteTable:
     """The limits of all routes; what no route has declared has the strictest."""
 
-    def __init__(self, routes: Iterable[BaseRoute] = ()) -> None:
-        self._by_path: dict[tuple[str, str], RouteLimits] = {}
-        self._by_pattern: list[tuple[str, re.Pattern[str], RouteLimits]] = []
+    def __init__(self, routes: Iterable[BaseRoute]) -> None:
+        self._limits: list[tuple[str, re.Pattern[str], RouteLimits]] = []
         for route in routes:
             if isinstance(route, Route):
-                self._add(route, DECLARED.get(route.endpoint, STRICTEST))
-
-    def _add(self, route: Route, limits: RouteLimits) -> None:
-        for method in route.methods or ():
-            if route.param_convertors:
-                self._by_pattern.append((method, route.path_regex, limits))
-            else:
-                self._by_path[method, route.path] = limits
+                limits = DECLARED.get(route.endpoint, STRICTEST)
+                self._limits += [(name, route.path_regex, limits) for name in route.methods or ()]
 
     def find(self, scope: Scope) -> RouteLimits:
         """Return the limits of a request; one that changes nothing has those of reading."""
         method = "GET" if scope["method"] in SAFE_METHODS else scope["method"]
-        path = scope["path"]
-        if limits := self._by_path.get((method, path)):
-            return limits
-        for known, pattern, limits in self._by_pattern:
-            if known == method and pattern.match(path):
+        for known, pattern, limits in self._limits:
+            if known == method and pattern.match(scope["path"]):
                 return limits
         return STRICTEST
 
@@ -85,13 +75,13 @@ class RouteTable:
 class RateLimiter:
     """Token bucket for each address: `burst` requests at once, `rate` more a second."""
 
-    def __init__(self, rate: float, burst: float, clock: Callable[[], float] = monotonic) -> None:
-        self._rate, self._burst, self._clock = rate, burst, clock
+    def __init__(self, rate: float, burst: float) -> None:
+        self._rate, self._burst = rate, burst
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # left, at which time
 
     def take(self, address: str, message: str) -> None:
         """Count a request of an address, or raise an error with the time to wait."""
-        now = self._clock()
+        now = monotonic()
         left, then = self._buckets.pop(address, (self._burst, now))
         left = min(self._burst, left + (now - then) * self._rate)
         self._buckets[address] = (left - 1.0 if left >= 1.0 else left, now)
