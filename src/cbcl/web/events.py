@@ -12,7 +12,6 @@ from typing import NamedTuple
 from starlette.concurrency import run_in_threadpool
 
 from cbcl.errors import CBCLError
-from cbcl.recognition.snapshot import Snapshot
 
 EVENTS_PATH = "/api/events"
 POLL_SECONDS = 0.5  # between two looks at the memory, while there are subscribers
@@ -25,10 +24,6 @@ class MemoryRevision(NamedTuple):
 
     file: tuple[int, int]
     revision: int
-
-    @classmethod
-    def of(cls, snapshot: Snapshot) -> MemoryRevision:
-        return cls(snapshot.file, snapshot.revision)
 
 
 class ChangeNotifier:

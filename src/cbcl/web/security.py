@@ -171,7 +171,10 @@ class SecurityMiddleware:
         except ClientDisconnect:  # there is nobody to answer
             pass
         except asyncio.CancelledError:  # the server stops, and its timeout is over
-            await responder.refuse(_stopped())
+            message = (
+                "the server stops, and did not finish in time: check whether the change was made."
+            )
+            await responder.refuse(ApiError("busy", message, retry_after=5))
         except Exception:
             await responder.refuse(internal_error())
             raise  # for the log
@@ -251,11 +254,6 @@ def _best_access(offered: list[str], tokens: AccessTokens) -> Access | None:
         if role in roles:
             return Access(role, roles[role], tokens)
     return None
-
-
-def _stopped() -> ApiError:
-    message = "the server stops, and did not finish in time: check whether the change was made."
-    return ApiError("busy", message, retry_after=5)
 
 
 def _check_host(headers: Headers, policy: AccessPolicy) -> None:

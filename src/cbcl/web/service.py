@@ -162,7 +162,8 @@ class TeachingService:
         self.notifier.clear()
 
     def _current_revision(self) -> MemoryRevision:
-        return MemoryRevision.of(self.snapshot())
+        snapshot = self.snapshot()
+        return MemoryRevision(snapshot.file, snapshot.revision)
 
     def _count_labels(self) -> float:
         try:

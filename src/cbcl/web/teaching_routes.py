@@ -197,15 +197,8 @@ async def _learn(
 def _learned(
     learned: LearningResult, skipped: Sequence[schemas.SkippedPicture], revision: int
 ) -> schemas.LearnResponse:
-    return schemas.LearnResponse(
-        learned=learned.pictures,
-        problems=[*skipped],
-        revision=revision,
-        copies={**learned.copies},
-        moved={**learned.moved},
-        gone=[*learned.gone],
-        spelled_alike={**learned.spelled_alike},
-    )
+    fields = {"learned": learned.pictures, "problems": skipped, "revision": revision}
+    return schemas.LearnResponse.model_validate({**learned._asdict(), **fields})
 
 
 def _changed(revision: int, action: str, subject: str) -> schemas.ChangeResponse:

@@ -71,9 +71,6 @@ class _Part:
         if len(self.data) > self.limit and self.too_large is not None:
             raise self.too_large
 
-    def close(self) -> None:
-        self.finish(bytes(self.data))
-
 
 async def read_form(request: Request, *, files: str, fields: Collection[str]) -> UploadForm:
     """Read a form with any number of files in one field, and texts in others."""
@@ -149,7 +146,7 @@ class _FormReader:
 
     def __init__(self, open_part: Callable[[str, str | None], _Part]) -> None:
         self._open_part = open_part
-        self._part: _Part | None = None
+        self._part = _Part(lambda _: None)
         self._header_name = self._header_value = self._disposition = b""
         self._header_bytes = 0
         self.complete = False
@@ -196,12 +193,10 @@ class _FormReader:
         self._part = self._open_part(name.decode(errors="replace"), shown)
 
     def _write(self, data: bytes, start: int, end: int) -> None:
-        if self._part is not None:
-            self._part.write(data[start:end])
+        self._part.write(data[start:end])
 
     def _close(self) -> None:
-        if self._part is not None:
-            self._part.close()
+        self._part.finish(bytes(self._part.data))
 
     def _end(self) -> None:
         self.complete = True

@@ -26,23 +26,18 @@ class WorkQueue:
         self._threads, self._max_waiting = threads, max_waiting
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._lock = Lock()
-        self._pending = 0
+        self.pending = 0  # jobs that wait or run
         self._mean_seconds = 0.0  # of a job
 
     @property
     def waiting(self) -> int:
         """Jobs without a thread yet."""
-        return max(0, self._pending - self._threads)
-
-    @property
-    def pending(self) -> int:
-        """Jobs that wait or run."""
-        return self._pending
+        return max(0, self.pending - self._threads)
 
     def check(self) -> None:
         """Raise an error where the queue is full, before other work is done for the request."""
-        if self._pending >= self._threads + self._max_waiting:
-            seconds = ceil(self._pending * self._mean_seconds / self._threads)
+        if self.pending >= self._threads + self._max_waiting:
+            seconds = ceil(self.pending * self._mean_seconds / self._threads)
             wait = min(max(seconds, 1), MAX_RETRY_SECONDS)
             message = f"too many requests are waiting: try again in {wait} s."
             raise ApiError("busy", message, retry_after=wait)
@@ -55,7 +50,7 @@ class WorkQueue:
     async def run_part(self, work: Callable[..., T], *arguments: Any) -> T:
         """Run a part of a request that was admitted; it is finished even if nobody waits for it."""
         with self._lock:
-            self._pending += 1
+            self.pending += 1
         job = self._executor.submit(self._measure, work, *arguments)
         job.add_done_callback(self._finish)
         return await asyncio.wrap_future(job)
@@ -75,4 +70,4 @@ class WorkQueue:
 
     def _finish(self, _: Future[Any]) -> None:
         with self._lock:
-            self._pending -= 1
+            self.pending -= 1
