@@ -40,7 +40,10 @@ def is_loopback(address: str) -> bool:
 
 def client_address(scope: Scope) -> str:
     """Return the address that a request is counted under: one for all of this machine's."""
-    address = scope["client"][0] if scope.get("client") else ""
+    return _counted_address(scope["client"][0] if scope.get("client") else "")
+
+
+def _counted_address(address: str) -> str:
     return "localhost" if is_loopback(address) else address
 
 
@@ -80,19 +83,13 @@ class ConnectionLimiter(socket.socket):
         self._open = tuple(other for other in self._open if other.socket.fileno() >= 0)
         if len(self._open) >= self.limit:
             return False
-        if self._count(peer[0]) >= self._limit_of(peer[0]):
+        address = _counted_address(peer[0])
+        same = sum(_counted_address(other.peer[0]) == address for other in self._open)
+        if same >= (self.limit * MAX_SHARE if address == "localhost" else MAX_PER_ADDRESS):
             return False
         self._open = (*self._open, OpenConnection(connection, peer, monotonic()))
         self._admitted += 1
         return True
-
-    def _count(self, address: str) -> int:
-        if is_loopback(address):
-            return sum(is_loopback(other.peer[0]) for other in self._open)
-        return sum(other.peer[0] == address for other in self._open)
-
-    def _limit_of(self, address: str) -> float:
-        return self.limit * MAX_SHARE if is_loopback(address) else MAX_PER_ADDRESS
 
     @contextmanager
     def request(self, peer: tuple[str, int]) -> Iterator[None]:
