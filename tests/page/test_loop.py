@@ -32,6 +32,12 @@ pytest_plugins = ["support.page_fixtures"]
 pytestmark = pytest.mark.browser
 
 
+@pytest.fixture
+def page(memory: Path, serve: Serve, visit: Open) -> Page:
+    """The page with a camera that shows what a test wants."""
+    return visit(serve(memory), script=SCRIPTED_CAMERA)
+
+
 def paused(page: Page) -> bool:
     return page.locator("#held").is_visible()
 
@@ -64,28 +70,10 @@ def test_thing_after_thing_is_taught_without_a_click(
     assert not paused(page)
 
 
-def test_a_name_that_is_refused_is_still_there_and_so_is_the_keyboard(
-    memory: Path, serve: Serve, visit: Open, photographs: Photographs
-) -> None:
-    page = visit(serve(memory), script=SCRIPTED_CAMERA, forgiven=("422",))
-    turn_on(page, photographs("rocket", 1)[0])
-    page.keyboard.press("Space")
-    expect(tiles(page)).to_have_count(1)
-    page.keyboard.press("n")
-    page.keyboard.type("unknown")
-    page.keyboard.press("Enter")
-    expect(page.locator("#name-problem")).to_contain_text("'unknown' cannot be a label")
-    expect(name_field(page)).to_have_value("unknown")
-    expect(name_field(page)).to_be_focused()
-
-
 # Nothing stays paused.
 
 
-def test_a_click_on_a_choice_leaves_nothing_paused(
-    memory: Path, serve: Serve, visit: Open, photographs: Photographs
-) -> None:
-    page = visit(serve(memory), script=SCRIPTED_CAMERA)
+def test_a_click_on_a_choice_leaves_nothing_paused(page: Page, photographs: Photographs) -> None:
     mug, cat = photographs("coffee", 1, seed=4)[0], photographs("chelsea", 1, seed=4)[0]
     turn_on(page, mug)
     expect(answer(page)).to_have_text("mug")
@@ -103,9 +91,8 @@ def test_a_click_on_a_choice_leaves_nothing_paused(
 
 
 def test_a_pointer_that_leaves_ends_its_pause_whatever_it_has_pressed(
-    memory: Path, serve: Serve, visit: Open, photographs: Photographs
+    page: Page, photographs: Photographs
 ) -> None:
-    page = visit(serve(memory), script=SCRIPTED_CAMERA)
     turn_on(page, photographs("coffee", 1, seed=4)[0])
     expect(answer(page)).to_have_text("mug")
     page.locator("#yes").hover()
@@ -118,10 +105,7 @@ def test_a_pointer_that_leaves_ends_its_pause_whatever_it_has_pressed(
     expect(answer(page)).to_have_text("cat")
 
 
-def test_a_choice_by_keyboard_gives_the_focus_back(
-    memory: Path, serve: Serve, visit: Open, photographs: Photographs
-) -> None:
-    page = visit(serve(memory), script=SCRIPTED_CAMERA)
+def test_a_choice_by_keyboard_gives_the_focus_back(page: Page, photographs: Photographs) -> None:
     turn_on(page, photographs("coffee", 1, seed=4)[0])
     expect(page.get_by_role("button", name="Yes, mug", exact=True)).to_be_visible()
     page.locator("#yes").focus()
@@ -182,10 +166,7 @@ def test_choices_and_headline_are_always_of_the_same_answer(
 # One field for names.
 
 
-def test_the_one_name_field_says_what_it_names(
-    memory: Path, serve: Serve, visit: Open, photographs: Photographs
-) -> None:
-    page = visit(serve(memory), script=SCRIPTED_CAMERA)
+def test_the_one_name_field_says_what_it_names(page: Page, photographs: Photographs) -> None:
     target = page.locator("#name-target")
     expect(page.locator("#teach input[type=text]")).to_have_count(1)
     expect(target).to_have_text("Name")
@@ -295,10 +276,7 @@ def turned(photographs: Photographs) -> list[Path]:
     return [photo for name in VIEWS for photo in photographs(name, 2)][:14]
 
 
-def test_a_hold_keeps_what_differs_and_says_so(
-    memory: Path, serve: Serve, visit: Open, photographs: Photographs
-) -> None:
-    page = visit(serve(memory), script=SCRIPTED_CAMERA)
+def test_a_hold_keeps_what_differs_and_says_so(page: Page, photographs: Photographs) -> None:
     one, two, three = photographs("coffee", 3)
     turn_on(page, one)
     page.get_by_role("button", name="Snap").hover()
@@ -364,10 +342,7 @@ def hold_snap(page: Page, way: str) -> Callable[[], None]:
     return end
 
 
-def test_a_tap_is_one_photo_even_of_the_same(
-    memory: Path, serve: Serve, visit: Open, photographs: Photographs
-) -> None:
-    page = visit(serve(memory), script=SCRIPTED_CAMERA)
+def test_a_tap_is_one_photo_even_of_the_same(page: Page, photographs: Photographs) -> None:
     turn_on(page, photographs("coffee", 1)[0])
     for number in range(1, 4):
         page.get_by_role("button", name="Snap").click()

@@ -92,33 +92,32 @@ DOUBT = """() => {
 
 
 def test_after_a_thing_is_taught_photos_that_may_show_it_are_asked_about(
-    memory: Path, serve: Serve, visit: Open, photographs: Photographs
+    tab: Page, photographs: Photographs
 ) -> None:
-    page = visit(serve(memory))
-    page.evaluate(DOUBT)
-    drop(page, *photographs("coffee", 4, seed=5), *photographs("chelsea", 1, seed=5))
-    looked_at(page, 5)
-    settled(page)
-    question = page.locator("#groups > .maybe")
+    tab.evaluate(DOUBT)
+    drop(tab, *photographs("coffee", 4, seed=5), *photographs("chelsea", 1, seed=5))
+    looked_at(tab, 5)
+    settled(tab)
+    question = tab.locator("#groups > .maybe")
     expect(question).to_have_count(0)
-    page.get_by_role("button", name="Yes, this is mug").first.click()
-    expect(tiles(page)).to_have_count(4)
+    tab.get_by_role("button", name="Yes, this is mug").first.click()
+    expect(tiles(tab)).to_have_count(4)
     expect(question).to_contain_text("Is this mug, too?")
-    shot(page, "is-this-too")
-    assert found_by_axe(page) == []
+    shot(tab, "is-this-too")
+    assert found_by_axe(tab) == []
     # A no: it stays, and is not asked about again.
     first = question.locator("img").get_attribute("alt") or ""
     question.get_by_role("button", name="No").click()
     expect(question.locator("img")).not_to_have_attribute("alt", first)
-    expect(tiles(page)).to_have_count(4)
+    expect(tiles(tab)).to_have_count(4)
     # A yes: it is taught, and the next one is asked about, until there is none.
     question.get_by_role("button", name="Yes").click()
-    expect(tiles(page)).to_have_count(3)
-    settled(page)
+    expect(tiles(tab)).to_have_count(3)
+    settled(tab)
     if question.count():  # else it is nearly the same as the one before
         question.get_by_role("button", name="Yes").click()
     expect(question).to_have_count(0)
-    expect(page.get_by_role("checkbox", name=first)).to_be_visible()
+    expect(tab.get_by_role("checkbox", name=first)).to_be_visible()
 
 
 def folders_of(tmp_path: Path, photographs: Photographs, **things: int) -> Path:
@@ -183,27 +182,26 @@ def test_a_folder_dropped_twice_adds_nothing_and_says_so(
 
 
 def test_the_same_problem_is_told_once_and_dismissed_together(
-    memory: Path, tmp_path: Path, serve: Serve, visit: Open, photographs: Photographs
+    tab: Page, tmp_path: Path, photographs: Photographs
 ) -> None:
     for number in range(5):
         (tmp_path / f"IMG_{number}.heic").write_bytes(heic()[:300])
         (tmp_path / f"letter{number}.jpg").write_text(f"Dear reader {number},")
-    page = visit(serve(memory))
-    drop(page, *photographs("coffee", 2, seed=1), *sorted(tmp_path.glob("*.[hj]*")))
-    looked_at(page, 2)
-    rows = page.locator("#problems > li")
+    drop(tab, *photographs("coffee", 2, seed=1), *sorted(tmp_path.glob("*.[hj]*")))
+    looked_at(tab, 2)
+    rows = tab.locator("#problems > li")
     expect(rows).to_have_count(2)
     expect(rows.nth(0)).to_contain_text("5 files cannot be used. Each is")
     letters = rows.filter(has_text="Each is not a picture")
     letters.get_by_text("Which?").click()
     expect(letters.get_by_role("listitem")).to_have_count(5)
-    shot(page, "problems")
-    assert found_by_axe(page) == []
+    shot(tab, "problems")
+    assert found_by_axe(tab) == []
     letters.get_by_role("button", name="Dismiss").click()
     expect(rows).to_have_count(1)
-    drop(page, tmp_path / "letter1.jpg")
+    drop(tab, tmp_path / "letter1.jpg")
     expect(rows).to_have_count(2)
-    page.get_by_role("button", name="Dismiss all").click()
+    tab.get_by_role("button", name="Dismiss all").click()
     expect(rows).to_have_count(0)
 
 

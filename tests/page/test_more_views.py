@@ -128,14 +128,11 @@ def test_the_voice_says_what_is_new_in_the_language_of_the_page(
     expect(page.get_by_role("button", name="Voice")).to_have_attribute("aria-pressed", "true")
 
 
-def test_without_a_camera_it_can_be_turned_on_there(
-    memory: Path, serve: Serve, visit: Open
-) -> None:
-    page = visit(serve(memory))
-    page.keyboard.press("2")
-    expect(presented(page)).to_have_text("Show me something")
-    expect(page.get_by_role("button", name="Turn on camera")).to_be_visible()
-    assert found_by_axe(page) == []
+def test_without_a_camera_it_can_be_turned_on_there(tab: Page) -> None:
+    tab.keyboard.press("2")
+    expect(presented(tab)).to_have_text("Show me something")
+    expect(tab.get_by_role("button", name="Turn on camera")).to_be_visible()
+    assert found_by_axe(tab) == []
 
 
 @pytest.fixture
@@ -157,30 +154,29 @@ def table_of(page: Page) -> list[list[str]]:
 
 
 def test_photos_in_folders_are_tested_and_nothing_is_learned(
-    memory: Path, album: Path, serve: Serve, visit: Open, tmp_path: Path
+    tab: Page, album: Path, tmp_path: Path
 ) -> None:
-    page = visit(serve(memory))
-    before = page.evaluate("fetch('/api/labels').then((answer) => answer.json())")
-    page.get_by_role("link", name="Test").click()
-    assert found_by_axe(page) == []
-    drop(page, album)
-    rows = page.get_by_role("table", name="Thing by thing").get_by_role("row")
+    before = tab.evaluate("fetch('/api/labels').then((answer) => answer.json())")
+    tab.get_by_role("link", name="Test").click()
+    assert found_by_axe(tab) == []
+    drop(tab, album)
+    rows = tab.get_by_role("table", name="Thing by thing").get_by_role("row")
     expect(rows).to_have_count(4)
-    expect(page.locator("#test-wait")).to_be_hidden()
-    _, cat, moon, mug = table_of(page)
+    expect(tab.locator("#test-wait")).to_be_hidden()
+    _, cat, moon, mug = table_of(tab)
     assert [row[0] for row in (cat, moon, mug)] == ["cat", "moon (not taught)", "mug"]
     for _, photos, right, wrong, unknown in (cat, moon, mug):
         assert int(photos) == int(right) + int(wrong) + int(unknown)
     assert int(mug[2]) >= 2
-    left_out = page.locator("#test section").filter(has_text="Left out: I was taught")
+    left_out = tab.locator("#test section").filter(has_text="Left out: I was taught")
     expect(left_out).to_contain_text("Mug/old.jpg")
     tested = sum(int(row[1]) for row in (cat, moon, mug))
     assert tested + left_out.get_by_role("listitem").count() == 10
-    assert page.evaluate("fetch('/api/labels').then((answer) => answer.json())") == before
-    assert found_by_axe(page) == []
-    shot(page, "test")
-    with page.expect_download() as saving:
-        page.get_by_role("button", name="Save as a table (CSV)").click()
+    assert tab.evaluate("fetch('/api/labels').then((answer) => answer.json())") == before
+    assert found_by_axe(tab) == []
+    shot(tab, "test")
+    with tab.expect_download() as saving:
+        tab.get_by_role("button", name="Save as a table (CSV)").click()
     assert saving.value.suggested_filename == "shop test.csv"
     saving.value.save_as(tmp_path / "test.csv")
     with (tmp_path / "test.csv").open(encoding="utf-8-sig", newline="") as file:
@@ -190,8 +186,8 @@ def test_photos_in_folders_are_tested_and_nothing_is_learned(
         int(row[2]) for row in (cat, moon, mug)
     )
     assert {line["truth"] for line in lines} == {"Mug", "cat", "moon"}
-    page.get_by_role("button", name="Start over").click()
-    expect(page.locator("#test-empty")).to_be_visible()
+    tab.get_by_role("button", name="Start over").click()
+    expect(tab.locator("#test-empty")).to_be_visible()
 
 
 def test_of_other_photos_it_asks_and_the_keyboard_is_enough(
@@ -216,16 +212,13 @@ def test_of_other_photos_it_asks_and_the_keyboard_is_enough(
     assert fits(page)
 
 
-def test_what_is_taught_meanwhile_is_no_longer_tested(
-    memory: Path, album: Path, serve: Serve, visit: Open
-) -> None:
-    page = visit(serve(memory))
-    page.keyboard.press("3")
-    drop(page, album / "moon")
-    rows = page.get_by_role("table", name="Thing by thing").get_by_role("row")
+def test_what_is_taught_meanwhile_is_no_longer_tested(tab: Page, memory: Path, album: Path) -> None:
+    tab.keyboard.press("3")
+    drop(tab, album / "moon")
+    rows = tab.get_by_role("table", name="Thing by thing").get_by_role("row")
     expect(rows).to_have_count(2)
     cbcl("learn", memory, album / "moon", "--quiet")
-    expect(page.locator("#test")).to_contain_text("I was taught these 2 photos")
+    expect(tab.locator("#test")).to_contain_text("I was taught these 2 photos")
     expect(rows).to_have_count(0)
 
 

@@ -99,16 +99,13 @@ def link(page: Page, role: str) -> str:
     return str(page.evaluate(read, role))
 
 
-def test_a_page_of_this_computer_alone_says_what_to_start(
-    memory: Path, serve: Serve, visit: Open
-) -> None:
-    page = visit(serve(memory))
-    open_dialog(page)
-    expect(page.locator("#phone-command")).to_have_text("cbcl teach shop.cbcl --host 0.0.0.0")
-    expect(page.locator("#phone-links")).to_be_hidden()
-    assert found_by_axe(page) == []
-    page.keyboard.press("Escape")
-    expect(page.get_by_role("dialog")).to_be_hidden()
+def test_a_page_of_this_computer_alone_says_what_to_start(tab: Page) -> None:
+    open_dialog(tab)
+    expect(tab.locator("#phone-command")).to_have_text("cbcl teach shop.cbcl --host 0.0.0.0")
+    expect(tab.locator("#phone-links")).to_be_hidden()
+    assert found_by_axe(tab) == []
+    tab.keyboard.press("Escape")
+    expect(tab.get_by_role("dialog")).to_be_hidden()
 
 
 def test_other_devices_get_a_code_and_are_told_of_the_warning(

@@ -39,6 +39,12 @@ READ_MS = 800  # after an undo, until the key undoes again
 ZOOMED = {"width": 640, "height": 360}  # a laptop's 1280 x 720 at 200 %
 
 
+@pytest.fixture
+def page(memory: Path, serve: Serve, visit: Open) -> Page:
+    """The page, where pictures of what was forgotten may be asked for."""
+    return visit(serve(memory), forgiven=GONE)
+
+
 def status(page: Page, label: str) -> Locator:
     return card(page, label).locator(".status")
 
@@ -115,19 +121,18 @@ def test_from_the_scores_a_photo_leads_to_its_thing(
 
 
 def test_a_self_test_that_takes_long_keeps_nobody_waiting(
-    memory: Path, serve: Serve, visit: Open, photographs: Photographs
+    tab: Page, photographs: Photographs
 ) -> None:
-    page = visit(serve(memory))
-    expect(status(page, "mug")).to_have_text("recognized 3 of 3")
-    with held(page, "/api/self-test"):
-        drop(page, *photographs("rocket", 2))
-        looked_at(page, 2)
-        page.locator("#name").fill("rocket")
-        page.keyboard.press("Enter")
-        expect(card(page, "rocket")).to_contain_text("2 photos")
-        expect(status(page, "rocket")).to_have_count(0)
-        expect(status(page, "mug")).to_have_text("recognized 3 of 3")
-    expect(status(page, "rocket")).to_contain_text("recognized")
+    expect(status(tab, "mug")).to_have_text("recognized 3 of 3")
+    with held(tab, "/api/self-test"):
+        drop(tab, *photographs("rocket", 2))
+        looked_at(tab, 2)
+        tab.locator("#name").fill("rocket")
+        tab.keyboard.press("Enter")
+        expect(card(tab, "rocket")).to_contain_text("2 photos")
+        expect(status(tab, "rocket")).to_have_count(0)
+        expect(status(tab, "mug")).to_have_text("recognized 3 of 3")
+    expect(status(tab, "rocket")).to_contain_text("recognized")
 
 
 # Photos.
@@ -169,9 +174,8 @@ def test_photos_enlarge_and_the_arrows_go_on(
 
 
 def test_several_photos_move_to_a_new_thing_with_the_keyboard_alone_and_come_back(
-    memory: Path, serve: Serve, visit: Open
+    page: Page,
 ) -> None:
-    page = visit(serve(memory), forgiven=GONE)
     press = page.keyboard.press
     ticks = open_photos(page, "mug", 3).get_by_role("checkbox")
     ticks.first.focus()
@@ -222,8 +226,7 @@ def test_photos_move_to_a_known_thing_or_to_none_of_them_with_one_click(
     knows(page, astronaut=4, cat=3, mug=3, rocket=1)
 
 
-def test_several_photos_are_removed_in_one_act(memory: Path, serve: Serve, visit: Open) -> None:
-    page = visit(serve(memory), forgiven=GONE)
+def test_several_photos_are_removed_in_one_act(page: Page) -> None:
     open_photos(page, "mug", 3)
     page.locator("#photos-all").click()
     expect(page.locator("#photos-all")).to_be_hidden()
@@ -242,10 +245,7 @@ def test_several_photos_are_removed_in_one_act(memory: Path, serve: Serve, visit
     expect(photos(page)).to_have_count(3)
 
 
-def test_presses_of_ctrl_z_undo_one_step_until_it_can_be_read_what_that_was(
-    memory: Path, serve: Serve, visit: Open
-) -> None:
-    page = visit(serve(memory), forgiven=GONE)
+def test_presses_of_ctrl_z_undo_one_step_until_it_can_be_read_what_that_was(page: Page) -> None:
     sent: list[str] = []
     page.on("request", lambda request: sent.append(request.url))
     rename(page, "mug", "cup")
@@ -266,9 +266,8 @@ def test_presses_of_ctrl_z_undo_one_step_until_it_can_be_read_what_that_was(
 
 
 def test_a_held_key_undoes_once_a_redo_and_what_was_there_before_the_visit_is_left_alone(
-    memory: Path, serve: Serve, visit: Open
+    page: Page,
 ) -> None:
-    page = visit(serve(memory), forgiven=GONE)
     for label, new in (("mug", "cup"), ("cat", "kitten")):
         rename(page, label, new)
     page.keyboard.down("Control")
@@ -288,10 +287,7 @@ def test_a_held_key_undoes_once_a_redo_and_what_was_there_before_the_visit_is_le
     knows(page, cat=3, mug=3)
 
 
-def test_a_double_click_in_the_history_undoes_what_the_button_says_and_no_more(
-    memory: Path, serve: Serve, visit: Open
-) -> None:
-    page = visit(serve(memory), forgiven=GONE)
+def test_a_double_click_in_the_history_undoes_what_the_button_says_and_no_more(page: Page) -> None:
     rename(page, "mug", "cup")
     page.get_by_role("link", name="History").click()
     expect(page.locator("#undo")).to_have_text("Undo: rename mug → cup")
@@ -419,34 +415,31 @@ def edit(page: Page, label: str) -> Locator:
     return page.get_by_role("textbox", name=f"New name for {label}")
 
 
-def test_a_name_is_kept_by_enter_by_a_tick_and_by_leaving_the_field(
-    memory: Path, serve: Serve, visit: Open
-) -> None:
-    page = visit(serve(memory))
-    edit(page, "mug").fill("cup")
-    page.keyboard.press("Enter")
-    expect(card(page, "cup").get_by_role("button", name="Rename cup")).to_be_focused()
-    edit(page, "cup").fill("beaker")
-    assert found_by_axe(page) == []
-    page.get_by_role("button", name="Save name").click()
-    expect(card(page, "beaker")).to_be_visible()
-    edit(page, "beaker").fill("pot")
-    page.locator("#name").click()
-    expect(card(page, "pot")).to_be_visible()
-    expect(page.locator("#name")).to_be_focused()
-    edit(page, "pot").fill("never")
-    page.keyboard.press("Escape")
-    expect(card(page, "pot").get_by_role("button", name="Rename pot")).to_be_focused()
-    edit(page, "pot").fill("  ")
-    page.keyboard.press("Enter")
-    knows(page, cat=3, pot=3)
-    page.locator("#cards h3", has_text="pot").dblclick()
-    page.keyboard.press("Control+a")
-    page.keyboard.type("mug")
-    page.keyboard.press("Enter")
-    knows(page, cat=3, mug=3)
-    page.keyboard.press("Control+z")
-    expect(message(page, "Undone: mug is called pot again.")).to_be_visible()
+def test_a_name_is_kept_by_enter_by_a_tick_and_by_leaving_the_field(tab: Page) -> None:
+    edit(tab, "mug").fill("cup")
+    tab.keyboard.press("Enter")
+    expect(card(tab, "cup").get_by_role("button", name="Rename cup")).to_be_focused()
+    edit(tab, "cup").fill("beaker")
+    assert found_by_axe(tab) == []
+    tab.get_by_role("button", name="Save name").click()
+    expect(card(tab, "beaker")).to_be_visible()
+    edit(tab, "beaker").fill("pot")
+    tab.locator("#name").click()
+    expect(card(tab, "pot")).to_be_visible()
+    expect(tab.locator("#name")).to_be_focused()
+    edit(tab, "pot").fill("never")
+    tab.keyboard.press("Escape")
+    expect(card(tab, "pot").get_by_role("button", name="Rename pot")).to_be_focused()
+    edit(tab, "pot").fill("  ")
+    tab.keyboard.press("Enter")
+    knows(tab, cat=3, pot=3)
+    tab.locator("#cards h3", has_text="pot").dblclick()
+    tab.keyboard.press("Control+a")
+    tab.keyboard.type("mug")
+    tab.keyboard.press("Enter")
+    knows(tab, cat=3, mug=3)
+    tab.keyboard.press("Control+z")
+    expect(message(tab, "Undone: mug is called pot again.")).to_be_visible()
 
 
 def test_a_name_that_is_refused_stays_where_it_was_typed(
@@ -471,37 +464,33 @@ def test_a_name_that_is_refused_stays_where_it_was_typed(
     knows(page, cat=3)
 
 
-def test_a_name_that_is_replaced_can_be_had_back(memory: Path, serve: Serve, visit: Open) -> None:
-    page = visit(serve(memory))
-    page.locator("#name").fill("teap")
-    card(page, "mug").get_by_role("button", name="Add photos of mug").click()
-    expect(page.locator("#name")).to_have_value("mug")
-    replaced = message(page, "Next: photos of mug. You had typed \u201cteap\u201d.")
+def test_a_name_that_is_replaced_can_be_had_back(tab: Page) -> None:
+    tab.locator("#name").fill("teap")
+    card(tab, "mug").get_by_role("button", name="Add photos of mug").click()
+    expect(tab.locator("#name")).to_have_value("mug")
+    replaced = message(tab, "Next: photos of mug. You had typed \u201cteap\u201d.")
     replaced.get_by_role("button", name="Undo").click()
-    expect(page.locator("#name")).to_have_value("teap")
+    expect(tab.locator("#name")).to_have_value("teap")
 
 
-def test_a_name_that_another_thing_has_or_nearly_is_asked_about(
-    memory: Path, serve: Serve, visit: Open
-) -> None:
-    page = visit(serve(memory))
-    field = edit(page, "mug")
+def test_a_name_that_another_thing_has_or_nearly_is_asked_about(tab: Page) -> None:
+    field = edit(tab, "mug")
     field.fill("Cat")
-    page.keyboard.press("Enter")
-    asked = card(page, "mug").get_by_role("alert")
+    tab.keyboard.press("Enter")
+    asked = card(tab, "mug").get_by_role("alert")
     expect(asked).to_contain_text("I know cat already.")
-    assert found_by_axe(page) == []
+    assert found_by_axe(tab) == []
     asked.get_by_role("button", name="Keep \u201cCat\u201d as another thing").click()
-    knows(page, Cat=3, cat=3)
-    edit(page, "Cat").fill("cat")
-    page.keyboard.press("Enter")
-    asked = card(page, "Cat").get_by_role("alert")
+    knows(tab, Cat=3, cat=3)
+    edit(tab, "Cat").fill("cat")
+    tab.keyboard.press("Enter")
+    asked = card(tab, "Cat").get_by_role("alert")
     expect(asked.get_by_role("button")).to_have_text(["Merge into cat", "Cancel"])
     asked.get_by_role("button", name="Merge into cat").click()
-    knows(page, cat=6)
-    edit(page, "cat").fill("Cat")  # its own name, in other letters
-    page.keyboard.press("Enter")
-    knows(page, Cat=6)
+    knows(tab, cat=6)
+    edit(tab, "cat").fill("Cat")  # its own name, in other letters
+    tab.keyboard.press("Enter")
+    knows(tab, Cat=6)
 
 
 def test_what_is_seen_now_is_asked_about_by_its_spelling_as_well(
@@ -518,30 +507,29 @@ def test_what_is_seen_now_is_asked_about_by_its_spelling_as_well(
 
 
 def test_cup_and_cup_are_one_thing_unless_someone_says_otherwise(
-    memory: Path, serve: Serve, visit: Open, photographs: Photographs
+    tab: Page, photographs: Photographs
 ) -> None:
-    page = visit(serve(memory))
-    name = page.locator("#name")
-    drop(page, *photographs("coffee", 1, seed=3))
-    looked_at(page, 1)
+    name = tab.locator("#name")
+    drop(tab, *photographs("coffee", 1, seed=3))
+    looked_at(tab, 1)
     name.fill(" MUG ")
-    page.keyboard.press("Enter")
-    question = page.locator("#name-form").get_by_role("alert").filter(has_text="I know mug already")
+    tab.keyboard.press("Enter")
+    question = tab.locator("#name-form").get_by_role("alert").filter(has_text="I know mug already")
     expect(question.get_by_role("button", name="Use mug")).to_be_focused()
-    assert found_by_axe(page) == []
-    page.keyboard.press("Escape")
+    assert found_by_axe(tab) == []
+    tab.keyboard.press("Escape")
     expect(question).to_be_hidden()
     expect(name).to_be_focused()
-    page.keyboard.press("Enter")
-    page.keyboard.press("Enter")
-    expect(message(page, "Learned 1 photo of mug.")).to_be_visible()
-    knows(page, mug=4, cat=3)
-    drop(page, *photographs("rocket", 1))
-    looked_at(page, 1)
+    tab.keyboard.press("Enter")
+    tab.keyboard.press("Enter")
+    expect(message(tab, "Learned 1 photo of mug.")).to_be_visible()
+    knows(tab, mug=4, cat=3)
+    drop(tab, *photographs("rocket", 1))
+    looked_at(tab, 1)
     name.fill("Mug")
-    page.keyboard.press("Enter")
+    tab.keyboard.press("Enter")
     question.get_by_role("button", name="Keep \u201cMug\u201d as another thing").click()
-    knows(page, Mug=1, mug=4, cat=3)
+    knows(tab, Mug=1, mug=4, cat=3)
 
 
 # At 200 %, and on a phone.

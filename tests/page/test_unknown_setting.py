@@ -63,6 +63,8 @@ def test_a_choice_is_saved_at_once_kept_and_undone(
         expect(line).to_contain_text(f"refuses {forecast.refused} of {forecast.known} of your")
         expect(line).to_contain_text(f"finds {forecast.found} of {forecast.strange} strange")
     expect(picture(page)).to_be_visible()
+    part.scroll_into_view_if_needed()
+    shot(page, "unknown-setting")
     limit = picture(page).locator(".limit")
     before = limit.get_attribute("d")
     assert found_by_axe(page) == []
@@ -146,9 +148,3 @@ def test_a_memory_of_the_vote_has_no_such_setting(
     expect(page.get_by_role("radio")).to_have_count(0)
     expect(picture(page)).to_be_hidden()
     assert found_by_axe(page) == []
-
-
-def test_a_picture_for_the_docs(memory: Path, serve: Serve, visit: Open) -> None:
-    page = visit(serve(memory))
-    opened(page).scroll_into_view_if_needed()
-    shot(page, "unknown-setting")

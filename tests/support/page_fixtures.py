@@ -96,3 +96,9 @@ def visit(browsers: Browsers, serve: Serve) -> Iterator[Open]:  # noqa: ARG001 (
     for context, _ in visits:
         context.close()
     assert [wrong for _, visit in visits for wrong in visit.wrong] == []
+
+
+@pytest.fixture
+def tab(memory: Path, serve: Serve, visit: Open) -> Page:
+    """A tab with the page on a memory that knows a mug and a cat, without a camera."""
+    return visit(serve(memory))
