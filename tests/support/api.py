@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+from cbcl.errors import CBCLError
 from cbcl.web.errors import STATUSES
 from cbcl.web.security import HEADERS
 from cbcl.web.tokens import AccessTokens, Role, new_tokens
@@ -71,8 +73,23 @@ class Page:
         }
 
 
+OpenPage: TypeAlias = Callable[..., Page]
+Photos: TypeAlias = dict[str, list[bytes]]  # by name, as files
+
+
+def bearer(token: str = TOKEN) -> dict[str, str]:
+    """Headers of a program that has a token."""
+    return {"Authorization": f"Bearer {token}"}
+
+
 def files(*pictures: bytes) -> list[tuple[str, tuple[str, bytes]]]:
     return [("pictures", (f"{number}.jpg", picture)) for number, picture in enumerate(pictures)]
+
+
+def leaves(error: type[CBCLError]) -> list[type[CBCLError]]:
+    """The errors of a kind that are raised, not only caught."""
+    below = [leaf for child in error.__subclasses__() for leaf in leaves(child)]
+    return below or [error]
 
 
 def refused(answer: Any, kind: str) -> dict[str, Any]:

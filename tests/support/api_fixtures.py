@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,7 +11,7 @@ import pytest
 from cbcl import Recognizer, load_backbone
 from cbcl.vision.backbones.base import Backbone
 from cbcl.web.app import create_app
-from support.api import HERE, Page, TestClient
+from support.api import HERE, OpenPage, Page, Photos, TestClient
 from support.photos import encoded, views
 
 
@@ -21,7 +21,7 @@ def backbone() -> Backbone:
 
 
 @pytest.fixture(scope="module")
-def photos() -> dict[str, list[bytes]]:
+def photos() -> Photos:
     return {
         name: [encoded(pixels) for pixels in views(name, 5)]
         for name in ("chelsea", "coffee", "rocket")
@@ -29,7 +29,7 @@ def photos() -> dict[str, list[bytes]]:
 
 
 @pytest.fixture
-def open_page(tmp_path: Path, backbone: Backbone) -> Iterator[Callable[..., Page]]:
+def open_page(tmp_path: Path, backbone: Backbone) -> Iterator[OpenPage]:
     """Opens a page on a memory: as others see it with client=, policy=, log=."""
     opened: list[TestClient] = []
     recognizers: list[Recognizer] = []
@@ -56,14 +56,12 @@ def open_page(tmp_path: Path, backbone: Backbone) -> Iterator[Callable[..., Page
 
 
 @pytest.fixture
-def page(open_page: Callable[..., Page]) -> Page:
+def page(open_page: OpenPage) -> Page:
     return open_page()
 
 
 @pytest.fixture(scope="module")
-def lessons(
-    tmp_path_factory: pytest.TempPathFactory, backbone: Backbone, photos: dict[str, list[bytes]]
-) -> bytes:
+def lessons(tmp_path_factory: pytest.TempPathFactory, backbone: Backbone, photos: Photos) -> bytes:
     """A memory in which two things were learned, from three photos each."""
     memory = tmp_path_factory.mktemp("lessons") / "things.cbcl"
     with Recognizer(memory, backbone) as recognizer:
@@ -73,6 +71,6 @@ def lessons(
 
 
 @pytest.fixture
-def taught(open_page: Callable[..., Page], lessons: bytes, tmp_path: Path) -> Page:
+def taught(open_page: OpenPage, lessons: bytes, tmp_path: Path) -> Page:
     (tmp_path / "things.cbcl").write_bytes(lessons)
     return open_page()

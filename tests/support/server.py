@@ -41,6 +41,15 @@ def until(condition: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
+def next_event(stream: HTTPResponse) -> tuple[str, dict[str, Any]]:
+    """Name and data of the next event of a stream."""
+    name = ""
+    while not (line := stream.readline()).startswith(b"data: "):
+        assert line, "the stream has ended"
+        name = line.decode().removeprefix("event: ").strip() or name
+    return name, json.loads(line[6:])
+
+
 def make_certificate(folder: Path) -> tuple[Path, Path]:
     """Make a self-signed certificate for this machine, and its key."""
     if shutil.which("openssl") is None:

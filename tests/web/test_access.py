@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import pytest
-from support.api import HERE, TOKEN, TOKENS, Page, refused
+from support.api import HERE, TOKEN, TOKENS, OpenPage, Page, bearer, refused
 from support.server import until
 
 from cbcl.web.security import HEADERS, AccessPolicy
@@ -74,26 +73,15 @@ def test_other_sites_can_change_nothing(taught: Page, headers: dict[str, str], m
 
 
 def test_other_sites_can_link_here_but_not_read(page: Page) -> None:
-    assert (
-        page.get(
-            "/", headers={"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
-        ).status_code
-        == 200
-    )
-    refused(
-        page.get(
-            "/api/labels", headers={"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}
-        ),
-        "origin",
-    )
-    assert (
-        "access-control-allow-origin"
-        not in page.get("/api/labels", headers={"Origin": "http://a.b"}).headers
-    )
+    link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    assert page.get("/", headers=link).status_code == 200
+    refused(page.get("/api/labels", headers={**link, "Sec-Fetch-Mode": "no-cors"}), "origin")
+    answer = page.get("/api/labels", headers={"Origin": "http://a.b"})
+    assert "access-control-allow-origin" not in answer.headers
 
 
 @pytest.fixture
-def guarded(open_page: Callable[..., Page]) -> Page:
+def guarded(open_page: OpenPage) -> Page:
     return open_page(
         policy=AccessPolicy(TOKENS, "cbcl-8737"),
         client="192.168.1.9",
@@ -115,11 +103,10 @@ def guarded(open_page: Callable[..., Page]) -> Page:
 )
 def test_beyond_this_machine_nothing_is_had_without_the_token(guarded: Page, address: str) -> None:
     refused(guarded.get(address), "token")
-    refused(guarded.get(address, headers={"Authorization": "Bearer wrong"}), "token")
-    refused(guarded.get(address, headers={"Authorization": TOKEN}), "token")
-    refused(guarded.get(address, headers={"Cookie": "cbcl-8737=wrong"}), "token")
-    assert guarded.get(address, headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
-    assert guarded.get(address, headers={"Cookie": f"a=b; cbcl-8737={TOKEN}"}).status_code == 200
+    for wrong in (bearer("wrong"), {"Authorization": TOKEN}, {"Cookie": "cbcl-8737=wrong"}):
+        refused(guarded.get(address, headers=wrong), "token")
+    for right in (bearer(), {"Cookie": f"a=b; cbcl-8737={TOKEN}"}):
+        assert guarded.get(address, headers=right).status_code == 200
 
 
 def test_the_token_in_the_address_becomes_a_cookie_that_scripts_cannot_read(guarded: Page) -> None:
@@ -129,13 +116,11 @@ def test_the_token_in_the_address_becomes_a_cookie_that_scripts_cannot_read(guar
         f"cbcl-8737={TOKEN}; HttpOnly; Max-Age={400 * 24 * 3600}; Path=/; SameSite=strict"
     )
     assert answer.headers["cache-control"] == "no-store"
-    assert (
-        guarded.get("/api/version").status_code == 200
-    )  # the client keeps cookies, as a browser does
+    assert guarded.get("/api/version").status_code == 200  # cookies are kept, as by a browser
     refused(guarded.http.get(f"/api/version?token={TOKEN}", headers={"Cookie": ""}), "token")
 
 
-def test_over_tls_the_cookie_is_never_sent_in_the_clear(open_page: Callable[..., Page]) -> None:
+def test_over_tls_the_cookie_is_never_sent_in_the_clear(open_page: OpenPage) -> None:
     page = open_page(policy=AccessPolicy(TOKENS, secure=True), base_url="https://192.168.1.7:8737")
     assert "Secure" in page.get(f"/?token={TOKEN}", follow_redirects=False).headers["set-cookie"]
 
@@ -148,25 +133,15 @@ def test_without_a_token_there_is_a_page_that_says_so(guarded: Page) -> None:
 
 
 def test_wrong_tokens_are_limited_but_the_right_one_still_opens(guarded: Page) -> None:
-    answers = [
-        guarded.get("/api/version", headers={"Authorization": f"Bearer {n}"}) for n in range(30)
-    ]
+    answers = [guarded.get("/api/version", headers=bearer(str(n))) for n in range(30)]
     assert [answer.status_code for answer in answers[:20]] == [401] * 20
     assert int(answers[-1].headers["retry-after"]) == refused(answers[-1], "rate")["retry_after"]
-    assert (
-        guarded.get("/api/version", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
-    )
+    assert guarded.get("/api/version", headers=bearer()).status_code == 200
 
 
 def test_cross_site_rules_hold_with_a_token_too(guarded: Page) -> None:
-    headers = {"Authorization": f"Bearer {TOKEN}"}
-    refused(
-        guarded.post("/api/undo", headers={**headers, "Origin": "http://evil.example"}), "origin"
-    )
-    refused(
-        guarded.post("/api/undo", headers={**headers, "Origin": "http://192.168.1.7:8737"}),
-        "memory",
-    )
+    for origin, kind in (("http://evil.example", "origin"), ("http://192.168.1.7:8737", "memory")):
+        refused(guarded.post("/api/undo", headers={**bearer(), "Origin": origin}), kind)
 
 
 @pytest.mark.parametrize(
@@ -204,9 +179,6 @@ def test_who_asks_for_the_head_only_gets_that(taught: Page, address: str) -> Non
     assert head.headers["content-length"] == str(len(whole.content))
     assert taught.http.head("/api/nothing").status_code == 404
     assert taught.http.head("/api/events").status_code == 405
-    routes = re.findall(
-        r'cbcl_requests_total\{method="HEAD",route="([^"]+)"', taught.get("/metrics").text
-    )
-    assert [route.replace("{number}", "1").replace("{name:path}", "icon.svg") for route in routes][
-        :1
-    ] == [address]
+    counted = r'cbcl_requests_total\{method="HEAD",route="([^"]+)"'
+    first = re.findall(counted, taught.get("/metrics").text)[0]
+    assert first.replace("{number}", "1").replace("{name:path}", "icon.svg") == address

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support.api import NOISE, Page, files, refused
+from support.api import NOISE, OpenPage, Page, Photos, files, refused
 
 from cbcl import Recognizer, load_backbone
 from cbcl.vision.backbones.base import Backbone
@@ -15,9 +14,7 @@ from cbcl.vision.backbones.base import Backbone
 pytest_plugins = ["support.api_fixtures"]
 
 
-def test_an_empty_memory_answers_that_nothing_is_known(
-    page: Page, photos: dict[str, list[bytes]]
-) -> None:
+def test_an_empty_memory_answers_that_nothing_is_known(page: Page, photos: Photos) -> None:
     health = page.get("/api/health").json()
     assert (health["memory"], health["revision"], health["private"]) == ("things.cbcl", 0, False)
     assert page.get("/api/labels").json() == {
@@ -53,9 +50,7 @@ def test_an_empty_memory_answers_that_nothing_is_known(
     assert not page.memory.exists()
 
 
-def test_a_session_from_teaching_to_correcting(
-    taught: Page, photos: dict[str, list[bytes]]
-) -> None:
+def test_a_session_from_teaching_to_correcting(taught: Page, photos: Photos) -> None:
     answer = taught.recognize(photos["coffee"][3]).json()
     assert answer["label"] == "coffee"
     assert 0 < answer["confidence"] <= 1
@@ -93,9 +88,7 @@ def test_a_session_from_teaching_to_correcting(
     assert taught.get("/api/labels").json()["undo"] is None
 
 
-def test_examples_are_listed_shown_and_taken_back_one_by_one(
-    taught: Page, photos: dict[str, list[bytes]]
-) -> None:
+def test_examples_are_listed_shown_and_taken_back_one_by_one(taught: Page, photos: Photos) -> None:
     listed = taught.get("/api/examples", params={"label": "coffee"}).json()
     numbers = [kept["example"] for kept in listed["kept"]]
     assert (listed["label"], listed["examples"], len(numbers)) == ("coffee", 3, 3)
@@ -120,9 +113,7 @@ def test_examples_are_listed_shown_and_taken_back_one_by_one(
     refused(taught.get(f"/api/examples/{number}/thumbnail"), "missing")
 
 
-def test_a_picture_that_was_only_asked_about_can_be_seen(
-    taught: Page, photos: dict[str, list[bytes]]
-) -> None:
+def test_a_picture_that_was_only_asked_about_can_be_seen(taught: Page, photos: Photos) -> None:
     seen = taught.recognize(photos["rocket"][0]).json()["seen"]
     small = taught.get(f"/api/seen/{seen}/thumbnail")
     assert small.headers["content-type"] == "image/jpeg"
@@ -131,7 +122,7 @@ def test_a_picture_that_was_only_asked_about_can_be_seen(
 
 
 def test_copies_add_nothing_and_a_picture_taught_again_with_another_label_moves(
-    taught: Page, photos: dict[str, list[bytes]]
+    taught: Page, photos: Photos
 ) -> None:
     told = taught.learn("coffee", *photos["coffee"][:4]).json()
     assert (told["learned"], told["copies"], told["moved"]) == ({"coffee": 4}, {"coffee": 3}, {})
@@ -142,7 +133,7 @@ def test_copies_add_nothing_and_a_picture_taught_again_with_another_label_moves(
 
 
 def test_pictures_of_none_of_these_are_unknown_listed_taken_back_and_forgotten(
-    taught: Page, photos: dict[str, list[bytes]]
+    taught: Page, photos: Photos
 ) -> None:
     assert taught.get("/api/negatives").json()["examples"] == 0
     seen = taught.recognize(photos["coffee"][0]).json()["seen"]
@@ -172,9 +163,9 @@ def test_pictures_of_none_of_these_are_unknown_listed_taken_back_and_forgotten(
 
 
 def test_a_memory_of_the_vote_says_so_and_takes_no_negatives(
-    open_page: Callable[..., Page],
+    open_page: OpenPage,
     backbone: Backbone,
-    photos: dict[str, list[bytes]],
+    photos: Photos,
     tmp_path: Path,
 ) -> None:
     page = open_page(recognizer=Recognizer(tmp_path / "vote.cbcl", backbone, head="vote"))
@@ -188,7 +179,7 @@ def test_a_memory_of_the_vote_says_so_and_takes_no_negatives(
 
 
 def test_many_pictures_are_answered_in_their_order_and_broken_ones_told(
-    taught: Page, photos: dict[str, list[bytes]]
+    taught: Page, photos: Photos
 ) -> None:
     seen = taught.recognize(photos["coffee"][4]).json()["seen"]
     told = taught.post(
@@ -221,9 +212,7 @@ def test_history_tells_what_undo_takes_back(taught: Page) -> None:
     ]
 
 
-def test_advice_and_scores_are_those_of_the_recognizer(
-    taught: Page, photos: dict[str, list[bytes]]
-) -> None:
+def test_advice_and_scores_are_those_of_the_recognizer(taught: Page, photos: Photos) -> None:
     taught.learn("beans", photos["coffee"][4])
     advice = taught.get("/api/advice").json()
     with Recognizer(taught.memory) as recognizer:
@@ -243,7 +232,7 @@ def test_advice_and_scores_are_those_of_the_recognizer(
     assert scores["revision"] == taught.get("/api/labels").json()["revision"]
 
 
-def test_answers_are_those_of_the_recognizer(taught: Page, photos: dict[str, list[bytes]]) -> None:
+def test_answers_are_those_of_the_recognizer(taught: Page, photos: Photos) -> None:
     with Recognizer(taught.memory) as recognizer:
         for picture in (*photos["coffee"], *photos["chelsea"], *photos["rocket"]):
             told, answer = taught.recognize(picture).json(), recognizer.recognize(picture)
@@ -253,7 +242,7 @@ def test_answers_are_those_of_the_recognizer(taught: Page, photos: dict[str, lis
 
 
 def test_what_is_exported_and_imported_gives_the_same_answers(
-    taught: Page, open_page: Callable[..., Page], photos: dict[str, list[bytes]], tmp_path: Path
+    taught: Page, open_page: OpenPage, photos: Photos, tmp_path: Path
 ) -> None:
     exported = taught.get("/api/export")
     assert exported.headers["content-disposition"] == "attachment; filename*=UTF-8''things.cbcl"
@@ -279,9 +268,9 @@ def test_what_is_exported_and_imported_gives_the_same_answers(
 
 
 def test_a_private_memory_shows_nothing(
-    open_page: Callable[..., Page],
+    open_page: OpenPage,
     backbone: Backbone,
-    photos: dict[str, list[bytes]],
+    photos: Photos,
     tmp_path: Path,
 ) -> None:
     recognizer = Recognizer(tmp_path / "private.cbcl", backbone, private=True)
@@ -300,7 +289,7 @@ def test_a_private_memory_shows_nothing(
 
 
 def test_a_backbone_that_cannot_be_had_is_told_and_nothing_else_fails(
-    open_page: Callable[..., Page], photos: dict[str, list[bytes]], tmp_path: Path
+    open_page: OpenPage, photos: Photos, tmp_path: Path
 ) -> None:
     memory = tmp_path / "letters.cbcl"
     letters = load_backbone(
@@ -319,9 +308,7 @@ def test_a_backbone_that_cannot_be_had_is_told_and_nothing_else_fails(
     assert page.labels() == {"fruit": 2}
 
 
-def test_suspects_are_examples_with_the_answer_without_them(
-    page: Page, photos: dict[str, list[bytes]]
-) -> None:
+def test_suspects_are_examples_with_the_answer_without_them(page: Page, photos: Photos) -> None:
     picture = photos["coffee"][0]
     assert page.post("/api/suspects", files={"picture": ("a.jpg", picture)}).json() == {
         "suspects": [],

@@ -9,11 +9,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.api import leaves
+from support.http_double import Received, Reply, http_double
 from support.photos import folders
 from support.server import TIMEOUT_SECONDS, ServerProcess, teach
 
@@ -110,32 +111,13 @@ def answering(
     """A server that gives these answers, the last again and again; to `learn`, others."""
     left = {"other": [*answers], "/api/examples": [*learning]}
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            some = left.get(self.path, left["other"])
-            status, body = some.pop(0) if len(some) > 1 else some[0]
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(request: Received) -> Reply:
+        some = left.get(request.path, left["other"])
+        status, body = some.pop(0) if len(some) > 1 else some[0]
+        return Reply(body, status)
 
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.do_GET()
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as serving:
-        thread = threading.Thread(target=serving.serve_forever, args=(0.01,))
-        thread.start()
-        yield f"http://127.0.0.1:{serving.server_port}"
-        serving.shutdown()
-        thread.join()
-
-
-def leaves(error: type[CBCLError]) -> list[type[CBCLError]]:
-    below = [leaf for child in error.__subclasses__() for leaf in leaves(child)]
-    return below or [error]
+    with http_double(answer) as double:
+        yield double.url
 
 
 @pytest.mark.parametrize("error", leaves(CBCLError))

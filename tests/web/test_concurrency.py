@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 import sys
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from support.api import Page, files, refused
+from support.api import OpenPage, Page, Photos, files, refused
 from support.server import TIMEOUT_SECONDS, until
 
 from cbcl import Recognizer
@@ -45,9 +44,9 @@ class Watched(Recognizer):
 
 
 def test_a_single_picture_need_not_wait_for_a_whole_batch(
-    open_page: Callable[..., Page],
+    open_page: OpenPage,
     backbone: Backbone,
-    photos: dict[str, list[bytes]],
+    photos: Photos,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -72,7 +71,7 @@ def test_a_single_picture_need_not_wait_for_a_whole_batch(
 
 
 def test_another_file_in_the_memorys_place_is_what_is_shown(
-    taught: Page, tmp_path: Path, backbone: Backbone, photos: dict[str, list[bytes]]
+    taught: Page, tmp_path: Path, backbone: Backbone, photos: Photos
 ) -> None:
     other = tmp_path / "other.cbcl"
     with Recognizer(other, backbone) as recognizer:
@@ -94,7 +93,7 @@ def learns(page: Page, label: str, photo: bytes) -> bool:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it takes locks that only Linux has")
 def test_replacing_the_memory_again_and_again_leaks_no_files(
-    taught: Page, photos: dict[str, list[bytes]], lessons: bytes, tmp_path: Path
+    taught: Page, photos: Photos, lessons: bytes, tmp_path: Path
 ) -> None:
     other = tmp_path / "other.cbcl"
     descriptors: list[int] = []
@@ -113,7 +112,7 @@ def test_replacing_the_memory_again_and_again_leaks_no_files(
 
 
 def test_what_is_forgotten_for_good_is_not_remembered_by_the_server(
-    taught: Page, photos: dict[str, list[bytes]]
+    taught: Page, photos: Photos
 ) -> None:
     seen = taught.recognize(photos["rocket"][0]).json()["seen"]
     taught.learn("rocket", seen=[seen])
@@ -123,9 +122,7 @@ def test_what_is_forgotten_for_good_is_not_remembered_by_the_server(
     assert refused(taught.learn("rocket", seen=[seen]), "seen")["seen"] == [seen]
 
 
-def test_reading_and_asking_do_not_wait_for_learning(
-    taught: Page, photos: dict[str, list[bytes]]
-) -> None:
+def test_reading_and_asking_do_not_wait_for_learning(taught: Page, photos: Photos) -> None:
     asked = taught.recognize(photos["rocket"][0]).json()["seen"]
     with closing(sqlite3.connect(taught.memory, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")  # another process writes, and takes its time
@@ -143,56 +140,30 @@ def test_reading_and_asking_do_not_wait_for_learning(
     assert taught.labels() == {"chelsea": 3, "coffee": 3, "rocket": 1}
 
 
-class SlowSnapshot(Snapshot):
-    """One whose scores take until they may."""
+def test_an_export_does_not_wait_for_scores(taught: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    may, begun = threading.Event(), threading.Event()
+    examine = Snapshot.examine
 
-    may: threading.Event
-    begun: threading.Event
+    def slow(snapshot: Snapshot) -> SelfTestResult:
+        begun.set()
+        assert may.wait(TIMEOUT_SECONDS)
+        return examine(snapshot)
 
-    def examine(self) -> SelfTestResult:
-        self.begun.set()
-        assert self.may.wait(TIMEOUT_SECONDS)
-        return super().examine()
-
-
-class SlowToExamine(Recognizer):
-    """One of such snapshots."""
-
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
-        self.may, self.begun = threading.Event(), threading.Event()
-
-    def snapshot(self) -> Snapshot:
-        snapshot = super().snapshot()
-        snapshot.__class__ = SlowSnapshot
-        vars(snapshot).update(may=self.may, begun=self.begun)
-        return snapshot
-
-
-def test_an_export_does_not_wait_for_scores(
-    open_page: Callable[..., Page], backbone: Backbone, lessons: bytes, tmp_path: Path
-) -> None:
-    memory = tmp_path / "x.cbcl"
-    memory.write_bytes(lessons)
-    slow = SlowToExamine(memory, backbone)
-    page = open_page(recognizer=slow)
+    monkeypatch.setattr(Snapshot, "examine", slow)
     with ThreadPoolExecutor() as executor:
         try:
-            scores = executor.submit(page.get, "/api/scores")
-            assert slow.begun.wait(TIMEOUT_SECONDS)
-            exports = [executor.submit(page.get, "/api/export") for _ in range(2)]
-            assert [export.result(TIMEOUT_SECONDS / 4).status_code for export in exports] == [
-                200
-            ] * 2
+            scores = executor.submit(taught.get, "/api/scores")
+            assert begun.wait(TIMEOUT_SECONDS)
+            exports = [executor.submit(taught.get, "/api/export") for _ in range(2)]
+            statuses = [export.result(TIMEOUT_SECONDS / 4).status_code for export in exports]
+            assert statuses == [200, 200]
             assert not scores.done()
         finally:
-            slow.may.set()
+            may.set()
         assert scores.result().status_code == 200
 
 
-def test_many_teach_and_ask_at_once_and_nothing_is_lost(
-    taught: Page, photos: dict[str, list[bytes]]
-) -> None:
+def test_many_teach_and_ask_at_once_and_nothing_is_lost(taught: Page, photos: Photos) -> None:
     failed: list[str] = []
 
     def work(number: int) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.api import NOISE, Page, files, refused
+from support.api import NOISE, OpenPage, Page, Photos, files, leaves, refused
 from support.server import until
 
 from cbcl import Recognizer
@@ -29,9 +29,7 @@ FILE = b'--x\r\nContent-Disposition: form-data; name="%b"; filename="a"\r\n\r\n'
 LATIN = b'--x\r\nContent-Disposition: form-data; name="label"\r\n\r\ncaf\xe9\r\n'
 
 
-def bad(
-    page: Page, photos: dict[str, list[bytes]]
-) -> list[tuple[str, str, Callable[[], Any] | str]]:
+def bad(page: Page, photos: Photos) -> list[tuple[str, str, Callable[[], Any] | str]]:
     """Requests that cannot be done: kind, some words of the message, how they are made or where."""
     photo = photos["coffee"][0]
     lost = "0" * 64
@@ -129,7 +127,7 @@ def bad(
 
 
 def test_what_cannot_be_done_is_one_sentence_without_a_path_and_changes_nothing(
-    taught: Page, photos: dict[str, list[bytes]], tmp_path: Path
+    taught: Page, photos: Photos, tmp_path: Path
 ) -> None:
     before = taught.get("/api/labels").json()
     for kind, words, ask in bad(taught, photos):
@@ -151,7 +149,7 @@ def test_a_memory_that_went_away_is_told_without_its_path(taught: Page) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names of files are Unicode here")
 def test_a_memory_whose_name_is_not_utf8_is_served_like_any_other(
-    open_page: Callable[..., Page], lessons: bytes, tmp_path: Path
+    open_page: OpenPage, lessons: bytes, tmp_path: Path
 ) -> None:
     memory = tmp_path / os.fsdecode(b"caf\xe9.cbcl")
     memory.write_bytes(lessons)
@@ -166,14 +164,11 @@ def test_a_memory_whose_name_is_not_utf8_is_served_like_any_other(
 def test_undo_of_nothing_is_refused(taught: Page) -> None:
     for _ in range(2):
         assert taught.post("/api/undo").status_code == 200
-    assert (
-        refused(taught.post("/api/undo"), "memory")["message"] == "things.cbcl has nothing to undo."
-    )
+    message = refused(taught.post("/api/undo"), "memory")["message"]
+    assert message == "things.cbcl has nothing to undo."
 
 
-def test_those_that_are_no_longer_remembered_are_named(
-    taught: Page, photos: dict[str, list[bytes]]
-) -> None:
+def test_those_that_are_no_longer_remembered_are_named(taught: Page, photos: Photos) -> None:
     known = taught.recognize(photos["coffee"][0]).json()["seen"]
     answer = taught.post(
         "/api/recognize-many", data={"seen": [known, "1" * 64, "2" * 64]}, files={"pictures": b""}
@@ -215,28 +210,20 @@ def failing(tmp_path: Path) -> Failing:
     return Failing(tmp_path / "x.cbcl")
 
 
-def leaves(error: type[CBCLError]) -> list[type[CBCLError]]:
-    below = [leaf for child in error.__subclasses__() for leaf in leaves(child)]
-    return below or [error]
-
-
 @pytest.mark.parametrize("error", leaves(CBCLError))
 def test_every_error_has_a_status_and_names_no_folder(
-    open_page: Callable[..., Page], failing: Failing, error: type[CBCLError]
+    open_page: OpenPage, failing: Failing, error: type[CBCLError]
 ) -> None:
     page = open_page(recognizer=failing)
     failing.error = error(SECRET / "x y.onnx", "is broken", "mend it")
     told = refused(page.get("/api/history"), error.kind)
     assert told["message"] == "x y.onnx is broken: mend it."
     failing.error = error("'/usr/local/mugs'", "is a label")
-    assert (
-        refused(page.get("/api/history"), error.kind)["message"] == "'/usr/local/mugs' is a label."
-    )
+    told = refused(page.get("/api/history"), error.kind)
+    assert told["message"] == "'/usr/local/mugs' is a label."
 
 
-def test_files_have_the_names_they_were_sent_under(
-    open_page: Callable[..., Page], failing: Failing
-) -> None:
+def test_files_have_the_names_they_were_sent_under(open_page: OpenPage, failing: Failing) -> None:
     page = open_page(recognizer=failing)
     sent = {"memory": ("/home/ann/shop.cbcl", b"")}
     message = refused(page.post("/api/import", files=sent), "memory")["message"]
@@ -256,7 +243,7 @@ def test_files_have_the_names_they_were_sent_under(
 
 
 def test_a_backbone_given_by_its_path_is_shown_by_name(
-    open_page: Callable[..., Page], failing: Failing
+    open_page: OpenPage, failing: Failing
 ) -> None:
     page = open_page(recognizer=failing, backbone=str(SECRET / "my net.onnx"))
     until(lambda: page.get("/api/health").json()["backbone"]["problem"])
@@ -270,7 +257,7 @@ def test_a_backbone_given_by_its_path_is_shown_by_name(
 
 @pytest.mark.parametrize("error", [RuntimeError, ValueError, OSError])
 def test_an_error_of_ours_tells_nothing_but_is_in_the_log(
-    open_page: Callable[..., Page], failing: Failing, error: type[Exception]
+    open_page: OpenPage, failing: Failing, error: type[Exception]
 ) -> None:
     file = io.StringIO()
     failing.error = error(f"something secret at {failing.path}")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from support.api import Page, refused
+from support.api import OpenPage, Page, refused
 
 from cbcl.errors import PictureError
 from cbcl.web.inbox import PhotoInbox
@@ -28,7 +27,7 @@ def inbox(tmp_path: Path) -> Path:
 
 
 def test_photos_are_listed_read_and_removed_by_their_names(
-    open_page: Callable[..., Page], inbox: Path
+    open_page: OpenPage, inbox: Path
 ) -> None:
     page = open_page(inbox=inbox)
     assert page.get("/api/inbox").json() == {
@@ -52,7 +51,7 @@ def test_photos_are_listed_read_and_removed_by_their_names(
     "name", ["mine.jpg", "gone.jpg", ".1-door.jpg.json", "%2e%2e%2fsecret.jpg", "%00"]
 )
 def test_what_is_not_listed_is_neither_read_nor_removed(
-    open_page: Callable[..., Page], inbox: Path, name: str
+    open_page: OpenPage, inbox: Path, name: str
 ) -> None:
     (inbox.parent / "secret.jpg").write_bytes(b"of nobody's business")
     (inbox.parent / ".secret.jpg.json").write_text("{}")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.routing import APIRoute
 from starlette.routing import Route
-from support.api import HOST, NOISE, TOKEN, TOKENS, Page, files, refused
+from support.api import HOST, NOISE, TOKENS, OpenPage, Page, Photos, bearer, files, refused
 from support.server import run_async
 
 from cbcl import Recognizer
@@ -59,7 +59,7 @@ def test_what_takes_a_file_takes_as_much_as_is_documented() -> None:
 
 @pytest.mark.parametrize("question", ["recognize", "suspects"])
 def test_a_question_takes_a_picture_of_up_to_25_megabytes(
-    taught: Page, photos: dict[str, list[bytes]], question: str
+    taught: Page, photos: Photos, question: str
 ) -> None:
     largest = photos["coffee"][0].ljust(25 * MB, b"\0")  # decoders pass over what follows it
     answer = taught.post(f"/api/{question}", files={"picture": ("large.jpg", largest)})
@@ -84,15 +84,11 @@ def test_bodies_that_are_too_large_are_refused_by_their_length_and_while_they_co
     refused(page.post("/api/forget", content=b" " * 70_000), "size")
     refused(page.post("/api/forget", content=iter([b" " * 70_000])), "size")
     few = (piece for _, piece in zip(range(40), endless(), strict=False))
-    assert (
-        "has more than 25 MB"
-        in refused(page.post("/api/examples", content=few, headers=kind), "size")["message"]
-    )
+    told = refused(page.post("/api/examples", content=few, headers=kind), "size")
+    assert "has more than 25 MB" in told["message"]
 
 
-def test_a_request_has_a_hundred_pictures_at_most(
-    page: Page, photos: dict[str, list[bytes]]
-) -> None:
+def test_a_request_has_a_hundred_pictures_at_most(page: Page, photos: Photos) -> None:
     refused(page.post("/api/recognize-many", files=files(*[NOISE] * 101)), "size")
     refused(page.learn("x", NOISE, seen=["0" * 64] * 100), "size")
     answers = page.post("/api/recognize-many", files=files(*[photos["coffee"][0]] * 100)).json()[
@@ -102,7 +98,7 @@ def test_a_request_has_a_hundred_pictures_at_most(
 
 
 def test_all_bodies_together_are_bounded(
-    open_page: Callable[..., Page], monkeypatch: pytest.MonkeyPatch
+    open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(request_body, "MAX_HELD_BYTES", 100_000)
     page = open_page()
@@ -110,11 +106,9 @@ def test_all_bodies_together_are_bounded(
     refused(page.recognize(bytes(50_000)), "picture")  # what was held is let go
 
 
-def test_others_have_a_rate_and_this_machine_has_none(
-    open_page: Callable[..., Page], page: Page
-) -> None:
+def test_others_have_a_rate_and_this_machine_has_none(open_page: OpenPage, page: Page) -> None:
     other = open_page(policy=AccessPolicy(TOKENS), client="192.168.1.9")
-    headers = {"Authorization": f"Bearer {TOKEN}"}
+    headers = bearer()
     answers = [other.post("/api/recognize", headers=headers) for _ in range(150)]
     limited = [answer for answer in answers if answer.status_code == 429]
     assert len(answers) - len(limited) >= 60
@@ -123,25 +117,21 @@ def test_others_have_a_rate_and_this_machine_has_none(
     assert {page.post("/api/recognize").status_code for _ in range(150)} == {422}
 
 
-def test_so_many_may_ask_at_once(
-    open_page: Callable[..., Page], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_so_many_may_ask_at_once(open_page: OpenPage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(security, "MAX_CONCURRENT_REQUESTS", 0)
     assert refused(open_page().get("/api/version"), "busy")["retry_after"] == 1
 
 
 def test_more_labels_than_there_may_be_centroids_are_refused(
-    open_page: Callable[..., Page],
+    open_page: OpenPage,
     backbone: Backbone,
-    photos: dict[str, list[bytes]],
+    photos: Photos,
     tmp_path: Path,
 ) -> None:
     page = open_page(recognizer=Recognizer(tmp_path / "few.cbcl", backbone, max_centroids=1))
     assert page.learn("coffee", photos["coffee"][0]).status_code == 200
-    assert (
-        "cannot hold 2 classes"
-        in refused(page.learn("rocket", photos["rocket"][0]), "argument")["message"]
-    )
+    told = refused(page.learn("rocket", photos["rocket"][0]), "argument")
+    assert "cannot hold 2 classes" in told["message"]
 
 
 def test_an_export_has_its_place_until_its_end(taught: Page) -> None:

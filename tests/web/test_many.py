@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from support.api import NOISE, Page, files, refused
+from support.api import NOISE, Page, Photos, files, refused
 
 pytest_plugins = ["support.api_fixtures"]
 LOST = "0" * 64
@@ -15,9 +15,7 @@ def seen(page: Page, *pictures: bytes) -> list[str]:
     return [answer["seen"] for answer in answers]
 
 
-def test_pictures_that_look_alike_are_grouped_by_their_digests(
-    page: Page, photos: dict[str, list[bytes]]
-) -> None:
+def test_pictures_that_look_alike_are_grouped_by_their_digests(page: Page, photos: Photos) -> None:
     cups, cats = seen(page, *photos["coffee"][:3]), seen(page, *photos["chelsea"][:2])
     asked = [cups[0], LOST, *cats, *cups[1:]]
     groups = page.post("/api/group", json={"seen": asked}).json()["groups"]
@@ -26,9 +24,7 @@ def test_pictures_that_look_alike_are_grouped_by_their_digests(
     assert not page.memory.exists()
 
 
-def test_several_labels_are_learned_in_one_change(
-    page: Page, photos: dict[str, list[bytes]]
-) -> None:
+def test_several_labels_are_learned_in_one_change(page: Page, photos: Photos) -> None:
     cups, cats = seen(page, *photos["coffee"][:3]), seen(page, *photos["chelsea"][:2])
     things = [
         {"label": "cup", "seen": cups[:2]},
@@ -42,9 +38,7 @@ def test_several_labels_are_learned_in_one_change(
     assert page.labels() == {}
 
 
-def test_nothing_is_learned_if_a_picture_is_gone_or_a_label_bad(
-    page: Page, photos: dict[str, list[bytes]]
-) -> None:
+def test_nothing_is_learned_if_a_picture_is_gone_or_a_label_bad(page: Page, photos: Photos) -> None:
     (cup,) = seen(page, photos["coffee"][0])
     things = [{"label": "cup", "seen": [cup]}, {"label": "cat", "seen": [LOST]}]
     error = refused(page.post("/api/learn-many", json={"things": things}), "seen")
@@ -69,9 +63,7 @@ def test_the_most_digests_of_a_request_fit_into_its_body(page: Page) -> None:
     refused(page.post("/api/learn-many", json={"things": [{"label": "cup", "seen": most}]}), "seen")
 
 
-def test_a_picture_that_is_known_already_is_told(
-    taught: Page, photos: dict[str, list[bytes]]
-) -> None:
+def test_a_picture_that_is_known_already_is_told(taught: Page, photos: Photos) -> None:
     old, new = photos["coffee"][0], photos["coffee"][3]
     many = taught.post("/api/recognize-many", files=files(old, NOISE, new)).json()
     answers = [answer.get("taught", "-") for answer in many["answers"]]

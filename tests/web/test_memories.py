@@ -9,14 +9,14 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from support.api import Page, refused
-from support.server import ServerProcess, teach, until
+from support.api import OpenPage, Page, Photos, refused
+from support.server import ServerProcess, next_event, teach, until
 
 from cbcl import Recognizer
 from cbcl.cli.commands import main
@@ -42,7 +42,7 @@ def folder(tmp_path: Path, lessons: bytes, backbone: Backbone, photos: Any) -> P
 
 
 @pytest.fixture
-def page(open_page: Callable[..., Page], folder: Path) -> Page:
+def page(open_page: OpenPage, folder: Path) -> Page:
     return open_page(folder / "things.cbcl", several=True)
 
 
@@ -68,7 +68,7 @@ def test_the_memories_of_the_folder_are_listed_the_latest_first(page: Page, fold
 
 
 def test_another_memory_is_opened_for_everybody_and_the_one_before_keeps_all(
-    page: Page, folder: Path, photos: dict[str, list[bytes]]
+    page: Page, folder: Path, photos: Photos
 ) -> None:
     assert page.learn("mug", photos["coffee"][3]).status_code == 200
     assert opened(page, "space.cbcl").json() == {"memory": "space.cbcl", "revision": 1}
@@ -94,7 +94,7 @@ def test_a_request_that_is_meant_for_another_memory_does_nothing(page: Page) -> 
 
 
 def test_a_request_under_way_is_finished_on_the_memory_it_was_sent_to(
-    page: Page, folder: Path, photos: dict[str, list[bytes]], monkeypatch: pytest.MonkeyPatch
+    page: Page, folder: Path, photos: Photos, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may, begun = threading.Event(), threading.Event()
     learn = Recognizer.learn
@@ -127,7 +127,7 @@ def threads_of(queue: str) -> int:
 
 
 def test_a_new_memory_is_opened_and_its_file_is_made_by_the_first_thing_learned(
-    page: Page, folder: Path, photos: dict[str, list[bytes]]
+    page: Page, folder: Path, photos: Photos
 ) -> None:
     made = page.post("/api/memories", json={"name": " kitchen "}).json()
     assert made == {"memory": "kitchen.cbcl", "revision": 0}
@@ -248,7 +248,7 @@ def restored(page: Page, data: bytes, name: str = "backup.cbcl") -> Any:
 
 
 def test_a_backup_takes_the_place_of_the_memory_which_is_kept_and_put_back(
-    page: Page, folder: Path, photos: dict[str, list[bytes]]
+    page: Page, folder: Path, photos: Photos
 ) -> None:
     backup = page.get("/api/export").content
     page.learn("mug", photos["coffee"][3])
@@ -269,9 +269,7 @@ def test_a_backup_takes_the_place_of_the_memory_which_is_kept_and_put_back(
     assert all(check(path) == [] for path in folder.glob("[!.i]*.cbcl"))
 
 
-def test_a_link_is_not_replaced(
-    open_page: Callable[..., Page], folder: Path, lessons: bytes
-) -> None:
+def test_a_link_is_not_replaced(open_page: OpenPage, folder: Path, lessons: bytes) -> None:
     (folder / "link.cbcl").symlink_to(folder / "things.cbcl")
     page = open_page(folder / "link.cbcl")
     assert "is a link" in refused(restored(page, lessons), "memory")["message"]
@@ -362,7 +360,7 @@ def test_a_folder_that_is_gone_is_told(page: Page, folder: Path) -> None:
 
 
 def test_a_server_of_one_memory_shows_and_opens_no_other(
-    open_page: Callable[..., Page], folder: Path, lessons: bytes
+    open_page: OpenPage, folder: Path, lessons: bytes
 ) -> None:
     page = open_page(folder / "things.cbcl")
     told = page.get("/api/memories").json()
@@ -434,7 +432,7 @@ def test_teach_without_a_name_is_about_the_folder_it_is_started_in(
 
 
 def test_streams_go_on_with_the_memory_that_was_opened(
-    server: ServerProcess, folder: Path, photos: dict[str, list[bytes]]
+    server: ServerProcess, folder: Path, photos: Photos
 ) -> None:
     def open_memory(name: str) -> None:
         headers = {"Content-Type": "application/json"}
@@ -445,14 +443,14 @@ def test_streams_go_on_with_the_memory_that_was_opened(
 
     with server.events() as one, server.events() as two:
         for stream in (one, two):
-            assert next_event(stream) == ("changed", '{"revision": 2}')
+            assert next_event(stream) == ("changed", {"revision": 2})
         open_memory("space.cbcl")
         for stream in (one, two):
-            assert next_event(stream) == ("opened", '{"memory": "space.cbcl", "revision": 1}')
-            assert next_event(stream) == ("changed", '{"revision": 1}')
+            assert next_event(stream) == ("opened", {"memory": "space.cbcl", "revision": 1})
+            assert next_event(stream) == ("changed", {"revision": 1})
         server.client.learn("cat", photos["chelsea"][0])
         for stream in (one, two):
-            assert next_event(stream) == ("changed", '{"revision": 2}')
+            assert next_event(stream) == ("changed", {"revision": 2})
         server.client.recognize(photos["chelsea"][0])
         assert next_event(one)[0] == "recognized"
     server.stop()
@@ -473,14 +471,4 @@ def test_streams_tell_that_another_file_has_taken_the_place(
         event = next_event(stream)
         if event[0] == "changed":  # its number may be read before the file is known to be another
             event = next_event(stream)
-        revision = told["revision"]
-        assert event == ("opened", f'{{"memory": "things.cbcl", "revision": {revision}}}')
-
-
-def next_event(stream: Any) -> tuple[str, str]:
-    """Name and data of the next event."""
-    name = ""
-    while not (line := cast(bytes, stream.readline())).startswith(b"data: "):
-        assert line, "the stream has ended"
-        name = line.decode().removeprefix("event: ").strip() or name
-    return name, line[6:].decode().strip()
+        assert event == ("opened", {"memory": "things.cbcl", "revision": told["revision"]})

@@ -5,12 +5,11 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from support.api import NOISE, TOKEN, TOKENS, Page, refused
+from support.api import NOISE, TOKEN, TOKENS, OpenPage, Page, Photos, refused
 
 from cbcl import LabelError
 from cbcl.memory.rows import as_label
@@ -144,7 +143,7 @@ def test_the_page_and_its_documentation_load_nothing_from_elsewhere(page: Page) 
         assert not re.search(r'<script(?![^>]*(?:src=|type="application/json"))', text)
 
 
-def test_metrics_are_counted(taught: Page, photos: dict[str, list[bytes]]) -> None:
+def test_metrics_are_counted(taught: Page, photos: Photos) -> None:
     for picture in photos["rocket"][:2]:
         taught.learn("rocket", picture, picture)
     taught.recognize(NOISE)
@@ -168,9 +167,7 @@ def test_metrics_are_counted(taught: Page, photos: dict[str, list[bytes]]) -> No
     assert desks == {"changes", "embedding", "exports", "reports"}
 
 
-def test_the_log_has_one_line_a_request_and_no_secret(
-    open_page: Callable[..., Page], photos: dict[str, list[bytes]]
-) -> None:
+def test_the_log_has_one_line_a_request_and_no_secret(open_page: OpenPage, photos: Photos) -> None:
     file = io.StringIO()
     page = open_page(
         policy=AccessPolicy(TOKENS),
@@ -194,7 +191,7 @@ def test_the_log_has_one_line_a_request_and_no_secret(
     assert "secret" not in file.getvalue()
 
 
-def test_without_being_asked_the_log_has_what_is_wrong_only(open_page: Callable[..., Page]) -> None:
+def test_without_being_asked_the_log_has_what_is_wrong_only(open_page: OpenPage) -> None:
     file = io.StringIO()
     open_page(log=RequestLog(file=file)).get("/api/nothing")
     assert file.getvalue() == ""

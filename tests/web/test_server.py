@@ -19,7 +19,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from support.photos import encoded, folders, views
-from support.server import TIMEOUT_SECONDS, ServerProcess, make_certificate, teach, until
+from support.server import (
+    TIMEOUT_SECONDS,
+    ServerProcess,
+    make_certificate,
+    next_event,
+    teach,
+    until,
+)
 
 from cbcl import CBCLError, Recognizer, load_backbone
 from cbcl.cli.commands import main
@@ -45,14 +52,6 @@ def server(tmp_path_factory: pytest.TempPathFactory, photos: Path) -> Any:
         yield running
 
 
-def next_event(stream: HTTPResponse) -> dict[str, Any]:
-    """The data of the next event."""
-    while not (line := stream.readline()).startswith(b"data: "):
-        assert line, "the stream has ended"
-    told: dict[str, Any] = json.loads(line[6:])
-    return told
-
-
 def test_a_restarted_server_knows_all_it_knew(photos: Path, tmp_path: Path) -> None:
     memory = tmp_path / "things.cbcl"
     with teach(memory) as server:
@@ -72,12 +71,12 @@ def test_pages_hear_of_changes_made_here_and_by_other_processes(
 ) -> None:
     with server.events() as one, server.events() as two:
         assert one.headers["content-type"].startswith("text/event-stream")
-        first = next_event(one)["revision"]
-        assert next_event(two)["revision"] == first
+        first = next_event(one)[1]["revision"]
+        assert next_event(two)[1]["revision"] == first
         server.client.learn("mug", photos / "coffee" / "0.jpg")
-        assert next_event(one) == next_event(two) == {"revision": first + 1}
+        assert next_event(one) == next_event(two) == ("changed", {"revision": first + 1})
         assert CliRunner().invoke(main, ["forget", str(server.memory), "mug"]).exit_code == 0
-        assert next_event(one) == next_event(two) == {"revision": first + 2}
+        assert next_event(one) == next_event(two) == ("changed", {"revision": first + 2})
         assert "mug" not in server.client.labels()
         assert figure(server, "cbcl_event_streams") == 2
     until(lambda: figure(server, "cbcl_event_streams") == 0)
@@ -86,8 +85,9 @@ def test_pages_hear_of_changes_made_here_and_by_other_processes(
 def test_streams_tell_what_is_recognized_and_show_no_picture(
     server: ServerProcess, photos: Path
 ) -> None:
-    def told_of(answer: dict[str, Any]) -> dict[str, Any]:
-        return {name: answer[name] for name in ("label", "confidence", "revision")}
+    def told_of(answer: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        told = {name: answer[name] for name in ("label", "confidence", "revision")}
+        return "recognized", told
 
     coffee, cat = photos / "coffee" / "1.jpg", photos / "chelsea" / "1.jpg"
     with server.events() as stream:

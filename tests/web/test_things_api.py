@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.api import Page, refused
+from support.api import OpenPage, Page, Photos, refused
 
 from cbcl import Recognizer
 from cbcl.vision.backbones.base import Backbone
@@ -84,7 +83,7 @@ def test_an_empty_memory_has_nothing_to_move_or_test(page: Page) -> None:
 
 
 def test_the_self_test_tells_label_by_label_which_examples_fail(
-    taught: Page, photos: dict[str, list[bytes]]
+    taught: Page, photos: Photos
 ) -> None:
     taught.learn("beans", photos["coffee"][4])
     taught.learn("coffee", photos["chelsea"][4])  # which is no coffee
@@ -107,8 +106,8 @@ def test_what_looks_most_alike_comes_first(
     head: str,
     tmp_path: Path,
     backbone: Backbone,
-    open_page: Callable[..., Page],
-    photos: dict[str, list[bytes]],
+    open_page: OpenPage,
+    photos: Photos,
 ) -> None:
     page = open_page(recognizer=Recognizer(tmp_path / "things.cbcl", backbone, head=head))
     for label, name in {"cat": "chelsea", "mug": "coffee", "ship": "rocket"}.items():
@@ -122,9 +121,7 @@ def test_what_looks_most_alike_comes_first(
     assert told["message"] == "'cupp' is not known: did you mean 'cup'?"
 
 
-def test_a_label_that_differs_in_case_only_is_told(
-    taught: Page, photos: dict[str, list[bytes]]
-) -> None:
+def test_a_label_that_differs_in_case_only_is_told(taught: Page, photos: Photos) -> None:
     learned = taught.learn("Coffee", photos["rocket"][0]).json()
     assert learned["spelled_alike"] == {"Coffee": "coffee"}
     assert learned["gone"] == []
@@ -142,9 +139,7 @@ def test_a_label_that_differs_in_case_only_is_told(
     assert renamed["spelled_alike"] == {}  # it is the same thing
 
 
-def test_the_latest_change_of_a_label_has_the_largest_number(
-    taught: Page, photos: dict[str, list[bytes]]
-) -> None:
+def test_the_latest_change_of_a_label_has_the_largest_number(taught: Page, photos: Photos) -> None:
     def latest() -> list[str]:
         labels = taught.get("/api/labels").json()["labels"]
         return [one["label"] for one in sorted(labels, key=lambda one: -one["changed"])]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.api import HERE, TOKENS, VIEW_TOKEN, Page, refused
+from support.api import HERE, TOKENS, VIEW_TOKEN, OpenPage, Page, Photos, bearer, refused
 
 from cbcl import Recognizer
 from cbcl.vision.backbones.base import Backbone
@@ -59,7 +58,7 @@ def test_the_report_is_that_of_the_library(taught: Page) -> None:
     assert len(report["known_scores"]) == report["forecasts"]["often"]["known"] == 6
 
 
-def test_answers_change_without_learning(taught: Page, photos: dict[str, list[bytes]]) -> None:
+def test_answers_change_without_learning(taught: Page, photos: Photos) -> None:
     strange = []
     for how_often in ("rarely", "sometimes", "often"):
         expect(taught, how_often)
@@ -78,8 +77,8 @@ def test_an_empty_memory_has_no_report_and_no_setting(page: Page) -> None:
 def test_the_vote_has_neither_and_says_so(
     tmp_path: Path,
     backbone: Backbone,
-    open_page: Callable[..., Page],
-    photos: dict[str, list[bytes]],
+    open_page: OpenPage,
+    photos: Photos,
 ) -> None:
     page = open_page(recognizer=Recognizer(tmp_path / "things.cbcl", backbone, head="vote"))
     page.learn("coffee", *photos["coffee"][:3])
@@ -97,11 +96,9 @@ def test_another_word_is_refused(taught: Page, wrong: object) -> None:
     assert setting(taught) == "sometimes"
 
 
-def test_other_sites_and_who_may_look_only_cannot_set_it(
-    taught: Page, open_page: Callable[..., Page]
-) -> None:
+def test_other_sites_and_who_may_look_only_cannot_set_it(taught: Page, open_page: OpenPage) -> None:
     refused(expect(taught, "often", headers={"Origin": "https://evil.example"}), "origin")
     guarded = open_page(policy=AccessPolicy(TOKENS), base_url=HERE)
-    looking = {"Authorization": f"Bearer {VIEW_TOKEN}"}
+    looking = bearer(VIEW_TOKEN)
     refused(expect(guarded, "often", headers=looking), "view")
     assert guarded.get("/api/unknown", headers=looking).json()["report"]["strangers"] == "sometimes"
