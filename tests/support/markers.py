@@ -55,7 +55,6 @@ MARKED = {
         "tests/web/test_client.py::test_the_robot_loses_no_name_where_learning_fails",
         "tests/web/test_client.py::test_the_robot_stops_where_nobody_answers",
         "tests/web/test_client.py::test_what_goes_wrong_is_raised_as_a_recognizer_would",
-        "tests/web/test_phone_access.py::test_behind_a_proxy_it_may_be_plain_http",
         "tests/web/test_phone_access.py::test_new_tokens_end_the_streams_of_the_old_ones",
         "tests/web/test_phone_access.py::test_other_machines_are_served_over_https_and_plain_http_leads_there",
         "tests/web/test_phone_access.py::test_the_token_survives_a_restart_and_is_another_for_another_memory",

@@ -27,7 +27,8 @@ from cbcl.web import certificates
 from cbcl.web.app import ROUTERS
 from cbcl.web.certificates import machine_names, own_certificate
 from cbcl.web.security import AccessPolicy
-from cbcl.web.tls import ServerCertificate, ServerTls, answer_to_plain_http, fingerprint
+from cbcl.web.server import ServerTls
+from cbcl.web.tls import ServerCertificate, answer_to_plain_http, fingerprint
 from cbcl.web.tokens import AccessTokens
 
 pytest_plugins = ["support.api_fixtures"]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from cbcl import __version__
 from cbcl.errors import LabelError
-from cbcl.memory.transaction import Step
 from cbcl.recognition.answer import Example
 from cbcl.recognition.labels import as_label
 from cbcl.recognition.snapshot import MAX_SHOWN, Snapshot
@@ -29,6 +29,9 @@ from cbcl.web.route_parts import (
 from cbcl.web.security import access_of
 from cbcl.web.service import TeachingService
 from cbcl.web.static_files import thumbnail_response
+
+if TYPE_CHECKING:
+    from cbcl.recognition.recognizer import Step
 
 API_VERSION = 1  # changes when a program written for it would break
 

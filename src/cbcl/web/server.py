@@ -34,7 +34,7 @@ from cbcl.web.connections import (
 )
 from cbcl.web.monitoring import RequestLog
 from cbcl.web.security import AccessPolicy
-from cbcl.web.tls import ServerTls
+from cbcl.web.tls import ServerCertificate, ServerContext, load_certificate
 from cbcl.web.tokens import AccessTokens
 
 DEFAULT_PORT = 8737
@@ -116,6 +116,38 @@ def _own_address(family: int) -> str:
             return str(probe.getsockname()[0])
         except OSError:
             return socket.gethostname()
+
+
+class ServerTls:
+    """TLS of a server: its certificate, which follows the addresses of this machine."""
+
+    def __init__(
+        self, name: Callable[[], str], certificate: Path | None = None, key: Path | None = None
+    ) -> None:
+        self._name = name  # of this machine, by which others reach it now
+        self._own = certificate is None
+        self.context = ServerContext(ssl.PROTOCOL_TLS_SERVER)
+        if certificate is None:
+            self.certificate = self._made()
+            self.context.load_cert_chain(self.certificate.path)
+        else:
+            self.certificate = load_certificate(self.context, certificate, key)
+
+    def current(self) -> ServerCertificate:
+        """Return the certificate; one that we make, for the addresses of now."""
+        if self._own and (made := self._made()) != self.certificate:
+            self.context.load_cert_chain(made.path)
+            self.certificate = made
+        return self.certificate
+
+    def _made(self) -> ServerCertificate:
+        try:
+            from cbcl.web.certificates import machine_names, own_certificate
+        except ModuleNotFoundError as error:
+            advice = 'pip install "cbcl[web]", or give --certificate or --http'
+            raise ServerError("https", f"needs the package {error.name}", advice) from error
+        name = self._name().partition("%")[0].rstrip(".").lower()
+        return own_certificate({*machine_names(), name.encode("idna").decode()})
 
 
 def serve(

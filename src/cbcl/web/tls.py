@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -25,44 +24,12 @@ class ServerCertificate:
     authority: bytes | None = None  # DER, of the one that we made
 
 
-class ServerTls:
-    """TLS of a server: its certificate, which follows the addresses of this machine."""
-
-    def __init__(
-        self, name: Callable[[], str], certificate: Path | None = None, key: Path | None = None
-    ) -> None:
-        self._name = name  # of this machine, by which others reach it now
-        self._own = certificate is None
-        self.context = _ServerContext(ssl.PROTOCOL_TLS_SERVER)
-        if certificate is None:
-            self.certificate = self._made()
-            self.context.load_cert_chain(self.certificate.path)
-        else:
-            self.certificate = _load(self.context, certificate, key)
-
-    def current(self) -> ServerCertificate:
-        """Return the certificate; one that we make, for the addresses of now."""
-        if self._own and (made := self._made()) != self.certificate:
-            self.context.load_cert_chain(made.path)
-            self.certificate = made
-        return self.certificate
-
-    def _made(self) -> ServerCertificate:
-        try:
-            from cbcl.web.certificates import machine_names, own_certificate
-        except ModuleNotFoundError as error:
-            advice = 'pip install "cbcl[web]", or give --certificate or --http'
-            raise ServerError("https", f"needs the package {error.name}", advice) from error
-        name = self._name().partition("%")[0].rstrip(".").lower()
-        return own_certificate({*machine_names(), name.encode("idna").decode()})
-
-
 def fingerprint(der: bytes) -> str:
     """Return the SHA-256 of a certificate, as phones show it."""
     return sha256(der).digest().hex(" ").upper()
 
 
-def _load(context: ssl.SSLContext, path: Path, key: Path | None) -> ServerCertificate:
+def load_certificate(context: ssl.SSLContext, path: Path, key: Path | None) -> ServerCertificate:
     """Let a context use a certificate that the user gave."""
     try:
         context.load_cert_chain(path, key)
@@ -93,7 +60,7 @@ class _Connection(ssl.SSLObject):
         super().do_handshake()
 
 
-class _ServerContext(ssl.SSLContext):
+class ServerContext(ssl.SSLContext):
     """A server's certificate, and the kind of its connections."""
 
     sslobject_class = _Connection
