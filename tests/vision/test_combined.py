@@ -15,10 +15,9 @@ from cbcl import WeightsError, load_backbone
 from cbcl.folders import backbones_folder
 from cbcl.vision import decoding, extraction
 from cbcl.vision.backbones import list_backbones, restore, try_out
-from cbcl.vision.backbones.base import fingerprint, subject_of
+from cbcl.vision.backbones.base import fingerprint, short_name, subject_of
 from cbcl.vision.backbones.catalogue import CATALOGUE, is_available, is_catalogued
 from cbcl.vision.backbones.combined import Combined, Joined, Views, leaves
-from cbcl.vision.backbones.names import short_name
 from cbcl.vision.backbones.network import Network
 from cbcl.vision.backbones.resnet import ARCHITECTURES, build_residual
 from cbcl.vision.extraction import extract

@@ -101,8 +101,7 @@ def measure(name: str, folders: tuple[Path, Path], output: Path | None, screen: 
     from cbcl.recognition.cosines import measure as measured_on
     from cbcl.recognition.cosines import read_rows, write_row
     from cbcl.vision.backbones import load_backbone
-    from cbcl.vision.backbones.base import Fittable, subject_of
-    from cbcl.vision.backbones.names import short_name
+    from cbcl.vision.backbones.base import Fittable, short_name, subject_of
 
     backbone = load_backbone(name)
     if isinstance(backbone, Fittable):

@@ -25,8 +25,7 @@ from cbcl.heads.base import Head, HeadModel
 from cbcl.heads.discriminant.onnx import add_directions
 from cbcl.method.arrays import Float32s
 from cbcl.method.discriminant.coding import encode
-from cbcl.vision.backbones.base import Backbone, subject_of
-from cbcl.vision.backbones.names import short_name
+from cbcl.vision.backbones.base import Backbone, short_name, subject_of
 from cbcl.vision.onnx_graph import INPUT_NAME
 
 MAX_ONNX_BYTES = 2_000_000_000  # of a file: protobuf ends at 2 GiB

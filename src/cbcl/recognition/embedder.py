@@ -20,8 +20,7 @@ from cbcl.memory.store import Memory
 from cbcl.method.arrays import check_unmasked
 from cbcl.recognition.cosines import numbers_of
 from cbcl.vision.backbones import DEFAULT, load_backbone, restore
-from cbcl.vision.backbones.base import Backbone, Fittable
-from cbcl.vision.backbones.names import short_name
+from cbcl.vision.backbones.base import Backbone, Fittable, short_name
 from cbcl.vision.decoding import load, name_of
 from cbcl.vision.extraction import EmbeddedPicture, Progress, embed_pictures
 from cbcl.vision.finding import (

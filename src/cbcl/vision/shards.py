@@ -19,9 +19,8 @@ from cbcl.errors import BackboneError, PictureError, WorkerError
 from cbcl.machine import cores
 from cbcl.tasks import count_workers, perform_tasks
 from cbcl.vision.backbones import restore
-from cbcl.vision.backbones.base import Backbone
+from cbcl.vision.backbones.base import Backbone, map_files, short_name
 from cbcl.vision.backbones.combined import Combined
-from cbcl.vision.backbones.names import map_files, short_name
 from cbcl.vision.backbones.network import Network
 from cbcl.vision.decoding import Floats, as_path, name_of, read
 from cbcl.vision.extraction import EmbeddedPicture, Progress, embed_pictures

@@ -15,7 +15,18 @@ from PIL import Image
 
 from cbcl.device import choose_device
 from cbcl.errors import WeightsError
-from cbcl.vision.backbones.base import IDENTITY, Backbone, Fittable, Function, subject_of
+from cbcl.vision.backbones.base import (
+    IDENTITY,
+    VIEWS,
+    Backbone,
+    Fittable,
+    Function,
+    is_file,
+    short_name,
+    split_name,
+    split_views,
+    subject_of,
+)
 from cbcl.vision.backbones.catalogue import (
     CATALOGUE,
     ListedBackbone,
@@ -28,7 +39,6 @@ from cbcl.vision.backbones.catalogue import (
     plugin_names,
 )
 from cbcl.vision.backbones.combined import Joined, Views, on_device, two_views
-from cbcl.vision.backbones.names import VIEWS, is_file, short_name, split_name, split_views
 from cbcl.vision.backbones.network import read_network
 
 DEFAULT = "efficientnet-lite0@2views"

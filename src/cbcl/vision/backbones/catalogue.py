@@ -16,8 +16,7 @@ from cbcl import downloads
 from cbcl.downloads import RemoteFile
 from cbcl.errors import WeightsError, first_line, reason
 from cbcl.folders import backbones_folder, cache_folder
-from cbcl.vision.backbones.base import Backbone, Fittable
-from cbcl.vision.backbones.names import is_file, network_names
+from cbcl.vision.backbones.base import Backbone, Fittable, is_file, network_names
 from cbcl.vision.backbones.network import Network, read_stored
 from cbcl.vision.preprocessing import Preprocessing
 

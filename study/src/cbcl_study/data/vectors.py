@@ -26,9 +26,8 @@ from cbcl.files import write_atomically
 from cbcl.folders import cache_folder
 from cbcl.machine import description, one_thread
 from cbcl.vision.backbones import load_backbone
-from cbcl.vision.backbones.base import Backbone, Fittable
+from cbcl.vision.backbones.base import Backbone, Fittable, map_files, short_name
 from cbcl.vision.backbones.catalogue import is_available
-from cbcl.vision.backbones.names import map_files, short_name
 from cbcl.vision.decoding import Floats
 from cbcl.vision.decoding import load as load_picture
 from cbcl.vision.extraction import Progress, extract
