@@ -1,4 +1,8 @@
-"""Atomic writes, and the identity of files."""
+"""The folders of cbcl, atomic writes, and the identity of files.
+
+The folders of the cache, of imported networks, and of certificates and tokens are in $CBCL_HOME if
+it is set, else where the operating system keeps such files.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,30 @@ from pathlib import Path
 from threading import get_ident
 from typing import TypeAlias
 
+from platformdirs import user_cache_path, user_data_path
+
 Identity: TypeAlias = tuple[int, int]  # device and inode
+
+
+def cache_folder() -> Path:
+    """Return the folder of files that can be made again."""
+    home = os.environ.get("CBCL_HOME")
+    return Path(home, "cache") if home else user_cache_path("cbcl", appauthor=False)
+
+
+def backbones_folder() -> Path:
+    """Return the folder of imported networks."""
+    return _data_folder() / "backbones"
+
+
+def access_folder() -> Path:
+    """Return the folder of certificates with their keys, and of access tokens."""
+    return _data_folder() / "access"
+
+
+def _data_folder() -> Path:
+    home = os.environ.get("CBCL_HOME")
+    return Path(home) if home else user_data_path("cbcl", appauthor=False)
 
 
 def part_of(path: Path) -> Path:

@@ -24,7 +24,7 @@ from support.processes import importing_tests
 from test_datasets import as_archive, as_folders, as_pickles, drawn, pictures_in
 
 from cbcl.errors import DataError, WeightsError
-from cbcl.folders import cache_folder
+from cbcl.files import cache_folder
 from cbcl.vision.backbones.base import Function
 from cbcl.vision.onnx_graph import Filters, NetworkGraph
 from cbcl_study.data import vectors

@@ -19,7 +19,6 @@ ROOMS = [
     "downloads",
     "machine",
     "tasks",
-    "folders",
     "downloads",
     "method",
     "vision",

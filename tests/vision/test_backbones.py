@@ -21,7 +21,7 @@ from support.checkpoints import write_zip
 from support.photos import photo
 
 from cbcl import WeightsError, load_backbone
-from cbcl.folders import backbones_folder, cache_folder
+from cbcl.files import backbones_folder, cache_folder
 from cbcl.vision.backbones import catalogue, list_backbones, restore, try_out
 from cbcl.vision.backbones.base import Function
 from cbcl.vision.backbones.catalogue import (

@@ -12,7 +12,7 @@ from PIL import Image
 from support.photos import NAMES, encoded, photo, views
 
 from cbcl import WeightsError, load_backbone
-from cbcl.folders import backbones_folder
+from cbcl.files import backbones_folder
 from cbcl.vision import decoding, extraction
 from cbcl.vision.backbones import list_backbones, restore, try_out
 from cbcl.vision.backbones.base import fingerprint, short_name, subject_of

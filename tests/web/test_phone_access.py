@@ -22,7 +22,7 @@ from support.server import ServerProcess, teach
 
 from cbcl.client import Client
 from cbcl.errors import CBCLError, ServerError
-from cbcl.folders import access_folder
+from cbcl.files import access_folder
 from cbcl.web import certificates
 from cbcl.web.app import ROUTERS
 from cbcl.web.certificates import machine_names, own_certificate

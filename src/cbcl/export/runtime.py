@@ -12,8 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from cbcl.errors import AppError, first_line, reason
-from cbcl.files import write_atomically
-from cbcl.folders import cache_folder
+from cbcl.files import cache_folder, write_atomically
 
 PACKAGE = "onnxruntime-web"
 VERSION = "1.30.0"  # the version that the tests run

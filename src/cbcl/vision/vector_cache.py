@@ -16,7 +16,7 @@ from zlib import crc32
 
 import numpy as np
 
-from cbcl.folders import cache_folder
+from cbcl.files import cache_folder
 from cbcl.vision.decoding import Floats
 
 MAX_BYTES = 2_000_000_000

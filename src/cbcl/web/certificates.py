@@ -32,8 +32,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from cbcl.errors import ServerError, reason
-from cbcl.files import create_atomically, write_atomically
-from cbcl.folders import access_folder
+from cbcl.files import access_folder, create_atomically, write_atomically
 from cbcl.web.tls import ServerCertificate, fingerprint
 
 CERTIFICATE_DAYS = 397  # phones refuse more than 398

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from cbcl.errors import ServerError, reason
-from cbcl.files import create_atomically, write_atomically
-from cbcl.folders import access_folder
+from cbcl.files import access_folder, create_atomically, write_atomically
 
 Role: TypeAlias = Literal["full", "view"]
 

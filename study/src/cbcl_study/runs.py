@@ -28,7 +28,7 @@ from safetensors.numpy import save_file
 from threadpoolctl import threadpool_limits
 
 from cbcl.errors import CBCLError, DataError, first_line
-from cbcl.folders import cache_folder
+from cbcl.files import cache_folder
 from cbcl.machine import cores
 from cbcl.method.arrays import Int64s
 from cbcl.tasks import interrupts_ignored, perform_tasks

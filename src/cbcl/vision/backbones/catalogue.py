@@ -15,7 +15,7 @@ from typing import NamedTuple
 from cbcl import downloads
 from cbcl.downloads import RemoteFile
 from cbcl.errors import WeightsError, first_line, reason
-from cbcl.folders import backbones_folder, cache_folder
+from cbcl.files import backbones_folder, cache_folder
 from cbcl.vision.backbones.base import Backbone, Fittable, is_file, network_names
 from cbcl.vision.backbones.network import Network, read_stored
 from cbcl.vision.preprocessing import Preprocessing

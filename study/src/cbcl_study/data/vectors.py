@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbcl.errors import DataError, PictureError, first_line, reason
-from cbcl.files import write_atomically
-from cbcl.folders import cache_folder
+from cbcl.files import cache_folder, write_atomically
 from cbcl.machine import description, one_thread
 from cbcl.vision.backbones import load_backbone
 from cbcl.vision.backbones.base import Backbone, Fittable, map_files, short_name
