@@ -5,8 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -33,13 +32,13 @@ class _ThreadLimit:
         self.users = 0
         self.limit = ExitStack()
 
-    def enter(self) -> None:
+    def __enter__(self) -> None:
         with self.lock:
             if self.users == 0:
                 self.limit.enter_context(_controller().limit(limits=1))
             self.users += 1
 
-    def leave(self) -> None:
+    def __exit__(self, *_: object) -> None:
         with self.lock:
             self.users -= 1
             if self.users == 0:
@@ -49,14 +48,9 @@ class _ThreadLimit:
 _thread_limit = _ThreadLimit()
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
+def one_thread() -> AbstractContextManager[None]:
     """Limit matrix products and k-means of the whole process to one thread each."""
-    _thread_limit.enter()
-    try:
-        yield
-    finally:
-        _thread_limit.leave()
+    return _thread_limit
 
 
 def cores() -> int:
