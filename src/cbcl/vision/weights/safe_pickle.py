@@ -8,7 +8,9 @@ from __future__ import annotations
 import pickletools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from io import BytesIO
+from mmap import mmap
+from typing import Any
 
 from cbcl.errors import Subject, WeightsError, first_line, reason
 
@@ -57,14 +59,7 @@ def resolve_global(known: Mapping[str, object], module: str, name: str, purpose:
         ) from None
 
 
-class PickleStream(Protocol):
-    def read(self, n: int, /) -> bytes: ...
-    def readline(self) -> bytes: ...
-    def seek(self, position: int, /) -> object: ...
-    def tell(self) -> int: ...
-
-
-def read_pickle_bytes(stream: PickleStream) -> bytes:
+def read_pickle_bytes(stream: BytesIO | mmap) -> bytes:
     """Return the pickle that begins here, unless it takes much more memory to load than it has.
 
     No object that it makes is too deep or too large to be hashed, compared or printed. Frames are
