@@ -19,6 +19,7 @@ from support.networks import Tensors, assert_same, photographs, run, seen_by, to
 
 from cbcl.errors import WeightsError
 from cbcl.vision.backbones import efficientnet, resnet
+from cbcl.vision.backbones.catalogue import CATALOGUE
 from cbcl.vision.onnx_graph import BatchNorm, NetworkGraph, fold, same_padding
 from cbcl.vision.weights.safe_pickle import FileFormatError
 from cbcl.vision.weights.torch_checkpoint import read_state_dict
@@ -40,16 +41,26 @@ def lite0() -> Tensors:
     return read_state_dict(lite_file("lite0"))
 
 
-def test_the_same_weights_give_the_same_bytes() -> None:
-    model = efficientnet.build(lite0())
-    assert model == efficientnet.build(dict(reversed(lite0().items())))
-    proto = onnx.load_from_string(model)
+@cache
+def lite0_model(*, int8: bool = False) -> bytes:
+    return efficientnet.build(lite0(), "lite0", 224, int8=int8)
+
+
+in_all_bits = pytest.mark.parametrize("int8", [False, True], ids=["float32", "int8"])
+
+
+@in_all_bits
+def test_the_same_weights_give_the_same_bytes(int8: bool) -> None:
+    turned = dict(reversed(lite0().items()))
+    assert lite0_model(int8=int8) == efficientnet.build(turned, "lite0", 224, int8=int8)
+    proto = onnx.load_from_string(lite0_model(int8=int8))
     onnx.checker.check_model(proto, full_check=True)
     assert (proto.ir_version, proto.opset_import[0].version) == (8, 17)
 
 
-def test_neither_batch_nor_threads_change_a_vector() -> None:
-    model, pictures = efficientnet.build(lite0()), photographs(224)
+@in_all_bits
+def test_neither_batch_nor_threads_change_a_vector(int8: bool) -> None:
+    model, pictures = lite0_model(int8=int8), photographs(224)
     vectors = run(model, pictures)
     assert vectors.shape == (5, 1280)
     assert vectors.dtype == np.float32
@@ -59,7 +70,7 @@ def test_neither_batch_nor_threads_change_a_vector() -> None:
 
 
 def test_photographs_of_different_things_get_different_vectors() -> None:
-    vectors = run(efficientnet.build(lite0()), photographs(224))
+    vectors = run(lite0_model(), photographs(224))
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     assert (unit @ unit.T - np.eye(5)).max() < 0.5
 
@@ -76,12 +87,12 @@ def test_a_missing_misshapen_strange_or_broken_tensor_is_named() -> None:
     }
     for words, tensors in wrong.items():
         with pytest.raises(WeightsError) as caught:
-            efficientnet.build(tensors)
+            efficientnet.build(tensors, "lite0", 224)
         assert f"not those of EfficientNet-Lite0: tensor {words}" in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    "build", [lambda w: efficientnet.build(w, "lite1"), lambda w: resnet.build(w, 18)]
+    "build", [lambda w: efficientnet.build(w, "lite1", 240), lambda w: resnet.build(w, 18)]
 )
 def test_the_weights_of_another_network_are_refused(build: Callable[[Tensors], bytes]) -> None:
     with pytest.raises(WeightsError, match="the weights are not those of"):
@@ -134,12 +145,12 @@ def test_efficientnet_lite_is_the_original(variant: str) -> None:
     network = original.from_pretrained(
         f"efficientnet-{variant}", weights_path=str(lite_file(variant))
     ).eval()
-    pictures = photographs(efficientnet.LITE_VARIANTS[variant].size)
+    size = CATALOGUE[f"efficientnet-{variant}"].preprocessing.size
+    pictures = photographs(size)
     with torch.no_grad():
         theirs = network.extract_features(torch.from_numpy(pictures)).mean(dim=(2, 3)).numpy()
-    assert_same(
-        run(efficientnet.build(read_state_dict(lite_file(variant)), variant), pictures), theirs
-    )
+    ours = efficientnet.build(read_state_dict(lite_file(variant)), variant, size)
+    assert_same(run(ours, pictures), theirs)
 
 
 @pytest.mark.torch

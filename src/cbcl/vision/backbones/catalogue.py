@@ -43,18 +43,18 @@ class CatalogueEntry(NamedTuple):
 
     dimension: int
     preprocessing: Preprocessing
-    # From the file of its weights; those of a package also for another size of the pictures.
+    # From the file of its weights; those of a package for a size of the pictures, too.
     build: Callable[..., bytes]
     weights: str  # the source of that file, in words
     package: str | None = None  # the Python package that has it, if there is one
     url: str | None = None  # of that file; its name ends in the first digits of its SHA-256
 
 
-def _build_lite(path: Path, variant: str, *, int8: bool = False, size: int | None = None) -> bytes:
+def _build_lite(path: Path, variant: str, size: int, *, int8: bool) -> bytes:
     from cbcl.vision.backbones import efficientnet
     from cbcl.vision.weights.torch_checkpoint import read_state_dict
 
-    return efficientnet.build(read_state_dict(path), variant, int8=int8, size=size)
+    return efficientnet.build(read_state_dict(path), variant, size, int8=int8)
 
 
 def _build_resnet(path: Path, depth: int) -> bytes:
@@ -188,7 +188,7 @@ def import_network(name: str, path: Path) -> Network:
         networks = network_catalogue()
         importable = ", ".join(key for key, one in networks.items() if not one.package)
         raise WeightsError(name, "cannot be imported", f"those that can are {importable}")
-    network = _build(name, entry, path)
+    network = _build(name, path, entry.build, entry.preprocessing)
     try:
         network.write(_imported(name))
     except OSError as error:
@@ -228,7 +228,7 @@ def _load_packaged(name: str, entry: CatalogueEntry, package: str, how: Preproce
     if cached.exists():
         with suppress(WeightsError):  # it can be built again
             return read_stored(cached, name, how)
-    network = _build(name, entry, path, how)
+    network = _build(name, path, partial(entry.build, size=how.size), how)
     with suppress(OSError):  # without a cache, it is built each time
         network.write(cached)
     return network
@@ -242,15 +242,13 @@ def _find_weights(name: str, package: str) -> Path:
     raise WeightsError(package, f"holds no weights of {name}", "install it again")
 
 
-def _build(
-    name: str, entry: CatalogueEntry, path: Path, how: Preprocessing | None = None
-) -> Network:
+def _build(name: str, path: Path, build: Callable[[Path], bytes], how: Preprocessing) -> Network:
     from cbcl.vision.weights.torch_checkpoint import read_note
 
     if not path.is_file():
         raise WeightsError(path, "is not a file")
-    model = entry.build(path) if how is None else entry.build(path, size=how.size)
-    return Network(name, model, how or entry.preprocessing, _digest(model), note=read_note(path))
+    model = build(path)
+    return Network(name, model, how, _digest(model), note=read_note(path))
 
 
 def _digest(model: bytes) -> str:
