@@ -86,7 +86,6 @@ MARKED = {
         "study/tests/test_report.py::test_the_same_records_give_the_same_text_in_whatever_order_they_come",
         "study/tests/test_runs.py::test_the_same_seed_gives_the_same_record",
         "study/tests/test_vectors.py::test_visual_words_are_fitted_to_the_background_or_to_pictures_that_are_no_test",
-        "tests/vision/test_combined.py::test_threads_and_batches_change_no_bit_of_a_vector",
         "tests/vision/test_decoding_limits.py::test_eight_large_pictures_at_once_take_no_more_than_the_budget",
         "tests/vision/test_decoding_limits.py::test_the_largest_picture_that_is_read_takes_no_more_than_400_mb",
         "tests/vision/test_extraction.py::test_threads_and_batches_change_no_bit_of_a_vector",

@@ -1,7 +1,9 @@
-"""Networks run on photographs, ours beside PyTorch's."""
+"""Networks run on photographs, ours beside PyTorch's; and a small one in a file."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +12,33 @@ from numpy.typing import NDArray
 from PIL import Image
 from skimage import data as skimage_data
 
+from cbcl import load_backbone
+from cbcl.vision.backbones.network import Network
+from cbcl.vision.onnx_graph import Filters, NetworkGraph
+
 Tensors = dict[str, NDArray[Any]]
+PLAIN = {"size": 32, "mean": [0, 0, 0], "scale": [255, 255, 255]}
 data: Any = skimage_data  # it has no type hints
+
+
+def load_as_network(source: str | Path) -> Network:
+    backbone = load_backbone(source)
+    assert isinstance(backbone, Network)
+    return backbone
+
+
+def colour_model(scale: float = 1.0) -> bytes:
+    """One convolution that passes the three colours on."""
+    graph = NetworkGraph("small", 32)
+    colours = scale * np.eye(3)[:, :, np.newaxis, np.newaxis]
+    return graph.finish(graph.conv(graph.pictures, Filters(colours, np.zeros(3))))
+
+
+def colour_network(folder: Path) -> Path:
+    """Write a network whose vector is the mean colour, and its description."""
+    (folder / "net.onnx").write_bytes(colour_model())
+    (folder / "net.json").write_text(json.dumps(PLAIN))
+    return folder / "net.onnx"
 
 
 def photographs(size: int, mean: float = 127.0, scale: float = 128.0) -> NDArray[np.float32]:

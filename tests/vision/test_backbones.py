@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import os
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from PIL import Image
+from support.app import static_server
 from support.checkpoints import write_zip
+from support.networks import PLAIN, colour_model, colour_network, load_as_network
 from support.photos import photo
 
 from cbcl import WeightsError, load_backbone
@@ -31,28 +30,16 @@ from cbcl.vision.backbones.catalogue import (
     is_available,
     load_network,
 )
-from cbcl.vision.backbones.network import Network, read_stored
-from cbcl.vision.onnx_graph import Filters, NetworkGraph
+from cbcl.vision.backbones.network import read_stored
 from cbcl.vision.preprocessing import Preprocessing
 
 # Of efficientnet-lite0: a change makes every memory that exists unusable.
 FINGERPRINT = "227118ea98f9b2bd9db63404ec35dfcb"
 
-PLAIN = {"size": 32, "mean": [0, 0, 0], "scale": [255, 255, 255]}
-
-
-def small_model() -> bytes:
-    """One convolution that passes the three colours on."""
-    graph = NetworkGraph("small", 32)
-    colours = np.eye(3)[:, :, np.newaxis, np.newaxis]
-    return graph.finish(graph.relu(graph.conv(graph.pictures, Filters(colours, np.zeros(3)))))
-
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    (tmp_path / "net.onnx").write_bytes(small_model())
-    (tmp_path / "net.json").write_text(json.dumps(PLAIN))
-    return tmp_path / "net.onnx"
+    return colour_network(tmp_path)
 
 
 @pytest.fixture
@@ -62,8 +49,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_network_of_the_users_with_its_description_beside_it(file: Path) -> None:
-    backbone = load_backbone(file)
-    assert isinstance(backbone, Network)
+    backbone = load_as_network(file)
     picture = Image.new("RGB", (50, 40), (255, 51, 0))
     np.testing.assert_allclose(
         backbone.vectors([picture, picture]), [[1.0, 0.2, 0.0]] * 2, atol=1e-6
@@ -76,8 +62,7 @@ def test_channels_square_mean_and_scale_are_as_described(file: Path) -> None:
     file.with_suffix(".json").write_text(json.dumps({**PLAIN, **more}))
     pixels = np.zeros((40, 40, 3), np.uint8)
     pixels[10:30, 10:30] = (255, 102, 51)  # the central half
-    backbone = load_backbone(file)
-    assert isinstance(backbone, Network)
+    backbone = load_as_network(file)
     (vector,) = backbone.vectors([Image.fromarray(pixels)])
     np.testing.assert_allclose(vector, [0.2, 1.0, 1.0], atol=0.02)
 
@@ -85,15 +70,10 @@ def test_channels_square_mean_and_scale_are_as_described(file: Path) -> None:
 def test_the_fingerprint_changes_with_weights_and_preprocessing_and_nothing_else(
     file: Path, tmp_path: Path
 ) -> None:
-    def at(path: Path) -> str:
-        found = load_backbone(path)
-        assert isinstance(found, Network)
-        return found.fingerprint
-
-    first = at(file)
+    first = load_as_network(file).fingerprint
     for name in ("net.onnx", "net.json"):
         (tmp_path / name.replace("net", "same")).write_bytes((tmp_path / name).read_bytes())
-    assert at(tmp_path / "same.onnx") == first
+    assert load_as_network(tmp_path / "same.onnx").fingerprint == first
     for change in (
         {"size": 33},
         {"filter": "bilinear"},
@@ -102,7 +82,7 @@ def test_the_fingerprint_changes_with_weights_and_preprocessing_and_nothing_else
         {"channels": "BGR"},
     ):
         file.with_suffix(".json").write_text(json.dumps({**PLAIN, **change}))
-        assert at(file) != first
+        assert load_as_network(file).fingerprint != first
 
 
 @pytest.mark.parametrize(
@@ -135,30 +115,22 @@ def test_a_description_that_is_wrong_is_told(
         load_backbone(file)
 
 
-def test_a_file_that_is_not_a_network_is_told(file: Path) -> None:
-    file.write_bytes(b"no network")
-    with pytest.raises(WeightsError, match="is not an ONNX model"):
-        load_backbone(file)
-    file.write_bytes(b"")
-    backbone = load_backbone(file)
-    assert isinstance(backbone, Network)
-    with pytest.raises(WeightsError, match="not a network that ONNX Runtime can run"):
-        backbone.vectors([photo("coffee")])
-
-
 def test_an_error_about_a_network_in_a_file_shows_no_folder_in_public(file: Path) -> None:
+    def told(failing: Callable[[], object], name: str, problem: str) -> None:
+        with pytest.raises(WeightsError, match=problem) as caught:
+            failing()
+        assert str(file.parent / name) in str(caught.value)
+        assert caught.value.public.startswith(f"{name} ")
+        assert str(file.parent) not in caught.value.public
+
+    file.write_bytes(b"no network")
+    told(lambda: load_backbone(file), "net.onnx", "is not an ONNX model")
     file.write_bytes(b"")
-    backbone = load_backbone(file)
-    assert isinstance(backbone, Network)
-    with pytest.raises(WeightsError) as failed:
-        backbone.vectors([photo("coffee")])
+    empty = load_as_network(file)
+    problem = "not a network that ONNX Runtime can run"
+    told(lambda: empty.vectors([photo("coffee")]), "net.onnx", problem)
     file.with_suffix(".json").write_text("{")
-    with pytest.raises(WeightsError) as unread:
-        load_backbone(file)
-    for error, name in ((failed.value, "net.onnx"), (unread.value, "net.json")):
-        assert str(file.parent / name) in str(error)
-        assert error.public.startswith(f"{name} ")
-        assert str(file.parent) not in error.public
+    told(lambda: load_backbone(file), "net.json", "is not JSON")
 
 
 EXTERNAL_PLACES: dict[str, Callable[[onnx.ModelProto], onnx.TensorProto]] = {
@@ -178,7 +150,7 @@ EXTERNAL_PLACES: dict[str, Callable[[onnx.ModelProto], onnx.TensorProto]] = {
 
 @pytest.mark.parametrize("place", EXTERNAL_PLACES)
 def test_weights_in_another_file_are_refused(place: str, file: Path) -> None:
-    model = onnx.load_from_string(small_model())
+    model = onnx.load_from_string(colour_model())
     tensor = EXTERNAL_PLACES[place](model)
     tensor.data_location = onnx.TensorProto.EXTERNAL
     tensor.external_data.add(key="location", value="net.bin")
@@ -221,11 +193,9 @@ def test_a_network_is_built_once_and_a_spoiled_copy_is_built_again(home: Path) -
 
 
 def test_a_note_of_what_was_done_to_the_weights_is_part_of_the_description(file: Path) -> None:
-    plain = load_backbone(file)
-    assert isinstance(plain, Network)
+    plain = load_as_network(file)
     file.with_suffix(".json").write_text(json.dumps({**PLAIN, "note": "made again"}))
-    noted = load_backbone(file)
-    assert isinstance(noted, Network)
+    noted = load_as_network(file)
     assert noted.description == {**plain.description, "note": "made again"}
     assert noted.fingerprint != plain.fingerprint
     file.with_suffix(".json").write_text(json.dumps({**PLAIN, "note": 3}))
@@ -234,8 +204,7 @@ def test_a_note_of_what_was_done_to_the_weights_is_part_of_the_description(file:
 
 
 def test_a_stored_network_whose_record_has_no_proper_text_is_refused(file: Path) -> None:
-    network = load_backbone(file)
-    assert isinstance(network, Network)
+    network = load_as_network(file)
     network.write(file)
     record = json.loads(file.with_suffix(".json").read_text())
     file.with_suffix(".json").write_text(json.dumps({**record, "note": "\ud800"}))
@@ -247,7 +216,7 @@ def test_a_stored_network_whose_record_has_no_proper_text_is_refused(file: Path)
 def test_what_was_done_to_imported_weights_is_told_with_the_preprocessing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entry = CATALOGUE["resnet18"]._replace(build=lambda _: small_model())
+    entry = CATALOGUE["resnet18"]._replace(build=lambda _: colour_model())
     monkeypatch.setitem(CATALOGUE, "resnet18", entry)
     write_zip(tmp_path / "plain.pth", {}, {})
     write_zip(tmp_path / "noted.pth", {"note": "statistics made again"}, {})
@@ -262,10 +231,6 @@ def test_what_was_done_to_imported_weights_is_told_with_the_preprocessing(
     about.write_text(about.read_text().replace("made again", "as they were"))
     with pytest.raises(WeightsError, match="is not the file that was stored: import it again"):
         load_network("resnet18")
-
-
-def test_the_default_networks_fingerprint_is_the_same_everywhere() -> None:
-    assert load_network("efficientnet-lite0").fingerprint == FINGERPRINT
 
 
 def test_without_a_place_to_keep_it_a_network_is_built_all_the_same(home: Path) -> None:
@@ -317,56 +282,33 @@ def test_a_backbone_can_be_tried() -> None:
     assert float(rate) > 0
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """A folder, served on this machine."""
-    folder = tmp_path / "served"
-    folder.mkdir()
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def __init__(self, *args: Any) -> None:
-            super().__init__(*args, directory=str(folder))
-
-        def log_message(self, *args: Any, **kwargs: Any) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as serving:
-        threading.Thread(target=serving.serve_forever, args=(0.01,)).start()
-        yield f"http://127.0.0.1:{serving.server_port}", folder
-        serving.shutdown()
-
-
 def test_a_download_is_checked_by_its_sha256_and_imported(
-    server: tuple[str, Path], home: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url, folder = server
     data = b"weights" * 1000
     good = f"net-{sha256(data).hexdigest()[:8]}.pth"
-    (folder / good).write_bytes(data)
-    (folder / "net-00000000.pth").write_bytes(data)
+    for name in (good, "net-00000000.pth"):
+        (tmp_path / name).write_bytes(data)
     recipe = CATALOGUE["resnet18"]._replace(
-        build=lambda path: small_model() if path.read_bytes() == data else b"",
+        build=lambda path: colour_model() if path.read_bytes() == data else b"",
         preprocessing=Preprocessing(32, *catalogue.CENTRED),
     )
     told: list[tuple[int, int]] = []
-    for name, message in (
-        (good, None),
-        ("net-00000000.pth", "SHA-256"),
-        ("none-00000000.pth", "cannot be downloaded"),
-    ):
-        monkeypatch.setitem(CATALOGUE, "resnet18", recipe._replace(url=f"{url}/{name}"))
-        if message is None:
-            assert download("resnet18", lambda done, total: told.append((done, total))).fingerprint
-            assert told[-1] == (7000, 7000)
-            assert is_available("resnet18")
-            assert load_network("resnet18").vectors([photo("coffee")]).shape == (1, 3)
-            assert [*(cache_folder() / "downloads").iterdir()] == []
-            for kept in backbones_folder().iterdir():
-                kept.unlink()
-        else:
+    with static_server(tmp_path) as url:
+        for name, message in (
+            ("net-00000000.pth", "SHA-256"),
+            ("none-00000000.pth", "cannot be downloaded"),
+        ):
+            monkeypatch.setitem(CATALOGUE, "resnet18", recipe._replace(url=f"{url}{name}"))
             with pytest.raises(WeightsError, match=message):
                 download("resnet18")
             assert not is_available("resnet18")
+        monkeypatch.setitem(CATALOGUE, "resnet18", recipe._replace(url=f"{url}{good}"))
+        download("resnet18", lambda done, total: told.append((done, total)))
+    assert told[-1] == (7000, 7000)
+    assert is_available("resnet18")
+    assert load_network("resnet18").vectors([photo("coffee")]).shape == (1, 3)
+    assert [*(cache_folder() / "downloads").iterdir()] == []
     assert backbones_folder().is_relative_to(home)
     with pytest.raises(WeightsError, match="cannot be downloaded"):
         download("efficientnet-lite1")

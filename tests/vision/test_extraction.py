@@ -7,8 +7,9 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Barrier, Lock, Thread
@@ -18,6 +19,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import pytest
 from PIL import Image
+from support.networks import load_as_network
 from support.photos import NAMES, encoded, folders, photo, views
 
 from cbcl import load_backbone
@@ -26,10 +28,11 @@ from cbcl.machine import cores
 from cbcl.vision import decoding, extraction
 from cbcl.vision import vector_cache as cache_module
 from cbcl.vision.backbones.base import Backbone
-from cbcl.vision.backbones.network import Network
 from cbcl.vision.decoding import Floats
 from cbcl.vision.extraction import EmbeddedPicture, embed_pictures, extract
 from cbcl.vision.vector_cache import VectorCache
+
+INT8 = "efficientnet-lite0-int8"
 
 
 @dataclass
@@ -61,6 +64,12 @@ def values(found: Sequence[Any]) -> list[Any]:
     return [None if isinstance(result, PictureError) else float(result[0]) for result in found]
 
 
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[VectorCache]:
+    with closing(VectorCache("00" * 16, tmp_path / "vectors.sqlite")) as cache:
+        yield cache
+
+
 @pytest.mark.parametrize("batch", [1, 3, 64])
 def test_results_are_in_order_and_a_broken_picture_takes_no_other_with_it(batch: int) -> None:
     sources = [flat(0), b"broken", flat(2), flat(3), b"", flat(5), flat(6)]
@@ -68,50 +77,39 @@ def test_results_are_in_order_and_a_broken_picture_takes_no_other_with_it(batch:
 
 
 def test_progress_is_told_one_by_one() -> None:
-    told: list[tuple[int, int]] = []
-    extract(
-        Counting(),
-        [flat(n) for n in range(5)],
-        progress=lambda done, total: told.append((done, total)),
-    )
+    told: list[tuple[int, ...]] = []
+    extract(Counting(), [flat(n) for n in range(5)], progress=lambda *done: told.append(done))
     assert told == [(n, 5) for n in range(1, 6)]
 
 
-def test_a_picture_seen_before_is_not_looked_at_again(tmp_path: Path) -> None:
+def test_a_picture_seen_before_is_not_looked_at_again(kept: VectorCache, tmp_path: Path) -> None:
     photos = folders(tmp_path / "photos", NAMES[:2])
     files = sorted(photos.rglob("*.jpg"))
-    with_cache = VectorCache("00" * 16, tmp_path / "vectors.sqlite")
-    first = Counting()
-    again = Counting()
-    renamed = Counting()
-    once = extract(first, files, cache=with_cache)
-    twice = extract(again, files, cache=with_cache)
+    first, again, renamed = (Counting() for _ in range(3))
+    once = extract(first, files, cache=kept)
+    twice = extract(again, files, cache=kept)
     assert (len(first.seen), len(again.seen)) == (6, 0)
     assert np.array(once).tobytes() == np.array(twice).tobytes()
     files[0].rename(files[0].with_name("other.jpg"))
-    extract(renamed, sorted(photos.rglob("*.jpg")), cache=with_cache)
+    extract(renamed, sorted(photos.rglob("*.jpg")), cache=kept)
     assert renamed.seen == []
-    with_cache.close()
-    other_backbone = VectorCache("11" * 16, tmp_path / "vectors.sqlite")
-    assert other_backbone.get(b"x") is None
-    extract(renamed, sorted(photos.rglob("*.jpg")), cache=other_backbone)
+    with closing(VectorCache("11" * 16, kept.path)) as other_backbone:
+        assert other_backbone.get(b"x") is None
+        extract(renamed, sorted(photos.rglob("*.jpg")), cache=other_backbone)
     assert len(renamed.seen) == 6
-    other_backbone.close()
 
 
-def test_what_was_computed_before_an_interruption_is_kept(tmp_path: Path) -> None:
+def test_what_was_computed_before_an_interruption_is_kept(kept: VectorCache) -> None:
     def stop(done: int, _total: int) -> None:
         if done == 3:
             raise KeyboardInterrupt
 
-    kept = VectorCache("00" * 16, tmp_path / "vectors.sqlite")
     sources = [flat(n) for n in range(6)]
     with pytest.raises(KeyboardInterrupt):
         extract(Counting(), sources, cache=kept, progress=stop)
     counting = Counting()
     extract(counting, sources[:3], cache=kept)
     assert counting.seen == []
-    kept.close()
 
 
 def test_a_cache_that_cannot_be_used_is_not_used(tmp_path: Path) -> None:
@@ -127,41 +125,40 @@ def test_a_cache_that_cannot_be_used_is_not_used(tmp_path: Path) -> None:
     mended.close()
 
 
-def test_a_vector_that_was_damaged_is_computed_again(tmp_path: Path) -> None:
-    kept = VectorCache("00" * 16, tmp_path / "vectors.sqlite")
+def test_a_vector_that_was_damaged_is_computed_again(kept: VectorCache) -> None:
     extract(Counting(), [flat(7)], cache=kept)
-    kept.close()
-    connection = sqlite3.connect(tmp_path / "vectors.sqlite", isolation_level=None)
-    connection.execute("UPDATE vectors SET vector = zeroblob(12)")
-    connection.close()
-    again = VectorCache("00" * 16, tmp_path / "vectors.sqlite")
-    assert values(extract(Counting(), [flat(7)], cache=again)) == [7]
-    again.close()
+    with closing(sqlite3.connect(kept.path, isolation_level=None)) as connection:
+        connection.execute("UPDATE vectors SET vector = zeroblob(12)")
+    counting = Counting()
+    assert values(extract(counting, [flat(7)], cache=kept)) == [7]
+    assert counting.seen == [1]
 
 
 def test_the_cache_does_not_grow_without_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kept: VectorCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cache_module, "MAX_BYTES", 500_000)
-    kept = VectorCache("00" * 16, tmp_path / "vectors.sqlite")
     for number in range(40):
         kept.put([(bytes([number, row]), np.zeros(1280, np.float32)) for row in range(10)])
     kept.close()
-    assert (tmp_path / "vectors.sqlite").stat().st_size < 700_000
+    assert kept.path.stat().st_size < 700_000
 
 
 @pytest.mark.parametrize("cores", [1, 2, 5])
+@pytest.mark.parametrize(
+    "name",
+    ["efficientnet-lite0", "efficientnet-lite0@2views", f"{INT8}@2views+efficientnet-lite0"],
+)
 def test_threads_and_batches_change_no_bit_of_a_vector(
-    cores: int, monkeypatch: pytest.MonkeyPatch
+    name: str, cores: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(extraction, "cores", lambda: cores)
-    lite0 = load_backbone("efficientnet-lite0")
-    assert isinstance(lite0, Network)
+    backbone = cast(Backbone, load_backbone(name))
     pictures = [Image.fromarray(pixels) for name in NAMES for pixels in views(name, 2)]
-    one_by_one = np.concatenate([lite0.vectors([picture]) for picture in pictures])
-    assert lite0.vectors(pictures).tobytes() == one_by_one.tobytes()
-    assert np.array(extract(lite0, pictures)).tobytes() == one_by_one.tobytes()
-    alone = [vector for picture in pictures for vector in extract(lite0, [picture])]
+    one_by_one = np.concatenate([backbone.vectors([picture]) for picture in pictures])
+    assert backbone.vectors(pictures).tobytes() == one_by_one.tobytes()
+    assert np.array(extract(backbone, pictures)).tobytes() == one_by_one.tobytes()
+    alone = [vector for picture in pictures for vector in extract(backbone, [picture])]
     assert np.array(alone).tobytes() == one_by_one.tobytes()
 
 
@@ -268,10 +265,9 @@ def test_a_thumbnail_is_small_whatever_the_backbone_needs(
 
 
 def test_thumbnails_are_made_of_what_is_decoded_and_deferred_for_what_is_cached(
-    tmp_path: Path,
+    kept: VectorCache,
 ) -> None:
     sources = [flat(n) for n in range(3)]
-    kept = VectorCache("00" * 16, tmp_path / "vectors.sqlite")
     extract(Counting(), sources[:2], cache=kept)
     counting = Counting()
     pictures = embed_pictures(counting, sources, cache=kept, thumbnails=[0])
@@ -290,12 +286,10 @@ def test_thumbnails_are_made_of_what_is_decoded_and_deferred_for_what_is_cached(
         isinstance(one, EmbeddedPicture) and one.has_thumbnail
         for one in embed_pictures(Counting(), sources, cache=kept)
     )
-    kept.close()
 
 
 def test_a_large_photo_gives_nearly_the_vector_of_its_full_decoding() -> None:
-    lite0 = load_backbone("efficientnet-lite0")
-    assert isinstance(lite0, Network)
+    lite0 = load_as_network("efficientnet-lite0")
     large = photo("astronaut").resize((4096, 4096), Image.Resampling.BICUBIC)
     (scaled,) = extract(lite0, [encoded(large, quality=92)])
     (full,) = lite0.vectors([large])
