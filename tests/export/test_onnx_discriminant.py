@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from numpy.typing import NDArray
-from onnx import TensorProto, helper
-from PIL import Image
-from support.graphs import Said, ask, graph_of
+from onnx import helper
+from support.graphs import Said, ask, graph_of, network_of, vectors_of
 
-from cbcl import BackboneError, __version__
+from cbcl import BackboneError
 from cbcl.export import onnx as onnx_export
-from cbcl.export.onnx import as_onnx, export_onnx
+from cbcl.export.onnx import as_onnx
 from cbcl.heads.discriminant.head import DISCRIMINANT
 from cbcl.heads.discriminant.model import DiscriminantHeadModel
 from cbcl.heads.discriminant.onnx import TOLERANCE
@@ -31,7 +26,6 @@ from cbcl.vision.backbones.network import Network
 from cbcl.vision.decoding import Pixels
 from cbcl.vision.preprocessing import Preprocessing
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "portable.py"
 SIDE = 6  # pixels of the small network's pictures, whose vectors have 108 numbers
 UNKNOWN = "unknown"
 Vectors = NDArray[np.float32]
@@ -205,16 +199,9 @@ def test_no_array_grows_with_classes_times_features_squared() -> None:
 
 def small(opset: int = 17) -> Network:
     """A network whose vector is the colours of all pixels."""
-    shape: list[str | int | None] = ["batch", 3, SIDE, SIDE]
-    graph = helper.make_graph(
-        [helper.make_node("Flatten", ["pictures"], ["colours"])],
-        "small",
-        [helper.make_tensor_value_info("pictures", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info("colours", TensorProto.FLOAT, None)],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
     how = Preprocessing(SIDE, (128.0,) * 3, (64.0,) * 3, filter="nearest")
-    return Network("small.onnx", model.SerializeToString(), how, "0" * 64)
+    flat = helper.make_node("Flatten", ["pictures"], ["colours"])
+    return network_of("small", [flat], opset, how)
 
 
 def lesson(network: Network) -> tuple[DiscriminantModel, Pixels]:
@@ -226,10 +213,6 @@ def lesson(network: Network) -> tuple[DiscriminantModel, Pixels]:
     labels = np.repeat(np.array(["cup", "Kaffee ☕", "tree", "dog", "cat"], dtype=object), 8)
     knowledge = learn_statistics(None, vectors_of(network, learned), labels)
     return knowledge, pixels.reshape(-1, SIDE, SIDE, 3)
-
-
-def vectors_of(network: Network, pixels: Pixels) -> Vectors:
-    return network.vectors([Image.fromarray(one) for one in pixels])
 
 
 @pytest.mark.parametrize("opset", [17, 18, 21])
@@ -244,51 +227,16 @@ def test_pixels_are_answered_in_every_opset(opset: int) -> None:
     assert model == as_onnx(DiscriminantHeadModel(knowledge), network)
 
 
-def test_the_file_names_its_head(tmp_path: Path) -> None:
-    network = small()
-    knowledge, _ = lesson(network)
-    export_onnx(tmp_path / "things.onnx", DiscriminantHeadModel(knowledge), DISCRIMINANT, network)
-    model = onnx.load(tmp_path / "things.onnx")
-    words = {one.key: one.value for one in model.metadata_props}
-    assert json.loads(words.pop("preprocessing"))["size"] == SIDE
-    assert json.loads(words.pop("labels")) == knowledge.labels
-    assert words == {
-        "cbcl": __version__,
-        "backbone": "small.onnx",
-        "fingerprint": network.fingerprint,
-        "head": "discriminant",
-    }
-
-
-def test_the_example_needs_no_cbcl(tmp_path: Path) -> None:
-    network = small()
-    knowledge, pixels = lesson(network)
-    export_onnx(tmp_path / "things.onnx", DiscriminantHeadModel(knowledge), DISCRIMINANT, network)
-    photos = [tmp_path / f"{number:02}.png" for number in range(0, len(pixels), 5)]
-    for photo, picture in zip(photos, pixels[::5], strict=True):
-        Image.fromarray(picture).save(photo)
-    code = (
-        "import runpy, sys; sys.modules['cbcl'] = None; sys.argv = sys.argv[1:]; "
-        "runpy.run_path(sys.argv[0])"
-    )
-    words = [sys.executable, "-c", code, EXAMPLE, tmp_path / "things.onnx", *photos]
-    done = subprocess.run([*map(str, words)], capture_output=True, text=True, check=True)
-    lines = [line.split("\t") for line in done.stdout.splitlines()]
-    wanted = probabilities(knowledge, vectors_of(network, pixels[::5]))
-    names = [*knowledge.labels, UNKNOWN]
-    assert [line[1] for line in lines] == [names[place] for place in wanted.argmax(axis=1)]
-    np.testing.assert_allclose([float(line[2]) for line in lines], wanted.max(axis=1), atol=1e-4)
-
-
 def test_a_graph_that_answers_otherwise_is_refused() -> None:
     network = small()
     knowledge, pixels = lesson(network)
-    onnx_export._check_answers(
-        as_onnx(DiscriminantHeadModel(knowledge), network),
-        DiscriminantHeadModel(knowledge),
-        DISCRIMINANT,
-        network,
-    )
+    model = DiscriminantHeadModel(knowledge)
+
+    def check(other: DiscriminantModel) -> None:
+        graph = as_onnx(DiscriminantHeadModel(other), network)
+        onnx_export._check_answers(graph, model, DISCRIMINANT, network)
+
+    check(knowledge)
     statistics = [*knowledge.statistics.values()]
     turned = dict(zip(knowledge.labels, statistics[1:] + statistics[:1], strict=True))
     cup = np.array(["cup"], dtype=object)
@@ -298,9 +246,4 @@ def test_a_graph_that_answers_otherwise_is_refused() -> None:
     ]
     for other in others:
         with pytest.raises(BackboneError, match="gives other answers as part of a larger graph"):
-            onnx_export._check_answers(
-                as_onnx(DiscriminantHeadModel(other), network),
-                DiscriminantHeadModel(knowledge),
-                DISCRIMINANT,
-                network,
-            )
+            check(other)

@@ -7,8 +7,10 @@ import math
 import runpy
 import subprocess
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import onnx
@@ -18,10 +20,11 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 from PIL import Image
-from support.graphs import Said, ask
+from support.graphs import Said, ask, network_of, vectors_of
 from support.heads import answers, voting
+from support.networks import load_as_network
 from support.photos import NAMES, encoded, folders, photo, views
 
 from cbcl import (
@@ -70,9 +73,8 @@ def assert_same(said: Said, wanted: list[Answer], close: float = 1e-9) -> None:
         assert not said["ranking_confidence"][row, some:].any()
 
 
-def prepared(pictures: list[Pixels], backbone: str = NETWORK) -> Pixels:
-    network = load_backbone(backbone)
-    assert isinstance(network, Network)
+def prepared(pictures: list[Pixels], backbone: str | Network = NETWORK) -> Pixels:
+    network = backbone if isinstance(backbone, Network) else load_as_network(backbone)
     return np.stack([network.preprocessing.crop(Image.fromarray(picture)) for picture in pictures])
 
 
@@ -142,8 +144,7 @@ def test_where_nothing_is_too_far_nothing_is_unknown(tmp_path: Path) -> None:
     with Recognizer(tmp_path / "one.cbcl", backbone=network) as recognizer:
         recognizer.learn("coffee", views("coffee", 2))
         asked = [views(name, 1)[0] for name in NAMES]
-        pixels = np.stack([network.preprocessing.crop(Image.fromarray(view)) for view in asked])
-        said = ask(exported(recognizer.path, network), pixels)
+        said = ask(exported(recognizer.path, network), prepared(asked, network))
         assert_same(said, recognizer.recognize_many(asked))
     assert said["label"].tolist() == ["coffee"] * 4
     assert said["strangeness"].tolist() == [0.0] * 4
@@ -187,26 +188,12 @@ def small(
     kind: str = "vectors", opset: int = 17, how: Preprocessing = PLAIN, batch: int | str = "batch"
 ) -> Network:
     """A network whose vector is the colours of all pixels, or the mean colour."""
-    d = 3 * SIDE * SIDE
-    shapes = {"vectors": [-1, d], "rows": [-1, 1, d], "maps": [-1, 3, SIDE, SIDE]}
-    nodes = [
-        helper.make_node("Reshape", ["pictures", "label"], ["vector"])
-    ]  # names that we use, too
+    d = 3 * how.size * how.size
+    shapes = {"vectors": [-1, d], "rows": [-1, 1, d], "maps": [-1, 3, how.size, how.size]}
+    # Names that we use, too.
+    nodes = [helper.make_node("Reshape", ["pictures", "label"], ["vector"])]
     initial = [numpy_helper.from_array(np.array(shapes[kind]), "label")]
-    inputs = [helper.make_tensor_value_info("pictures", TensorProto.FLOAT, [batch, 3, SIDE, SIDE])]
-    outputs = [helper.make_tensor_value_info("vector", TensorProto.FLOAT, None)]
-    return built(helper.make_graph(nodes, "small", inputs, outputs, initial), opset, how)
-
-
-def built(
-    graph: onnx.GraphProto, opset: int, how: Preprocessing = PLAIN, name: str = "small.onnx"
-) -> Network:
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
-    return Network(name, model.SerializeToString(), how, "0" * 64)
-
-
-def vectors_of(network: Network, pixels: Pixels) -> NDArray[np.float32]:
-    return network.vectors([Image.fromarray(one) for one in pixels])
+    return network_of("small", nodes, opset, how, batch, initial)
 
 
 def known(
@@ -298,13 +285,9 @@ def test_a_network_of_one_picture_at_a_time_stays_one() -> None:
 
 def test_a_picture_without_light_has_no_length() -> None:
     network = small()
-    black, grey = (
-        np.zeros((1, SIDE, SIDE, 3), dtype=np.uint8),
-        np.full((1, SIDE, SIDE, 3), 9, dtype=np.uint8),
-    )
-    knowledge = CentroidModel(
-        {"grey": Concepts(vectors_of(network, grey), np.array([2]))}, math.inf, 1
-    )
+    black, grey = (np.full((1, SIDE, SIDE, 3), value, dtype=np.uint8) for value in (0, 9))
+    concepts = Concepts(vectors_of(network, grey), np.array([2]))
+    knowledge = CentroidModel({"grey": concepts}, math.inf, 1)
     for scale in (Scale(1.0, math.inf), Scale(0.5, 0.7)):
         wanted = answers(vectors_of(network, black), knowledge, scale)
         assert_same(ask(as_onnx(voting(knowledge, scale), network), black), wanted)
@@ -313,34 +296,34 @@ def test_a_picture_without_light_has_no_length() -> None:
 # What the file says, and what is refused.
 
 
-def test_the_file_explains_itself_and_the_same_memory_gives_the_same_bytes(tmp_path: Path) -> None:
-    with taught(tmp_path / "things.cbcl", n_voters=3) as recognizer:
+def words_of(model: bytes) -> dict[str, str]:
+    return {one.key: one.value for one in onnx.load_from_string(model).metadata_props}
+
+
+@pytest.mark.parametrize(
+    ("options", "about"),
+    [
+        ({}, {"head": "discriminant"}),
+        ({"n_voters": 3}, {"head": "vote", "radius": "inf", "n_voters": "3"}),
+    ],
+)
+def test_the_file_explains_itself_and_the_same_memory_gives_the_same_bytes(
+    options: dict[str, Any], about: dict[str, str], tmp_path: Path
+) -> None:
+    with taught(tmp_path / "things.cbcl", **options) as recognizer:
         recognizer.rename("coffee", "Kaffee ☕")
         model = exported(recognizer.path)
         assert model == exported(recognizer.path)
-    words = {one.key: one.value for one in onnx.load_from_string(model).metadata_props}
-    assert json.loads(words.pop("preprocessing")) == {
-        "size": 224,
-        "square": 1.0,
-        "filter": "bicubic",
-        "at_least": 336,
-    }
+    words = words_of(model)
+    crop = {"size": 224, "square": 1.0, "filter": "bicubic", "at_least": 336}
+    assert json.loads(words.pop("preprocessing")) == crop
     assert json.loads(words.pop("labels")) == ["Kaffee ☕", "astronaut", "chelsea"]
-    assert words == {
-        "cbcl": __version__,
-        "backbone": NETWORK,
-        "fingerprint": load_backbone(NETWORK).fingerprint,  # type: ignore[union-attr]
-        "head": "vote",
-        "radius": "inf",
-        "n_voters": "3",
-    }
+    backbone = {"backbone": NETWORK, "fingerprint": load_as_network(NETWORK).fingerprint}
+    assert words == {"cbcl": __version__, **backbone, **about}
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-    (taken,) = session.get_inputs()
-    assert (taken.name, taken.type, taken.shape) == (
-        "pictures",
-        "tensor(uint8)",
-        ["batch", 224, 224, 3],
-    )
+    assert [(one.name, one.type, one.shape) for one in session.get_inputs()] == [
+        ("pictures", "tensor(uint8)", ["batch", 224, 224, 3])
+    ]
     assert [(one.name, one.type, one.shape) for one in session.get_outputs()] == [
         ("label", "tensor(string)", ["batch"]),
         ("confidence", "tensor(double)", ["batch"]),
@@ -353,16 +336,10 @@ def test_the_file_explains_itself_and_the_same_memory_gives_the_same_bytes(tmp_p
 
 
 def test_a_backbone_from_a_file_is_given_again(tmp_path: Path) -> None:
-    (tmp_path / "net.onnx").write_bytes(small("maps").model)
-    (tmp_path / "net.json").write_text(
-        '{"size": 8, "mean": [1, 2, 3], "scale": [4, 5, 6], "channels": "BGR"}'
-    )
-    network = f"{tmp_path / 'net.onnx'}"
-    grown = onnx.load_from_string(small("maps").model)
-    for dim in grown.graph.input[0].type.tensor_type.shape.dim[2:]:
-        dim.dim_value = 8
-    grown.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.array([-1, 3, 8, 8]), "label"))
-    (tmp_path / "net.onnx").write_bytes(grown.SerializeToString())
+    how = {"size": 8, "mean": [1, 2, 3], "scale": [4, 5, 6], "channels": "BGR"}
+    (tmp_path / "net.json").write_text(json.dumps(how))
+    network = str(tmp_path / "net.onnx")
+    Path(network).write_bytes(small("maps", how=replace(PLAIN, size=8)).model)
     with taught(tmp_path / "things.cbcl", backbone=network) as recognizer:
         with pytest.raises(BackboneError, match="give that backbone"):
             exported(recognizer.path)
@@ -370,39 +347,29 @@ def test_a_backbone_from_a_file_is_given_again(tmp_path: Path) -> None:
             exported(recognizer.path, "efficientnet-lite0")
         model = exported(recognizer.path, network)
         asked = [view for name in NAMES for view in views(name, 3, seed=5)]
-        preprocessing = cast(Network, load_backbone(network)).preprocessing
-        pixels = np.stack([preprocessing.crop(Image.fromarray(one)) for one in asked])
-        assert_same(ask(model, pixels), recognizer.recognize_many(asked), close=1e-6)
-    assert {one.key: one.value for one in onnx.load_from_string(model).metadata_props}[
-        "backbone"
-    ] == "net.onnx"
+        said = ask(model, prepared(asked, network))
+        assert_same(said, recognizer.recognize_many(asked), close=1e-6)
+    assert words_of(model)["backbone"] == "net.onnx"
 
 
-@pytest.mark.parametrize(
-    "backbone",
-    [
-        "visual-words",
-        load_backbone(
-            lambda things: [np.asarray(one).mean((0, 1)) for one in things],
-            name="means",
-            at_least=8,
-        ),
-    ],
-)
-def test_only_networks_in_onnx_can_be_exported(backbone: Any, tmp_path: Path) -> None:
-    taught(tmp_path / "things.cbcl", backbone=backbone).close()
-    with pytest.raises(
-        BackboneError,
-        match="is no ONNX network, so it cannot be part of an ONNX file: learn through one",
+def test_only_networks_in_onnx_can_be_exported(tmp_path: Path) -> None:
+    def mean(things: Sequence[Any]) -> list[Any]:
+        return [np.asarray(one).mean((0, 1)) for one in things]
+
+    for name, backbone in (
+        ("words", "visual-words"),
+        ("means", load_backbone(mean, name="means", at_least=8)),
     ):
-        exported(tmp_path / "things.cbcl", backbone)
-
-
-def test_vectors_alone_cannot_be_exported(tmp_path: Path) -> None:
-    with Recognizer(tmp_path / "vectors.cbcl", backbone="identity") as recognizer:
+        taught(tmp_path / name, backbone=backbone).close()
+        with pytest.raises(
+            BackboneError,
+            match="is no ONNX network, so it cannot be part of an ONNX file: learn through one",
+        ):
+            exported(tmp_path / name, backbone)
+    with Recognizer(tmp_path / "vectors", backbone="identity") as recognizer:
         recognizer.learn("cup", [[1.0, 2.0]])
     with pytest.raises(BackboneError, match="identity is no ONNX network"):
-        exported(tmp_path / "vectors.cbcl")
+        exported(tmp_path / "vectors")
 
 
 def test_what_is_not_there_or_there_already_is_refused(tmp_path: Path) -> None:
@@ -435,17 +402,12 @@ def test_too_many_labels_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_network_that_is_not_the_same_twice_is_refused(tmp_path: Path) -> None:
-    noise = helper.make_node("RandomUniformLike", ["pictures"], ["noise"])
-    nodes = [noise, helper.make_node("Flatten", ["noise"], ["vectors"])]
-    inputs = [
-        helper.make_tensor_value_info("pictures", TensorProto.FLOAT, ["batch", 3, SIDE, SIDE])
+    nodes = [
+        helper.make_node("RandomUniformLike", ["pictures"], ["noise"]),
+        helper.make_node("Flatten", ["noise"], ["vectors"]),
     ]
-    outputs = [
-        helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["batch", 3 * SIDE * SIDE])
-    ]
-    network = built(helper.make_graph(nodes, "dice", inputs, outputs), 17, name="dice.onnx")
-    with taught(tmp_path / "things.cbcl", backbone=network):
-        pass
+    network = network_of("dice", nodes, 17, PLAIN)
+    taught(tmp_path / "things.cbcl", backbone=network).close()
     with pytest.raises(
         BackboneError, match=r"dice\.onnx gives other answers as part of a larger graph"
     ):
@@ -453,21 +415,13 @@ def test_a_network_that_is_not_the_same_twice_is_refused(tmp_path: Path) -> None
 
 
 def test_a_network_too_old_to_be_turned_into_a_newer_one_is_refused(tmp_path: Path) -> None:
+    gone: dict[str, Any] = {"scale": 1.0, "bias": [0.0, 0.0, 0.0]}  # since opset 10
     nodes = [
-        helper.make_node(
-            "ImageScaler", ["pictures"], ["same"], scale=1.0, bias=[0.0, 0.0, 0.0]
-        ),  # gone since opset 10
+        helper.make_node("ImageScaler", ["pictures"], ["same"], **gone),
         helper.make_node("Flatten", ["same"], ["vectors"]),
     ]
-    inputs = [
-        helper.make_tensor_value_info("pictures", TensorProto.FLOAT, ["batch", 3, SIDE, SIDE])
-    ]
-    outputs = [
-        helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["batch", 3 * SIDE * SIDE])
-    ]
-    network = built(helper.make_graph(nodes, "old", inputs, outputs), 9, name="old.onnx")
-    with taught(tmp_path / "things.cbcl", backbone=network):
-        pass
+    network = network_of("old", nodes, 9, PLAIN)
+    taught(tmp_path / "things.cbcl", backbone=network).close()
     with pytest.raises(
         BackboneError,
         match=r"old\.onnx is of ONNX's opset 9, and cannot be converted to 17: save the",
@@ -493,6 +447,7 @@ def test_the_command_writes_one_of_both_kinds(tmp_path: Path) -> None:
         ([], one),
         (["things", "--onnx", "things.onnx"], one),
         (["things", "--backbone", "efficientnet-lite0"], alone),
+        (["x.safetensors", "--any-size"], "--any-size goes with --onnx"),
     ):
         result = run("export", memory, *words)
         assert result.exit_code == 2, words
@@ -549,8 +504,7 @@ def test_the_example_prepares_pictures_as_we_do(
     words = ["portable.py", str(tmp_path / "things.onnx"), str(files[0])]
     monkeypatch.setattr(sys, "argv", words)
     example = runpy.run_path(str(EXAMPLE))
-    network = load_backbone(NETWORK)
-    assert isinstance(network, Network)
+    network = load_as_network(NETWORK)
     for file in files:
         np.testing.assert_array_equal(
             example["pixels"](file, example["inputs"]["pictures"]),

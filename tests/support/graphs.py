@@ -1,7 +1,8 @@
-"""Graphs of a head alone, from vectors to answers, and what a graph says."""
+"""Small networks, graphs of a head alone, from vectors to answers, and what a graph says."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,13 @@ import onnx
 import onnxruntime
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
+from PIL import Image
 
 from cbcl.heads.answer_nodes import AnswerGraph
 from cbcl.heads.base import HeadModel
+from cbcl.vision.backbones.network import Network
+from cbcl.vision.decoding import Pixels
+from cbcl.vision.preprocessing import Preprocessing
 
 Said = dict[str, NDArray[Any]]
 
@@ -49,3 +54,24 @@ def ask(model: bytes, values: NDArray[Any], batch: int = 7) -> Said:
     ]
     columns = zip(names, zip(*parts, strict=True), strict=True)
     return {name: np.concatenate(some) for name, some in columns}
+
+
+def network_of(
+    name: str,
+    nodes: list[onnx.NodeProto],
+    opset: int,
+    how: Preprocessing,
+    batch: int | str = "batch",
+    initial: Sequence[TensorProto] = (),
+) -> Network:
+    """A network of these nodes; its vectors are the result of the last."""
+    shape = [batch, 3, how.size, how.size]
+    pictures = helper.make_tensor_value_info("pictures", TensorProto.FLOAT, shape)
+    vectors = helper.make_tensor_value_info(nodes[-1].output[0], TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, name, [pictures], [vectors], initial)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    return Network(f"{name}.onnx", model.SerializeToString(), how, "0" * 64)
+
+
+def vectors_of(network: Network, pixels: Pixels) -> NDArray[np.float32]:
+    return network.vectors([Image.fromarray(one) for one in pixels])
