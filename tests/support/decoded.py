@@ -1,4 +1,4 @@
-"""Pictures as they are decoded: their colours, and the memory that it takes."""
+"""Pictures as they are decoded: their colours, the memory that it takes, and refusals."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 from PIL import Image
+
+from cbcl.errors import PictureError
+from cbcl.vision.decoding import load
 
 UPRIGHT = [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 1)]
 
@@ -48,6 +52,16 @@ def corners(image: Image.Image) -> list[tuple[int, ...]]:
         (3 * h // 4, 3 * w // 4),
     ]
     return [tuple(round(c / 250) for c in pixels[place]) for place in places]
+
+
+def refusal(data: bytes, name: str) -> str:
+    """The one sentence about bytes that are not read, which begins with their name."""
+    with pytest.raises(PictureError) as caught:
+        load(data, name, 224)
+    sentence = str(caught.value)
+    assert sentence.startswith(f"{name} ")
+    assert "\n" not in sentence
+    return sentence
 
 
 def measure(data: bytes, folder: Path, threads: int = 1) -> tuple[float, float, list[str]]:

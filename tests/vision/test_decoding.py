@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import struct
 import zlib
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from support.crafted_pictures import png_chunk
-from support.decoded import UPRIGHT, corners
+from support.decoded import UPRIGHT, corners, refusal
 from support.photos import encoded, photo
 
 from cbcl.errors import PictureError
@@ -47,9 +48,12 @@ def test_a_photo_is_upright_however_the_camera_was_held(orientation: int) -> Non
     assert corners(load(encoded(stored, quality=95, exif=exif), "flag", 32)) == UPRIGHT
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM"])
+@pytest.mark.parametrize(
+    "kind", ["JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "TIFF", "BigTIFF", "PPM"]
+)
 def test_formats_that_are_read(kind: str) -> None:
-    image = load(encoded(FLAG, kind), "flag", 32)
+    options = {"big_tiff": True} if kind == "BigTIFF" else {}
+    image = load(encoded(FLAG, kind.removeprefix("Big"), **options), "flag", 32)
     assert image.mode == "RGB"
     assert corners(image) == UPRIGHT
 
@@ -98,11 +102,6 @@ def test_an_animation_is_its_first_picture(kind: str) -> None:
     assert corners(load(data, "flag", 32)) == UPRIGHT
 
 
-@pytest.mark.parametrize("big", [False, True])
-def test_both_kinds_of_tiff_are_read(big: bool) -> None:
-    assert corners(load(encoded(FLAG, "TIFF", big_tiff=big), "flag", 32)) == UPRIGHT
-
-
 def test_a_large_jpeg_is_scaled_down_by_its_decoder_but_never_below_what_is_needed() -> None:
     data = encoded(photo("astronaut").resize((2000, 1600)))
     assert load(data, "large", 336).size == (500, 400)
@@ -116,10 +115,12 @@ ARRAYS: list[Any] = [
     np.asarray(FLAG) / 255.0,
     np.asarray(FLAG).astype(np.float32) / 255,
     np.asarray(FLAG)[:, ::-1][:, ::-1],
+    (np.asarray(FLAG).astype(np.uint16) * 257).astype(">u2"),
+    np.asarray(FLAG) / 250.0 * 1.0000001 - 1e-9,  # beyond 0 and 1 by rounding
 ]
 
 
-@pytest.mark.parametrize("array", ARRAYS, ids=lambda array: f"{array.dtype}{array.shape}")
+@pytest.mark.parametrize("array", ARRAYS, ids=lambda array: f"{array.dtype.str}{array.shape}")
 def test_arrays_are_pictures_too(array: Any) -> None:
     assert corners(load(array, "frame", 32)) == UPRIGHT
 
@@ -179,10 +180,7 @@ BAD = {
 @pytest.mark.parametrize("kind", BAD)
 def test_what_is_not_a_picture_is_told_in_one_sentence_with_its_name(kind: str) -> None:
     data, message = BAD[kind]
-    with pytest.raises(PictureError, match=message) as caught:
-        load(data, "holiday.jpg", 224)
-    assert str(caught.value).startswith("holiday.jpg ")
-    assert "\n" not in str(caught.value)
+    assert re.search(message, refusal(data, "holiday.jpg"))
 
 
 def test_decoding_takes_no_longer_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,15 +220,6 @@ def test_pillow_pictures_that_are_broken_are_told() -> None:
         load(cut, "picture 1", 8)
     with pytest.raises(PictureError, match="no pixels"):
         load(Image.new("RGB", (0, 0)), "picture 1", 8)
-
-
-def test_numbers_may_miss_by_rounding_and_have_any_byte_order() -> None:
-    array = np.asarray(FLAG) / 250.0 * 1.0000001 - 1e-9
-    assert corners(load(array, "frame", 32)) == UPRIGHT
-    assert (
-        corners(load((np.asarray(FLAG).astype(np.uint16) * 257).astype(">u2"), "frame", 32))
-        == UPRIGHT
-    )
 
 
 def test_a_float_picture_out_of_range_is_told_by_its_name() -> None:

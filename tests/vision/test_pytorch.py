@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from skimage import data
+from support.photos import NAMES, photo
 
 from cbcl.errors import WeightsError
 from cbcl.vision.backbones.base import Backbone
@@ -31,8 +31,7 @@ CONFIG = {
 
 
 def photographs() -> list[Image.Image]:
-    photos: list[Any] = [data.astronaut(), data.coffee(), data.chelsea(), data.rocket()]  # type: ignore[no-untyped-call]
-    return [Image.fromarray(photo) for photo in photos]
+    return [photo(name) for name in NAMES]
 
 
 def small(seed: int = 0) -> Any:
@@ -64,10 +63,7 @@ def timm_network(name: str = "resnet18", **config: Any) -> TorchNetwork:
 def imported_timm() -> Any:
     try:
         import timm
-    except (
-        ImportError,
-        RuntimeError,
-    ) as error:  # the latter: torchvision is of another make than PyTorch
+    except (ImportError, RuntimeError) as error:  # the latter: torchvision for another PyTorch
         pytest.skip(f"timm cannot be imported: {error}")
     return timm
 
@@ -112,12 +108,10 @@ def test_a_module_is_a_backbone() -> None:
     vectors = backbone.vectors(photographs())
     assert vectors.shape == (4, 6)
     assert vectors.dtype == np.float32
-    assert (backbone.name, backbone.at_least, backbone.batch, backbone.threads) == (
-        "small",
-        48,
-        32,
-        False,
-    )
+    told = (backbone.name, backbone.at_least, backbone.batch, backbone.threads)
+    assert told == ("small", 48, 32, False)
+    half: Backbone = from_module("small", small().half(), SMALL)
+    assert half.vectors(photographs()).dtype == np.float32
 
 
 @pytest.mark.torch
@@ -127,12 +121,6 @@ def test_a_picture_alone_has_the_vector_it_has_among_others() -> None:
     alone = np.concatenate([backbone.vectors([picture]) for picture in photographs()])
     np.testing.assert_allclose(alone, together, rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(backbone.vectors(photographs()), together)
-
-
-@pytest.mark.torch
-def test_half_precision_becomes_single() -> None:
-    backbone = from_module("small", small().half(), SMALL)
-    assert backbone.vectors(photographs()).dtype == np.float32
 
 
 @pytest.mark.torch
@@ -150,18 +138,14 @@ def test_the_fingerprint_is_of_the_weights_the_design_and_the_preprocessing() ->
 
 
 @pytest.mark.torch
-def test_a_module_that_gives_no_vectors_is_refused() -> None:
-    with pytest.raises(
-        WeightsError, match=r"small gives \(4, 6, 30, 30\) for 4 pictures, not one vector each"
-    ):
-        from_module("small", small()[:1], SMALL).vectors(photographs())
-
-
-@pytest.mark.torch
-def test_a_module_that_fails_says_on_what() -> None:
+def test_a_module_that_gives_no_vectors_or_fails_is_refused() -> None:
     torch = pytest.importorskip("torch")
-    with pytest.raises(WeightsError, match=r"small failed on pictures of \(4, 3, 32, 32\): "):
-        from_module("small", torch.nn.Linear(5, 5), SMALL).vectors(photographs())
+    for module, problem in (
+        (small()[:1], r"gives \(4, 6, 30, 30\) for 4 pictures, not one vector each"),
+        (torch.nn.Linear(5, 5), r"failed on pictures of \(4, 3, 32, 32\): "),
+    ):
+        with pytest.raises(WeightsError, match=f"small {problem}"):
+            from_module("small", module, SMALL).vectors(photographs())
 
 
 @pytest.mark.torch
@@ -169,6 +153,7 @@ def test_a_model_of_timm_gives_pooled_features() -> None:
     backbone = timm_network()
     assert backbone.name == "timm/resnet18"
     assert backbone.preprocessing == preprocessing_of(CONFIG, "resnet18")
+    assert backbone.description == backbone.preprocessing.description
     vectors = backbone.vectors(photographs()[:2])
     assert vectors.shape == (2, 512)
     assert np.isfinite(vectors).all()
@@ -190,16 +175,12 @@ def test_our_pictures_are_timms() -> None:
 @pytest.mark.torch
 def test_an_unknown_model_of_timm_names_the_closest() -> None:
     imported_timm()
-    with pytest.raises(
-        WeightsError,
-        match=r"timm has no pretrained model resnet81: the closest names are .*resnet18",
+    for name, advice in (
+        ("resnet81", r"the closest names are .*resnet18"),
+        ("qqqqqqq", r"timm.list_models\(pretrained=True\) lists"),
     ):
-        load_timm("timm/resnet81")
-    with pytest.raises(
-        WeightsError,
-        match=r"no pretrained model qqqqqqq: timm.list_models\(pretrained=True\) lists",
-    ):
-        load_timm("qqqqqqq")
+        with pytest.raises(WeightsError, match=f"timm has no pretrained model {name}: {advice}"):
+            load_timm(f"timm/{name}")
 
 
 @pytest.mark.torch
@@ -233,8 +214,3 @@ def test_the_record_of_a_timm_networks_vectors_has_its_preprocessing(tmp_path: P
     assert wanted.items() <= found.about["preprocessing"].items()
     assert found.about["preprocessing"]["mean"] == pytest.approx([123.675, 116.28, 103.53])
     assert found.about["weights"] == backbone.fingerprint
-
-
-@pytest.mark.torch
-def test_a_model_of_timm_describes_its_preprocessing() -> None:
-    assert timm_network().description == preprocessing_of(CONFIG, "resnet18").description
