@@ -122,15 +122,14 @@ def test_an_app_is_replaced_by_the_next_and_other_files_stay(memory: Path, tmp_p
     before = files_in(folder)
     (folder / "CNAME").write_text("shop.example")
     assert export(memory, folder).exit_code == 0
-    assert files_in(folder) == {
-        path for path in before if not path.startswith(("examples", "model"))
-    } | {
-        "CNAME",
-        described(folder)["model"]["file"],
-    }
+    left = {path for path in before if not path.startswith(("examples", "model"))}
+    assert files_in(folder) == left | {"CNAME", described(folder)["model"]["file"]}
 
 
-def test_what_is_not_an_app_is_left_alone(memory: Path, tmp_path: Path) -> None:
+def test_what_is_neither_an_app_nor_empty_is_left_alone(memory: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "app"
+    folder.mkdir()
+    assert export(memory, folder).exit_code == 0
     folder = tmp_path / "thesis"
     folder.mkdir()
     (folder / "index.html").write_text("my thesis")
@@ -146,11 +145,6 @@ def test_what_is_not_an_app_is_left_alone(memory: Path, tmp_path: Path) -> None:
     assert "has a file index.html that is not of an app" in export(memory, folder).output
     assert (folder / "index.html").read_text() == "my thesis"
     assert "is not a folder" in export(memory, folder / "index.html").output
-
-
-def test_the_folder_may_be_there_if_it_is_empty(memory: Path, tmp_path: Path) -> None:
-    (tmp_path / "app").mkdir()
-    assert export(memory, tmp_path / "app").exit_code == 0
 
 
 def test_an_empty_memory_and_other_backbones_are_refused(tmp_path: Path) -> None:
@@ -169,12 +163,9 @@ def test_an_empty_memory_and_other_backbones_are_refused(tmp_path: Path) -> None
 
 
 def test_options_that_do_not_go_together_are_refused(memory: Path, tmp_path: Path) -> None:
-    app = ["export", str(memory), "--app", str(tmp_path / "app")]
-    for given in (
-        [*app, "--onnx", "x.onnx"],
-        [*app, "--any-size"],
-        [*app[:2], "x", "--thumbnails"],
-    ):
+    export = ["export", memory]
+    app = [*export, "--app", tmp_path / "app"]
+    for given in ([*app, "--onnx", "x.onnx"], [*app, "--any-size"], [*export, "x", "--thumbnails"]):
         assert run(*given).exit_code == 2
 
 

@@ -16,12 +16,12 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 from PIL import Image
+from support.cli import run
 from support.graphs import Said, ask, network_of, vectors_of
 from support.heads import answers, voting
 from support.networks import load_as_network
@@ -36,7 +36,6 @@ from cbcl import (
     __version__,
     load_backbone,
 )
-from cbcl.cli.commands import main
 from cbcl.export import onnx as onnx_export
 from cbcl.export.onnx import as_onnx
 from cbcl.heads.centroids.head import VOTE
@@ -87,6 +86,15 @@ def exported(path: Path, given: Any = None) -> bytes:
     return file.read_bytes()
 
 
+def assert_exported(
+    recognizer: Recognizer, asked: list[Pixels], backbone: Any = None, close: float = 1e-9
+) -> Said:
+    """What the graph of a memory says about pictures, which is what Python answers."""
+    said = ask(exported(recognizer.path, backbone), prepared(asked, backbone or NETWORK))
+    assert_same(said, recognizer.recognize_many(asked), close)
+    return said
+
+
 def taught(path: Path, names: tuple[str, ...] = NAMES[:3], **options: Any) -> Recognizer:
     recognizer = Recognizer(path, **{"backbone": NETWORK, **options})
     recognizer.learn_many({name: views(name, 4) for name in names})
@@ -109,11 +117,9 @@ def test_it_answers_as_python_does_about_200_photos(
 ) -> None:
     asked = [view for name in NAMES for view in views(name, 50, seed=1)]
     with taught(tmp_path / "things.cbcl", backbone=backbone, head=head) as recognizer:
-        wanted = recognizer.recognize_many(asked)
-        said = ask(exported(recognizer.path), prepared(asked, backbone))
-        assert_same(said, wanted, close)
+        said = assert_exported(recognizer, asked, backbone, close)
         np.testing.assert_array_equal(said["vector"], recognizer.embed(asked))
-    assert {answer.label for answer in wanted} == {*NAMES[:3], None}
+    assert {*said["label"]} == {*NAMES[:3], "unknown"}
 
 
 @pytest.mark.parametrize(("radius", "n_voters"), [(math.inf, 1), (1.0, 1), (1.0, 5), (0.0, 1000)])
@@ -122,9 +128,7 @@ def test_it_votes_as_python_does(radius: float, n_voters: int, tmp_path: Path) -
     with taught(tmp_path / "things.cbcl", radius=radius, n_voters=n_voters) as recognizer:
         concepts = recognizer.snapshot().concepts()["coffee"]
         assert (len(concepts.counts) > 1) == (radius < math.inf)
-        assert_same(
-            ask(exported(recognizer.path), prepared(asked)), recognizer.recognize_many(asked)
-        )
+        assert_exported(recognizer, asked)
 
 
 @pytest.mark.parametrize("head", ["discriminant", "vote"])
@@ -132,8 +136,7 @@ def test_one_label_is_told_from_all_else(head: Any, tmp_path: Path) -> None:
     asked = [views(name, 1)[0] for name in NAMES]
     with Recognizer(tmp_path / "one.cbcl", NETWORK, head=head) as recognizer:
         recognizer.learn("Kaffee ☕, コーヒー", views("coffee", 2))
-        said = ask(exported(recognizer.path), prepared(asked))
-        assert_same(said, recognizer.recognize_many(asked), TOLERANCE)
+        said = assert_exported(recognizer, asked, close=TOLERANCE)
     assert said["guess"].tolist() == ["Kaffee ☕, コーヒー"] * 4
     assert said["label"][NAMES.index("coffee")] == "Kaffee ☕, コーヒー"
     assert said["ranking"].shape == (4, 1)
@@ -144,8 +147,7 @@ def test_where_nothing_is_too_far_nothing_is_unknown(tmp_path: Path) -> None:
     with Recognizer(tmp_path / "one.cbcl", backbone=network) as recognizer:
         recognizer.learn("coffee", views("coffee", 2))
         asked = [views(name, 1)[0] for name in NAMES]
-        said = ask(exported(recognizer.path, network), prepared(asked, network))
-        assert_same(said, recognizer.recognize_many(asked))
+        said = assert_exported(recognizer, asked, network)
     assert said["label"].tolist() == ["coffee"] * 4
     assert said["strangeness"].tolist() == [0.0] * 4
 
@@ -153,8 +155,7 @@ def test_where_nothing_is_too_far_nothing_is_unknown(tmp_path: Path) -> None:
 def test_what_was_taught_is_known_for_certain(tmp_path: Path) -> None:
     asked = views("coffee", 3)
     with taught(tmp_path / "things.cbcl", radius=0.0) as recognizer:
-        said = ask(exported(recognizer.path), prepared(asked), batch=1)
-        assert_same(said, recognizer.recognize_many(asked))
+        said = assert_exported(recognizer, asked)
     assert said["strangeness"].tolist() == [0.0] * 3
 
 
@@ -164,8 +165,7 @@ def test_a_photo_taught_twice_is_of_the_smaller_label(n_voters: int, tmp_path: P
     with taught(tmp_path / "things.cbcl", radius=0.0, n_voters=n_voters) as recognizer:
         recognizer.learn("zebra", views("coffee", 3))
         recognizer.learn("also", views("coffee", 4))
-        said = ask(exported(recognizer.path), prepared(asked))
-        assert_same(said, recognizer.recognize_many(asked))
+        said = assert_exported(recognizer, asked)
     assert said["label"][:3].tolist() == ["zebra"] * 3
 
 
@@ -200,17 +200,30 @@ def known(
     vectors: NDArray[np.float32], owners: NDArray[Any], radius: float, n: int
 ) -> tuple[CentroidModel, Scale]:
     parts = {f"{number:02}": vectors[owners == number] for number in np.unique(owners)}
-    knowledge = CentroidModel(
-        {label: agg_var(part, radius) for label, part in parts.items()}, radius, n
-    )
-    return knowledge, Scale.of(
-        [spread_of(part, radius) for part in parts.values()], knowledge.index
-    )
+    concepts = {label: agg_var(part, radius) for label, part in parts.items()}
+    model = CentroidModel(concepts, radius, n)
+    return model, Scale.of([spread_of(part, radius) for part in parts.values()], model.index)
+
+
+def assert_voted(
+    network: Network,
+    knowledge: tuple[CentroidModel, Scale],
+    asked: Pixels,
+    close: float = 1e-9,
+    batch: int = 7,
+) -> Said:
+    """What the graph of a vote says about pictures, which is what Python answers."""
+    vectors = np.concatenate([vectors_of(network, one[np.newaxis]) for one in asked])
+    model = as_onnx(voting(*knowledge), network)
+    onnx.checker.check_model(onnx.load_from_string(model), full_check=True)
+    said = ask(model, asked, batch)
+    assert_same(said, answers(vectors, *knowledge), close)
+    return said
 
 
 @st.composite
-def lessons(draw: st.DrawFn) -> tuple[Network, Pixels, Pixels, NDArray[Any], float, int]:
-    """A network, pictures to learn and to ask about, whose they are, radius and n."""
+def lessons(draw: st.DrawFn) -> tuple[Network, tuple[CentroidModel, Scale], Pixels]:
+    """A network, what was learned through it, and pictures to ask about."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     count, few = draw(st.integers(1, 150)), draw(st.sampled_from([1, 2, 3, 256]))
     pixels = rng.integers(0, few, (count, SIDE, SIDE, 3), dtype=np.uint8)
@@ -218,31 +231,19 @@ def lessons(draw: st.DrawFn) -> tuple[Network, Pixels, Pixels, NDArray[Any], flo
         pixels = pixels[rng.integers(0, min(3, count), count)]  # mostly the same
     asked = np.concatenate([pixels[:5], rng.integers(0, few, (5, SIDE, SIDE, 3), dtype=np.uint8)])
     owners = rng.integers(0, draw(st.integers(1, 12)), count)
-    uneven = Preprocessing(
-        SIDE, (103.9, 116.8, 123.7), (57.4, 57.1, 58.4), channels="BGR", filter="nearest"
-    )
-    network = small(
-        draw(st.sampled_from(["vectors", "rows"])), how=draw(st.sampled_from([PLAIN, uneven]))
-    )
-    return (
-        network,
-        pixels,
-        asked,
-        owners,
-        draw(st.sampled_from([0.0, 1.5, 40.0, math.inf])),
-        draw(st.integers(1, 90)),
-    )
+    uneven = replace(PLAIN, mean=(103.9, 116.8, 123.7), scale=(57.4, 57.1, 58.4), channels="BGR")
+    kind, how = draw(st.sampled_from(["vectors", "rows"])), draw(st.sampled_from([PLAIN, uneven]))
+    network = small(kind, how=how)
+    radius, n = draw(st.sampled_from([0.0, 1.5, 40.0, math.inf])), draw(st.integers(1, 90))
+    return network, known(vectors_of(network, pixels), owners, radius, n), asked
 
 
 @settings(deadline=None)
 @given(lessons())
 def test_it_decides_as_python_does(
-    lesson: tuple[Network, Pixels, Pixels, NDArray[Any], float, int],
+    lesson: tuple[Network, tuple[CentroidModel, Scale], Pixels],
 ) -> None:
-    network, pixels, asked, owners, radius, n = lesson
-    knowledge, scale = known(vectors_of(network, pixels), owners, radius, n)
-    model = as_onnx(voting(knowledge, scale), network)
-    assert_same(ask(model, asked), answers(vectors_of(network, asked), knowledge, scale))
+    assert_voted(*lesson)
 
 
 @pytest.mark.parametrize("n", [1, 3, 64, 70])
@@ -252,9 +253,8 @@ def test_it_decides_as_python_does_among_very_many_of_the_same(crowd: int, n: in
     pixels = np.full((crowd + 6, SIDE, SIDE, 3), 7, dtype=np.uint8)
     pixels[-4:] = np.arange(4).reshape(4, 1, 1, 1)
     owners = np.array([0] * crowd + [2, 2, 1, 3, 3, 4])
-    knowledge, scale = known(vectors_of(network, pixels), owners, 0.0, n)
-    said = ask(as_onnx(voting(knowledge, scale), network), pixels[-8:])
-    assert_same(said, answers(vectors_of(network, pixels[-8:]), knowledge, scale))
+    knowledge = known(vectors_of(network, pixels), owners, 0.0, n)
+    said = assert_voted(network, knowledge, pixels[-8:])
     assert said["label"][:4].tolist() == ["02"] * 4
 
 
@@ -264,23 +264,19 @@ def test_networks_of_any_opset_and_shape_are_taken(kind: str, opset: int) -> Non
     rng = np.random.default_rng(opset)
     pixels = rng.integers(0, 256, (90, SIDE, SIDE, 3), dtype=np.uint8)
     network = small(kind, opset)
-    knowledge, scale = known(vectors_of(network, pixels), np.arange(90) % 9, 0.0, 3)
-    model = as_onnx(voting(knowledge, scale), network)
-    onnx.checker.check_model(onnx.load_from_string(model), full_check=True)
+    knowledge = known(vectors_of(network, pixels), np.arange(90) % 9, 0.0, 3)
     asked = rng.integers(0, 256, (20, SIDE, SIDE, 3), dtype=np.uint8)
-    assert_same(
-        ask(model, asked), answers(vectors_of(network, asked), knowledge, scale), close=1e-6
-    )
+    assert_voted(network, knowledge, asked, close=1e-6)
 
 
 def test_a_network_of_one_picture_at_a_time_stays_one() -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (6, SIDE, SIDE, 3), dtype=np.uint8)
     network = small(batch=1)
     vectors = np.concatenate([vectors_of(network, one[np.newaxis]) for one in pixels])
-    knowledge, scale = known(vectors, np.arange(6) % 2, 0.0, 1)
-    model = as_onnx(voting(knowledge, scale), network)
-    assert onnx.load_from_string(model).graph.input[0].type.tensor_type.shape.dim[0].dim_value == 1
-    assert_same(ask(model, pixels, batch=1), answers(vectors, knowledge, scale))
+    knowledge = known(vectors, np.arange(6) % 2, 0.0, 1)
+    model = onnx.load_from_string(as_onnx(voting(*knowledge), network))
+    assert model.graph.input[0].type.tensor_type.shape.dim[0].dim_value == 1
+    assert_voted(network, knowledge, pixels, batch=1)
 
 
 def test_a_picture_without_light_has_no_length() -> None:
@@ -289,8 +285,7 @@ def test_a_picture_without_light_has_no_length() -> None:
     concepts = Concepts(vectors_of(network, grey), np.array([2]))
     knowledge = CentroidModel({"grey": concepts}, math.inf, 1)
     for scale in (Scale(1.0, math.inf), Scale(0.5, 0.7)):
-        wanted = answers(vectors_of(network, black), knowledge, scale)
-        assert_same(ask(as_onnx(voting(knowledge, scale), network), black), wanted)
+        assert_voted(network, (knowledge, scale), black)
 
 
 # What the file says, and what is refused.
@@ -345,11 +340,9 @@ def test_a_backbone_from_a_file_is_given_again(tmp_path: Path) -> None:
             exported(recognizer.path)
         with pytest.raises(BackboneError, match="was learned through"):
             exported(recognizer.path, "efficientnet-lite0")
-        model = exported(recognizer.path, network)
         asked = [view for name in NAMES for view in views(name, 3, seed=5)]
-        said = ask(model, prepared(asked, network))
-        assert_same(said, recognizer.recognize_many(asked), close=1e-6)
-    assert words_of(model)["backbone"] == "net.onnx"
+        assert_exported(recognizer, asked, network, close=1e-6)
+        assert words_of(exported(recognizer.path, network))["backbone"] == "net.onnx"
 
 
 def test_only_networks_in_onnx_can_be_exported(tmp_path: Path) -> None:
@@ -430,10 +423,6 @@ def test_a_network_too_old_to_be_turned_into_a_newer_one_is_refused(tmp_path: Pa
 
 
 # From the command line, and without cbcl.
-
-
-def run(*words: object) -> Any:
-    return CliRunner().invoke(main, [str(word) for word in words])
 
 
 def test_the_command_writes_one_of_both_kinds(tmp_path: Path) -> None:
@@ -520,6 +509,6 @@ def test_the_docs_show_the_example() -> None:
 def test_what_cannot_be_run_is_refused() -> None:
     network = small()
     pixels = np.random.default_rng(0).integers(0, 256, (4, SIDE, SIDE, 3), dtype=np.uint8)
-    knowledge, scale = known(vectors_of(network, pixels), np.arange(4) % 2, math.inf, 1)
+    voters = voting(*known(vectors_of(network, pixels), np.arange(4) % 2, math.inf, 1))
     with pytest.raises(CBCLError, match=r"small\.onnx cannot be part of a larger graph: "):
-        onnx_export._check_answers(b"no model", voting(knowledge, scale), VOTE, network)
+        onnx_export._check_answers(b"no model", voters, VOTE, network)

@@ -10,13 +10,12 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
-from click.testing import CliRunner
 from onnx import TensorProto, helper
 from PIL import Image
+from support.cli import said
 from support.photos import NAMES, encoded, views
 
 from cbcl import Recognizer
-from cbcl.cli.commands import main
 from cbcl.export.onnx_picture import add_crop
 from cbcl.heads.answer_nodes import AnswerGraph
 from cbcl.vision.decoding import Floats, Pixels
@@ -111,10 +110,9 @@ def test_the_command_writes_it_and_the_example_reads_it(tmp_path: Path) -> None:
     with Recognizer(memory) as recognizer:
         recognizer.learn_many({name: views(name, 3) for name in NAMES[:2]})
         answer = recognizer.recognize(picture)
-    done = CliRunner().invoke(main, ["export", str(memory), "--onnx", str(file), "--any-size"])
-    assert done.exit_code == 0, done.output
+    said("export", memory, "--onnx", file, "--any-size")
     command = [sys.executable, str(EXAMPLE), str(file), str(picture)]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    _, label, confidence = said.split("\t")
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    _, label, confidence = told.split("\t")
     assert label == (answer.label or "unknown")
     assert float(confidence) == pytest.approx(answer.confidence, abs=0.01)
