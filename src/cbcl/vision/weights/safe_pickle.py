@@ -141,14 +141,13 @@ class _Simulation:
 
     def _pop(self, kinds: Sequence[pickletools.StackObject]) -> list[_Measure]:
         """Take the operands of an opcode; the last may be all objects since the mark."""
-        count = len(kinds)
         since_mark = list[_Measure]()
         if pickletools.markobject in kinds:
-            count = kinds.index(pickletools.markobject)
+            kinds = kinds[: kinds.index(pickletools.markobject)]
             while (value := self.stack.pop()) is not None:
                 since_mark.append(value)
-        operands = self._top(count)
-        del self.stack[len(self.stack) - count :]
+        operands = self._top(len(kinds))
+        del self.stack[len(self.stack) - len(kinds) :]
         return operands + since_mark
 
     def _put_together(self, name: str, operands: Sequence[_Measure]) -> _Measure:
