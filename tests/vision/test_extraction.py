@@ -250,6 +250,12 @@ def test_a_broken_picture_is_raised_at_once_if_that_is_asked_for() -> None:
     assert len(counting.seen) < 200
 
 
+def embedded(*given: Any, **options: Any) -> list[EmbeddedPicture]:
+    """Pictures that can all be read."""
+    pictures = embed_pictures(*given, **options)
+    return [one for one in pictures if isinstance(one, EmbeddedPicture)]
+
+
 @pytest.mark.parametrize("at_least", [8, 384])
 def test_a_thumbnail_is_small_whatever_the_backbone_needs(
     at_least: int, monkeypatch: pytest.MonkeyPatch
@@ -257,10 +263,8 @@ def test_a_thumbnail_is_small_whatever_the_backbone_needs(
     monkeypatch.setattr(Counting, "at_least", at_least)
     large = photo("astronaut").resize((600, 450))
     sources = [encoded(large), np.asarray(large), encoded(large.resize((60, 45)), "PNG")]
-    sizes = []
-    for picture in embed_pictures(Counting(), sources, thumbnails=range(3)):
-        assert isinstance(picture, EmbeddedPicture)
-        sizes.append(Image.open(io.BytesIO(picture.thumbnail())).size)
+    pictures = embedded(Counting(), sources, thumbnails=range(3))
+    sizes = [Image.open(io.BytesIO(picture.thumbnail())).size for picture in pictures]
     assert sizes == [(128, 96), (128, 96), (60, 45)]
 
 
@@ -270,22 +274,12 @@ def test_thumbnails_are_made_of_what_is_decoded_and_deferred_for_what_is_cached(
     sources = [flat(n) for n in range(3)]
     extract(Counting(), sources[:2], cache=kept)
     counting = Counting()
-    pictures = embed_pictures(counting, sources, cache=kept, thumbnails=[0])
+    pictures = embedded(counting, sources, cache=kept, thumbnails=[0])
     assert counting.seen == [1]
-    assert [isinstance(one, EmbeddedPicture) and bool(one.jpeg) for one in pictures] == [
-        True,
-        False,
-        True,
-    ]
-    every = embed_pictures(Counting(), sources, thumbnails=range(3))
-    for one, other in zip(pictures, every, strict=True):
-        assert isinstance(one, EmbeddedPicture)
-        assert isinstance(other, EmbeddedPicture)
-        assert one.thumbnail() == other.jpeg
-    assert not any(
-        isinstance(one, EmbeddedPicture) and one.has_thumbnail
-        for one in embed_pictures(Counting(), sources, cache=kept)
-    )
+    assert [bool(one.jpeg) for one in pictures] == [True, False, True]
+    every = embedded(Counting(), sources, thumbnails=range(3))
+    assert [one.thumbnail() for one in pictures] == [one.jpeg for one in every]
+    assert not any(one.has_thumbnail for one in embedded(Counting(), sources, cache=kept))
 
 
 def test_a_large_photo_gives_nearly_the_vector_of_its_full_decoding() -> None:

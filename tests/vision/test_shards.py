@@ -24,9 +24,8 @@ def test_a_worker_loads_a_network_by_its_name_once_and_checks_its_fingerprint() 
     ticket = BackboneTicket.of(load("efficientnet-lite0"))
     assert ticket.itself is None
     assert ticket.backbone() is ticket.backbone()
-    with pytest.raises(
-        BackboneError, match=r"has another efficientnet-lite0 \(\w{8}, not 00000000\)"
-    ):
+    problem = r"has another efficientnet-lite0 \(\w{8}, not 00000000\)"
+    with pytest.raises(BackboneError, match=problem):
         ticket._replace(fingerprint="0" * 32).backbone()
     assert BackboneTicket.of(load("pixels")).itself is not None
 
@@ -39,9 +38,8 @@ def test_a_file_that_only_the_driver_has_ends_the_run_and_one_that_nobody_has_do
     assert result.absent == [photo]
     check_seen(result)
     photo.touch()
-    with pytest.raises(
-        WorkerError, match=r"does not have .*cup\.jpg, which is here: give a folder"
-    ):
+    problem = r"does not have .*cup\.jpg, which is here: give a folder"
+    with pytest.raises(WorkerError, match=problem):
         check_seen(result)
     broken = embed_shard(ticket, [photo], False)
     assert broken.absent == []
