@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cbcl.errors import AppError, reason
-from cbcl.export.onnx import PortableModel
+from cbcl.export.portable import PortableModel
 from cbcl.export.runtime import Runtime
 from cbcl.export.words import DEFAULT_LANGUAGE, RIGHT_TO_LEFT, languages, write_words
 from cbcl.files import write_atomically

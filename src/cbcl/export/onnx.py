@@ -1,4 +1,4 @@
-"""A memory and its backbone as one ONNX graph: pixels in, answers out; and all that a page needs.
+"""A memory and its backbone as one ONNX graph: pixels in, answers out.
 
 b vectors, d features, e examples.
 """
@@ -6,11 +6,11 @@ b vectors, d features, e examples.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from math import isclose
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from onnx import TensorProto, helper
@@ -18,9 +18,10 @@ from PIL import Image
 
 from cbcl.errors import BackboneError, MemoryFileError, first_line, reason
 from cbcl.export.onnx_backbone import BackboneNodes, crops_of, networks_of
+from cbcl.export.portable import PortableExample
 from cbcl.files import write_atomically
 from cbcl.heads.answer_nodes import AnswerGraph, Outputs
-from cbcl.heads.base import ClassRecord, Head, HeadModel
+from cbcl.heads.base import Head, HeadModel
 from cbcl.heads.discriminant.onnx import add_directions
 from cbcl.method.arrays import Float32s
 from cbcl.method.discriminant.coding import encode
@@ -32,24 +33,6 @@ CROP_FIELDS = ("size", "square", "filter", "squashed", "mirrored")
 CHECKED = ["vector", "guess", "strangeness", "ranking_confidence"]  # outputs
 ZERO_TOLERANCE = 1e-9  # of a strangeness of nearly 0
 VECTOR_TOLERANCE = 0.01  # relative to a vector's length: a GPU rounds in another way
-MAX_PER_LABEL = 12  # examples, the latest: a person looks at three
-
-
-class PortableExample(NamedTuple):
-    """A picture that was learned, to be shown where it is near."""
-
-    label: str
-    jpeg: bytes
-    direction: Float32s  # (d,)
-
-
-class PortableModel(NamedTuple):
-    """A graph for pictures of any size, and what a page shows beside its answers."""
-
-    graph: bytes
-    labels: list[str]
-    at_least: int  # pixels a side that are enough
-    examples: Sequence[PortableExample]  # in the order of the output `example_distance`
 
 
 def export_onnx(
@@ -122,21 +105,6 @@ def as_onnx(
     whole.producer_version = version("cbcl")
     helper.set_model_props(whole, _metadata(model, backbone, any_size=any_size))
     return bytes(whole.SerializeToString(deterministic=True))
-
-
-def portable_examples(
-    model: HeadModel, records: Mapping[str, ClassRecord[Any]]
-) -> list[PortableExample]:
-    """Return the latest examples of every label whose vectors and thumbnails are kept."""
-    shown: list[PortableExample] = []
-    for label, record in records.items():
-        of_label = []
-        for example in record.examples:
-            direction = model.vector_of(label, example)
-            if direction is not None and example.jpeg:
-                of_label.append(PortableExample(label, example.jpeg, direction))
-        shown += of_label[-MAX_PER_LABEL:]
-    return shown
 
 
 def _add_examples(graph: AnswerGraph, vector: str, directions: Float32s) -> Outputs:

@@ -7,11 +7,12 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
 from cbcl.errors import ChangedError, LabelError, MemoryFileError, PictureError
+from cbcl.export.portable import PortableModel, portable_examples
 from cbcl.heads.base import (
     DEFAULT_HEAD,
     NEGATIVES,
@@ -47,9 +48,6 @@ from cbcl.recognition.suggestions import (
 )
 from cbcl.vision.decoding import name_of
 from cbcl.vision.extraction import EmbeddedPicture, Progress
-
-if TYPE_CHECKING:
-    from cbcl.export.onnx import PortableModel
 
 MAX_READ_TRIES = 10  # while other processes change the memory
 MAX_SHOWN = 4  # examples in a summary
@@ -345,8 +343,7 @@ class Snapshot:
 
         With `thumbnails`, the graph gives the distances to examples, whose pictures come with it.
         """
-        # They load onnx.
-        from cbcl.export.onnx import PortableModel, checked_onnx, portable_examples
+        from cbcl.export.onnx import checked_onnx  # which loads onnx
 
         view = self._check_knows()
         backbone = self._embedder.backbone()
