@@ -15,7 +15,6 @@ import onnxruntime
 import pytest
 from onnx import version_converter
 from PIL import Image
-from support.networks import colour_network
 from support.photos import NAMES, encoded, photo, views
 from support.transformers import transformer
 
@@ -25,6 +24,7 @@ from cbcl.export.onnx_backbone import crops_of, networks_of
 from cbcl.recognition.context import INITIAL_LIMIT, initial_limit_of
 from cbcl.vision.backbones.base import Backbone, Fittable
 from cbcl.vision.decoding import Pixels, load
+from cbcl.vision.onnx_graph import Filters, NetworkGraph
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "portable.py"
 LITE0, INT8 = "efficientnet-lite0", "efficientnet-lite0-int8"
@@ -87,11 +87,21 @@ def test_the_first_limit_holds_for_networks_known_by_name_only() -> None:
         assert initial_limit_of(other) == math.inf
 
 
+def small_file(folder: Path, size: int = 32) -> Path:
+    graph = NetworkGraph("small", size)
+    colours = np.eye(3)[:, :, np.newaxis, np.newaxis]
+    model = graph.finish(graph.conv(graph.pictures, Filters(colours, np.zeros(3))))
+    (folder / "net.onnx").write_bytes(model)
+    how = {"size": size, "mean": [0, 0, 0], "scale": [255, 255, 255], "channels": "BGR"}
+    (folder / "net.json").write_text(json.dumps(how))
+    return folder / "net.onnx"
+
+
 @pytest.mark.parametrize(
     "name", ["{}@2views", "efficientnet-lite0-int8+{}", "{}+efficientnet-lite0"]
 )
 def test_a_memory_does_not_decide_which_files_are_opened(name: str, tmp_path: Path) -> None:
-    backbone = name.format(colour_network(tmp_path / "net.onnx", channels="BGR"))
+    backbone = name.format(small_file(tmp_path))
     taught(tmp_path / "things.cbcl", backbone).close()
     with (
         Recognizer(tmp_path / "things.cbcl") as recognizer,
@@ -143,10 +153,9 @@ def metadata(model: bytes) -> dict[str, str]:
 def test_files_of_any_opset_tokens_included_are_exported_with_others(tmp_path: Path) -> None:
     (tmp_path / "vit.onnx").write_bytes(transformer(opset=21))
     how = {"size": 32, "mean": [127, 127, 127], "scale": [128, 128, 128], "filter": "bilinear"}
-    small = colour_network(tmp_path / "net.onnx", channels="BGR")
     for tokens in ("class", "mean"):
         (tmp_path / "vit.json").write_text(json.dumps({**how, "tokens": tokens}))
-        name = f"{tmp_path / 'vit.onnx'}@2views+{INT8}+{small}"
+        name = f"{tmp_path / 'vit.onnx'}@2views+{INT8}+{small_file(tmp_path)}"
         with taught(tmp_path / f"{tokens}.cbcl", name) as recognizer:
             recognizer.snapshot().export_onnx(tmp_path / f"{tokens}.onnx")
             vectors = recognizer.embed(asked())

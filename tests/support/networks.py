@@ -27,18 +27,18 @@ def load_as_network(source: str | Path) -> Network:
     return backbone
 
 
-def colour_model(size: int = 32, scale: float = 1.0) -> bytes:
+def colour_model(scale: float = 1.0) -> bytes:
     """One convolution that passes the three colours on."""
-    graph = NetworkGraph("small", size)
+    graph = NetworkGraph("small", 32)
     colours = scale * np.eye(3)[:, :, np.newaxis, np.newaxis]
     return graph.finish(graph.conv(graph.pictures, Filters(colours, np.zeros(3))))
 
 
-def colour_network(path: Path, size: int = 32, scale: float = 1.0, **how: Any) -> Path:
-    """Write a network whose vector is the mean colour times a scale, and its description."""
-    path.write_bytes(colour_model(size, scale))
-    path.with_suffix(".json").write_text(json.dumps({**PLAIN, "size": size, **how}))
-    return path
+def colour_network(folder: Path) -> Path:
+    """Write a network whose vector is the mean colour, and its description."""
+    (folder / "net.onnx").write_bytes(colour_model())
+    (folder / "net.json").write_text(json.dumps(PLAIN))
+    return folder / "net.onnx"
 
 
 def photographs(size: int, mean: float = 127.0, scale: float = 128.0) -> NDArray[np.float32]:

@@ -39,7 +39,7 @@ FINGERPRINT = "227118ea98f9b2bd9db63404ec35dfcb"
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    return colour_network(tmp_path / "net.onnx")
+    return colour_network(tmp_path)
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ def pictures() -> list[Image.Image]:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    return colour_network(tmp_path / "net.onnx")
+    return colour_network(tmp_path)
 
 
 # Crops.
@@ -239,7 +239,7 @@ def test_every_combination_has_a_fingerprint_of_its_own_and_always_the_same() ->
 
 def test_a_fingerprint_changes_with_that_of_a_part(file: Path) -> None:
     first = [load(f"{LITE0}+{file}").fingerprint, load(f"{file}@2views").fingerprint]
-    file.write_bytes(colour_model(scale=2.0))
+    file.write_bytes(colour_model(2.0))
     other = [load(f"{LITE0}+{file}").fingerprint, load(f"{file}@2views").fingerprint]
     assert not set(first) & set(other)
 
