@@ -9,7 +9,7 @@ import pytest
 from support.photos import encoded, views
 
 from cbcl import Recognizer, load_backbone
-from cbcl.recognition.grouping import group_alike
+from cbcl.recognition.suggestions import group_alike
 
 THINGS = ("coffee", "chelsea", "rocket")
 

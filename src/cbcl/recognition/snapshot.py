@@ -36,7 +36,6 @@ from cbcl.recognition.answer import Answer, Example, as_answer
 from cbcl.recognition.context import context_of
 from cbcl.recognition.cosines import measured_of
 from cbcl.recognition.embedder import Embedder, OnBroken
-from cbcl.recognition.grouping import group_alike
 from cbcl.recognition.labels import check_known
 from cbcl.recognition.suggestions import (
     MAX_WANTED,
@@ -44,6 +43,7 @@ from cbcl.recognition.suggestions import (
     find_nearest,
     find_similar,
     find_wanted,
+    group_alike,
     worth_asking,
 )
 from cbcl.vision.decoding import name_of
