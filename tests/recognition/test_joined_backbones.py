@@ -21,7 +21,7 @@ from support.transformers import transformer
 from cbcl import BackboneError, Recognizer, load_backbone
 from cbcl.export import onnx_backbone
 from cbcl.export.onnx_backbone import crops_of, networks_of
-from cbcl.recognition.context import INITIAL_LIMIT, initial_limit_of
+from cbcl.recognition.cosines import INITIAL_LIMIT, initial_limit_of
 from cbcl.vision.backbones.base import Backbone, Fittable
 from cbcl.vision.decoding import Pixels, load
 from cbcl.vision.onnx_graph import Filters, NetworkGraph

@@ -26,7 +26,7 @@ from cbcl.memory.rows import DAMAGE, MemoryInfo, as_label, show_label
 from cbcl.memory.state import MemoryState
 from cbcl.memory.store import Memory
 from cbcl.method.discriminant.open_set import PRIOR_ODDS
-from cbcl.recognition.context import context_of
+from cbcl.recognition.cosines import context_of
 from cbcl.recognition.labels import check_known, find_same_spelling
 from cbcl.recognition.learning import write_records
 

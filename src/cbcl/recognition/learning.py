@@ -37,7 +37,7 @@ from cbcl.memory.state import MemoryState
 from cbcl.memory.store import Memory
 from cbcl.memory.transaction import Transaction
 from cbcl.method.arrays import Float32s
-from cbcl.recognition.context import context_of
+from cbcl.recognition.cosines import context_of
 from cbcl.recognition.embedder import Embedder, OnBroken, nothing_given
 from cbcl.recognition.labels import find_same_spelling
 from cbcl.vision.extraction import EmbeddedPicture, Progress

@@ -16,7 +16,7 @@ from cbcl.memory.rows import as_label, show_label
 from cbcl.memory.store import Memory
 from cbcl.memory.transaction import Transaction
 from cbcl.method.arrays import Float32s
-from cbcl.recognition.context import context_of
+from cbcl.recognition.cosines import context_of
 from cbcl.recognition.labels import find_same_spelling
 from cbcl.recognition.learning import write_records
 

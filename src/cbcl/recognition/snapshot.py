@@ -33,8 +33,7 @@ from cbcl.method.centroids.concepts import Concepts
 from cbcl.method.discriminant.directions import as_directions
 from cbcl.method.discriminant.forecast import UnknownReport
 from cbcl.recognition.answer import Answer, Example, as_answer
-from cbcl.recognition.context import context_of
-from cbcl.recognition.cosines import measured_of
+from cbcl.recognition.cosines import context_of, measured_of
 from cbcl.recognition.embedder import Embedder, OnBroken
 from cbcl.recognition.labels import check_known
 from cbcl.recognition.suggestions import (
