@@ -17,7 +17,7 @@ from support.nearest_head import NEAREST
 
 from cbcl import CBCLError, MemoryFileError, Recognizer, __version__
 from cbcl.heads.discriminant.views import DirectionSight
-from cbcl.memory import sketch_search
+from cbcl.memory import indexes
 from cbcl.memory.store import Memory
 
 Edit = Callable[[Recognizer], object]
@@ -132,7 +132,7 @@ def test_what_a_process_has_written_is_what_another_reads(tmp_path: Path) -> Non
 def test_what_is_found_step_by_step_is_found_by_one_who_reads_all(
     tmp_path: Path, n_recent: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sketch_search, "MAX_RECENT", n_recent)
+    monkeypatch.setattr(indexes, "MAX_RECENT", n_recent)
     with make(tmp_path / "things.cbcl", 5, "discriminant") as recognizer:
         memory = recognizer._memory
         seeds = (*range(5), *range(101, 106))

@@ -21,8 +21,7 @@ from cbcl.memory.connection import (
     wal_size,
 )
 from cbcl.memory.packing import unpack_class, unpack_earlier, unpack_example, unpack_step
-from cbcl.memory.rows import ANY_PLACE, damaged, show_label
-from cbcl.memory.select import select
+from cbcl.memory.rows import ANY_PLACE, damaged, select, show_label
 from cbcl.memory.state import STEP_COLUMNS, MemoryState, read_state, read_value
 from cbcl.memory.transaction import CLASS_COLUMNS
 

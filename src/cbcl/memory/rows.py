@@ -1,13 +1,15 @@
-"""Rows of a memory file, as values: what each may hold, whoever wrote it."""
+"""Rows of a memory file: what each may hold, whoever wrote it, or whatever damaged it."""
 
 from __future__ import annotations
 
 import json
 import re
+import sqlite3
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -34,6 +36,18 @@ FORBIDDEN = {"Cc", "Cs", "Zl", "Zp"}  # categories of letters that no label has
 DAMAGE = (ArithmeticError, LookupError, RecursionError, TypeError, ValueError)  # if not checked
 INVISIBLE = {"Cf", "Mn", "Zs"}  # categories of letters that no label has alone
 
+# By the names of columns; all others are checked with the checksum that covers them.
+TYPES: dict[str, tuple[type, ...]] = {
+    "centroid": (int,),
+    "class": (int,),
+    "label": (str,),
+    "picture": (int,),
+    "rank": (int,),
+    "since": (int,),
+    "undone": (int,),
+    "until": (int, NoneType),
+}
+
 
 @dataclass(frozen=True)
 class MemoryInfo:
@@ -57,6 +71,19 @@ class MemoryInfo:
 
 
 ANY_PLACE = ExamplePlaces()  # of a class of which nothing is known
+
+
+def select(
+    connection: sqlite3.Connection, path: Path, query: str, values: Sequence[object] = ()
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a query; a MemoryFileError where one cannot have been written."""
+    rows = connection.execute(query, values)
+    names = [column[0] for column in rows.description]
+    types = [TYPES.get(name, (object,)) for name in names]
+    for row in rows:
+        if not all(map(isinstance, row, types)):
+            raise damaged(path, f"a row of {', '.join(names[:3])} is not what was written")
+        yield row
 
 
 def as_settings(values: Iterable[Any], path: Path) -> Settings:

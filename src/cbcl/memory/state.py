@@ -15,8 +15,7 @@ from cbcl.errors import MemoryFileError
 from cbcl.heads.base import NEGATIVES, Head, Settings, find_head
 from cbcl.memory.connection import find_structural_damage
 from cbcl.memory.packing import checksum, unpack_info, unpack_step
-from cbcl.memory.rows import MemoryInfo, check_installed, damaged
-from cbcl.memory.select import select
+from cbcl.memory.rows import MemoryInfo, check_installed, damaged, select
 
 STEP_COLUMNS = "time, action, about, radius, n_voters, max_centroids, head, strangers, checksum"
 

@@ -32,13 +32,11 @@ from cbcl.memory.connection import (
     prepare,
     read_identity,
 )
+from cbcl.memory.indexes import SketchIndex, SpellingIndex
 from cbcl.memory.open_file import OpenFile
 from cbcl.memory.packing import checksum, unpack_class, unpack_example
-from cbcl.memory.rows import MemoryInfo, damaged_class
+from cbcl.memory.rows import MemoryInfo, damaged_class, select
 from cbcl.memory.schema import ENTRIES
-from cbcl.memory.select import select
-from cbcl.memory.sketch_search import SketchIndex
-from cbcl.memory.spellings import SpellingIndex
 from cbcl.memory.state import (
     STEP_COLUMNS,
     MemoryState,

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from cbcl.errors import MemoryFileError, first_line
 from cbcl.heads.base import ExamplePlaces, Settings, StoredExample, find_head
 from cbcl.memory.packing import pack_class, pack_picture, pack_step, unpack_earlier, unpack_step
-from cbcl.memory.rows import check_place, show_label
-from cbcl.memory.select import select, select_one
+from cbcl.memory.rows import check_place, select, show_label
 from cbcl.memory.state import STEP_COLUMNS, MemoryState
 
 MAX_UNDO = 20  # steps that can be undone
@@ -152,12 +151,11 @@ class Transaction:
 
     def undo(self) -> Step | None:
         """Undo the latest step that is not undone yet; None: there is none."""
-        row = select_one(
-            self._connection,
-            self._path,
+        query = (
             f"SELECT step, undone, {STEP_COLUMNS} FROM steps"
-            " WHERE undone = 0 AND action != 'undo' ORDER BY step DESC LIMIT 1",
+            " WHERE undone = 0 AND action != 'undo' ORDER BY step DESC LIMIT 1"
         )
+        row = next(select(self._connection, self._path, query), None)
         if row is None:
             return None
         step = as_step(row, self._path)

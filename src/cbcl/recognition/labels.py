@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
 from cbcl.errors import LabelError
+from cbcl.memory.indexes import spelling
 from cbcl.memory.rows import MAX_LETTERS, as_label
-from cbcl.memory.spellings import spelling
 
 __all__ = ["MAX_LETTERS", "as_label", "check_known", "find_like", "find_same_spelling"]
 

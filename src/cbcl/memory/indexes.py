@@ -1,4 +1,7 @@
-"""Search for sketches among those of all classes."""
+"""Indexes in RAM that follow the state of a memory: sketches of all classes, labels by spelling.
+
+What a step costs depends on the classes that it changes, and not on how many there are.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,7 @@ NO_OWNERS: Int64s = np.empty(0, dtype=np.int64)
 
 
 class SketchIndex:
-    """Sketches of all classes, sorted, and beside them those of the latest steps.
-
-    What a step costs depends on the classes that it changes, and not on how many there are.
-    """
+    """Sketches of all classes, sorted, and beside them those of the latest steps."""
 
     def __init__(self) -> None:
         self._state: MemoryState | None = None
@@ -73,3 +73,35 @@ class SketchIndex:
         order = np.argsort(sketches[is_there], kind="stable")
         self._sketches, self._owners = sketches[is_there][order], owners[is_there][order]
         self._recent, self._n_recent = {}, 0
+
+
+def spelling(label: str) -> str:
+    """Return a label without what people vary: its case, and how many spaces part its words.
+
+    >>> spelling("Tea  Cup")
+    'tea cup'
+    """
+    return " ".join(label.casefold().split())
+
+
+class SpellingIndex:
+    """Labels of a memory by spelling."""
+
+    def __init__(self) -> None:
+        self._state: MemoryState | None = None
+        self._labels: dict[str, set[str]] = {}
+
+    def follow(self, state: MemoryState) -> None:
+        """Hold the labels of a state."""
+        for label, row in state.changes_since(self._state).items():
+            alike = self._labels.setdefault(spelling(label), set())
+            if row is None:
+                alike.discard(label)
+            else:
+                alike.add(label)
+        self._state = state
+
+    def find(self, labels: Iterable[str]) -> set[str]:
+        """Return all labels that are spelled as one of these."""
+        nothing: set[str] = set()
+        return nothing.union(*(self._labels.get(spelling(label), nothing) for label in labels))
