@@ -8,11 +8,11 @@ from contextlib import closing
 from copy import copy
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, overload
+from typing import Any, Literal, Self
 
 import numpy as np
 
-from cbcl.errors import MemoryFileError, PictureError
+from cbcl.errors import MemoryFileError
 from cbcl.files import part_of
 from cbcl.heads.base import VectorClassifier
 from cbcl.memory.check import Finding, repair
@@ -23,7 +23,6 @@ from cbcl.memory.store import Memory
 from cbcl.memory.transaction import Step
 from cbcl.method.arrays import Float32s
 from cbcl.recognition import editing, moving
-from cbcl.recognition.answer import Answer
 from cbcl.recognition.editing import ImportResult
 from cbcl.recognition.embedder import BackboneSpec, Embedder, OnBroken, nothing_given
 from cbcl.recognition.learning import (
@@ -36,14 +35,14 @@ from cbcl.recognition.learning import (
 )
 from cbcl.recognition.learning_run import learn_run
 from cbcl.recognition.moving import MoveResult
-from cbcl.recognition.snapshot import Snapshot, latest
+from cbcl.recognition.snapshot import PictureQuestions, Snapshot, latest
 from cbcl.vision.backbones.base import Backbone
 from cbcl.vision.extraction import EmbeddedPicture, Progress
 
 __all__ = ["Recognizer", "Step"]
 
 
-class Recognizer:
+class Recognizer(PictureQuestions):
     """Learns things from a few photos each and tells them apart; its memory is a file.
 
     Parameters
@@ -171,6 +170,9 @@ class Recognizer:
         self._snapshot = latest(self._memory, self._embedder, self._snapshot)
         return self._snapshot
 
+    def _asked(self) -> Snapshot:
+        return self.snapshot()
+
     def labels(self) -> dict[str, int]:
         """Return how many pictures were learned of each label, in the order of the labels."""
         return self.snapshot().labels()
@@ -233,30 +235,6 @@ class Recognizer:
             n_jobs=n_jobs,
         )
 
-    def recognize(self, picture: Any) -> Answer:
-        """Recognize one picture: a label or "unknown", the confidence, a ranking, and evidence.
-
-        It may be a file, bytes, an array, or a folder or pattern that stands for one picture; for
-        several there is `recognize_many`.
-        """
-        return self.snapshot().recognize(picture)
-
-    @overload
-    def recognize_many(
-        self, pictures: Any, *, broken: Literal["raise"] = "raise", progress: Progress | None = None
-    ) -> list[Answer]: ...
-
-    @overload
-    def recognize_many(
-        self, pictures: Any, *, broken: OnBroken, progress: Progress | None = None
-    ) -> list[Answer] | list[Answer | PictureError]: ...
-
-    def recognize_many(
-        self, pictures: Any, *, broken: OnBroken = "raise", progress: Progress | None = None
-    ) -> list[Answer] | list[Answer | PictureError]:
-        """Return an answer for each picture, in order; with broken="report", or its error."""
-        return self.snapshot().recognize_many(pictures, broken=broken, progress=progress)
-
     def embed(self, pictures: Any, *, progress: Progress | None = None) -> Float32s:
         """Return the vectors of pictures, one row each, for `as_estimator`."""
         sources = self._embedder.sources(pictures)
@@ -264,26 +242,6 @@ class Recognizer:
             raise nothing_given()
         embedded = self._embedder.embed(sources, self._embedder.about(), progress=progress)
         return np.stack([one.vector for one in embedded if isinstance(one, EmbeddedPicture)])
-
-    @overload
-    def look(
-        self, pictures: Any, *, broken: Literal["raise"] = "raise", progress: Progress | None = None
-    ) -> list[EmbeddedPicture]: ...
-
-    @overload
-    def look(
-        self, pictures: Any, *, broken: OnBroken, progress: Progress | None = None
-    ) -> list[EmbeddedPicture] | list[EmbeddedPicture | PictureError]: ...
-
-    def look(
-        self, pictures: Any, *, broken: OnBroken = "raise", progress: Progress | None = None
-    ) -> list[EmbeddedPicture] | list[EmbeddedPicture | PictureError]:
-        """Embed pictures once, to learn or recognize them as often as need be.
-
-        Each `EmbeddedPicture` can be given wherever a picture can; with broken="report", an error
-        is in the place of one that cannot be read. Nothing is written to the cache.
-        """
-        return self.snapshot().look(pictures, broken=broken, progress=progress)
 
     def unlearn(self, numbers: int | Iterable[int]) -> dict[str, int]:
         """Take examples that are kept out of their labels, in one step; return how many of each.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -72,7 +73,78 @@ class Suspect(NamedTuple):
     answer: Answer | None  # None: nothing else is known
 
 
-class Snapshot:
+class PictureQuestions(ABC):
+    """Questions about pictures, which a snapshot answers, and a recognizer by its latest one."""
+
+    @abstractmethod
+    def _asked(self) -> Snapshot:
+        """Return the snapshot that answers."""
+
+    def recognize(self, picture: Any) -> Answer:
+        """Recognize one picture: a label or "unknown", the confidence, a ranking, and evidence.
+
+        It may be a file, bytes, an array, or a folder or pattern that stands for one picture; for
+        several there is `recognize_many`.
+        """
+        answers = self.recognize_many([picture])
+        if len(answers) != 1:
+            problem = f"takes one picture, not {len(answers)}"
+            raise PictureError("recognize", problem, "use recognize_many")
+        return answers[0]
+
+    @overload
+    def recognize_many(
+        self, pictures: Any, *, broken: Literal["raise"] = "raise", progress: Progress | None = None
+    ) -> list[Answer]: ...
+
+    @overload
+    def recognize_many(
+        self, pictures: Any, *, broken: OnBroken, progress: Progress | None = None
+    ) -> list[Answer] | list[Answer | PictureError]: ...
+
+    def recognize_many(
+        self, pictures: Any, *, broken: OnBroken = "raise", progress: Progress | None = None
+    ) -> list[Answer] | list[Answer | PictureError]:
+        """Return an answer for each picture, in order; with broken="report", or its error."""
+        asked = self._asked()
+        about = asked._check_knows().about
+        sources = asked._embedder.sources(pictures)
+        embedded = asked._embedder.embed(sources, about, broken=broken, progress=progress)
+        vectors = [one.vector for one in embedded if isinstance(one, EmbeddedPicture)]
+        answers = iter(asked._answer(np.stack(vectors)) if vectors else [])
+        results: list[Answer | PictureError] = []
+        for number, picture in enumerate(embedded):
+            if isinstance(picture, PictureError):
+                results.append(picture)
+            else:
+                name = str(name_of(sources[number], number))
+                results.append(next(answers)._replace(picture=name))
+        return results
+
+    @overload
+    def look(
+        self, pictures: Any, *, broken: Literal["raise"] = "raise", progress: Progress | None = None
+    ) -> list[EmbeddedPicture]: ...
+
+    @overload
+    def look(
+        self, pictures: Any, *, broken: OnBroken, progress: Progress | None = None
+    ) -> list[EmbeddedPicture] | list[EmbeddedPicture | PictureError]: ...
+
+    def look(
+        self, pictures: Any, *, broken: OnBroken = "raise", progress: Progress | None = None
+    ) -> list[EmbeddedPicture] | list[EmbeddedPicture | PictureError]:
+        """Embed pictures once, to learn or recognize them as often as need be.
+
+        Each `EmbeddedPicture` can be given wherever a picture can; with broken="report", an error
+        is in the place of one that cannot be read. Nothing is written to the cache.
+        """
+        asked = self._asked()
+        sources = asked._embedder.sources(pictures)
+        return asked._embedder.look(sources, asked.about, broken=broken, progress=progress)
+
+
+class Snapshot(PictureQuestions):
     """One revision of a memory: whatever is asked of it is answered from the same state.
 
     `Recognizer.snapshot` returns it; the same one as long as nothing changes. What was learned is
@@ -108,6 +180,9 @@ class Snapshot:
         self._embedder = embedder
         self._classes = classes
         self._negatives = negatives
+
+    def _asked(self) -> Snapshot:
+        return self
 
     def __repr__(self) -> str:
         return f"<Snapshot: revision {self.revision} of {self.path.name!r}>"
@@ -183,67 +258,6 @@ class Snapshot:
         if self._state is None or self._negatives is None:
             return 0
         return self._state.head.summarize(self._negatives).pictures
-
-    def recognize(self, picture: Any) -> Answer:
-        """Recognize one picture: a label or "unknown", the confidence, a ranking, and evidence.
-
-        It may be a file, bytes, an array, or a folder or pattern that stands for one picture; for
-        several there is `recognize_many`.
-        """
-        answers = self.recognize_many([picture])
-        if len(answers) != 1:
-            problem = f"takes one picture, not {len(answers)}"
-            raise PictureError("recognize", problem, "use recognize_many")
-        return answers[0]
-
-    @overload
-    def recognize_many(
-        self, pictures: Any, *, broken: Literal["raise"] = "raise", progress: Progress | None = None
-    ) -> list[Answer]: ...
-
-    @overload
-    def recognize_many(
-        self, pictures: Any, *, broken: OnBroken, progress: Progress | None = None
-    ) -> list[Answer] | list[Answer | PictureError]: ...
-
-    def recognize_many(
-        self, pictures: Any, *, broken: OnBroken = "raise", progress: Progress | None = None
-    ) -> list[Answer] | list[Answer | PictureError]:
-        """Return an answer for each picture, in order; with broken="report", or its error."""
-        self._check_knows()
-        sources = self._embedder.sources(pictures)
-        embedded = self._embedder.embed(sources, self.about, broken=broken, progress=progress)
-        vectors = [one.vector for one in embedded if isinstance(one, EmbeddedPicture)]
-        answers = iter(self._answer(np.stack(vectors)) if vectors else [])
-        results: list[Answer | PictureError] = []
-        for number, picture in enumerate(embedded):
-            if isinstance(picture, PictureError):
-                results.append(picture)
-            else:
-                name = str(name_of(sources[number], number))
-                results.append(next(answers)._replace(picture=name))
-        return results
-
-    @overload
-    def look(
-        self, pictures: Any, *, broken: Literal["raise"] = "raise", progress: Progress | None = None
-    ) -> list[EmbeddedPicture]: ...
-
-    @overload
-    def look(
-        self, pictures: Any, *, broken: OnBroken, progress: Progress | None = None
-    ) -> list[EmbeddedPicture] | list[EmbeddedPicture | PictureError]: ...
-
-    def look(
-        self, pictures: Any, *, broken: OnBroken = "raise", progress: Progress | None = None
-    ) -> list[EmbeddedPicture] | list[EmbeddedPicture | PictureError]:
-        """Embed pictures once, to learn or recognize them as often as need be.
-
-        Each `EmbeddedPicture` can be given wherever a picture can; with broken="report", an error
-        is in the place of one that cannot be read. Nothing is written to the cache.
-        """
-        sources = self._embedder.sources(pictures)
-        return self._embedder.look(sources, self.about, broken=broken, progress=progress)
 
     def suspects(self, picture: Any) -> list[Suspect]:
         """Return the examples that may be why the answer about a picture is wrong: three at most.
