@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, overload
@@ -18,7 +19,6 @@ from cbcl.heads.base import (
     DEFAULT_HEAD,
     NEGATIVES,
     Ability,
-    ClassRecord,
     HeadModel,
     Settings,
     VectorClassifier,
@@ -166,20 +166,13 @@ class Snapshot(PictureQuestions):
 
     """
 
-    def __init__(
-        self,
-        memory: Memory,
-        state: MemoryState | None,
-        embedder: Embedder,
-        classes: Mapping[str, Any],
-        negatives: Any,
-    ) -> None:
+    def __init__(self, memory: Memory, embedder: Embedder, state: MemoryState | None) -> None:
         self._file = file_identity(memory.path)
         self._memory = memory
-        self._state = state
         self._embedder = embedder
-        self._classes = classes
-        self._negatives = negatives
+        self._state = state
+        self._classes = {} if state is None else memory.load(state)
+        self._negatives = None if state is None else memory.load_negatives(state)
 
     def _asked(self) -> Snapshot:
         return self
@@ -364,7 +357,8 @@ class Snapshot(PictureQuestions):
         if thumbnails and view.about.private:
             problem = "is private, and keeps no thumbnails"
             raise MemoryFileError(self.path, problem, "export it without them")
-        examples = portable_examples(self._model, self._records) if thumbnails else []
+        records = self._memory.records(view) if thumbnails else {}
+        examples = portable_examples(self._model, records)
         graph = checked_onnx(self._model, view.head, backbone, any_size=True, examples=examples)
         return PortableModel(graph, self._model.labels, backbone.at_least or 1, examples)
 
@@ -393,11 +387,7 @@ class Snapshot(PictureQuestions):
     def _self_test(self) -> SelfTestResult:
         if not self._classes:
             return tabulate([], [], NO_EXAMPLES)
-        return self._model.self_test(self._records)
-
-    @property
-    def _records(self) -> dict[str, ClassRecord[Any]]:
-        return self._memory.records(self._existing())
+        return self._model.self_test(self._memory.records(self._existing()))
 
     def _answer(self, matrix: Float32s) -> list[Answer]:
         """Return an answer for each vector, with examples of its evidence."""
@@ -437,11 +427,6 @@ def latest(memory: Memory, embedder: Embedder, before: Snapshot | None) -> Snaps
         state = memory.view() if memory.exists() else None
         if before is not None and before._state is state:
             return before
-        try:
-            if state is None:
-                return Snapshot(memory, None, embedder, {}, None)
-            classes = memory.load(state)
-            return Snapshot(memory, state, embedder, classes, memory.load_negatives(state))
-        except ChangedError:  # another process was faster: read again
-            continue
+        with suppress(ChangedError):  # another process was faster: read again
+            return Snapshot(memory, embedder, state)
     raise MemoryFileError(memory.path, "is constantly changed by another process", "try again")
