@@ -113,19 +113,15 @@ def _rows(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
     """Yield what is wrong with the rows of the tables, whatever their indexes say."""
     try:
         with explained(path):
-            yield from _tables(connection, path)
+            state = read_state(connection, path, check_index=False)
+            read_value(connection, "backbone", path)
+            for row in connection.execute(f"SELECT {STEP_COLUMNS} FROM steps"):
+                unpack_step(row, path)
+            places: dict[int, ExamplePlaces] = {}
+            yield from _classes(connection, state, path, places)
+            yield from _thumbnails(connection, state, path, places)
     except MemoryFileError as error:
         yield _as_finding(error)
-
-
-def _tables(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
-    state = read_state(connection, path, check_index=False)
-    read_value(connection, "backbone", path)
-    for row in connection.execute(f"SELECT {STEP_COLUMNS} FROM steps"):
-        unpack_step(row, path)
-    places: dict[int, ExamplePlaces] = {}
-    yield from _classes(connection, state, path, places)
-    yield from _thumbnails(connection, state, path, places)
 
 
 def _classes(

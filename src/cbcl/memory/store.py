@@ -126,7 +126,9 @@ class Memory(OpenFile):
 
     def _class(self, view: MemoryState, row: int, label: str) -> Any:
         if (row, label) not in self._rows:
-            self._rows[row, label] = self._read_class(row, label, view)
+            columns = self._read_row(CLASS_COLUMNS, row)
+            known = unpack_class(columns, label, view.head, view.about, self.path)
+            self._rows[row, label] = known
         return self._rows[row, label]
 
     def find_taught(self, view: MemoryState, sketches: Iterable[int]) -> dict[int, str]:
@@ -378,10 +380,6 @@ class Memory(OpenFile):
 
     def _select(self, query: str, *values: object) -> Iterator[tuple[Any, ...]]:
         return select(self._connection(), self.path, query, values)
-
-    def _read_class(self, row: int, label: str, view: MemoryState) -> Any:
-        columns = self._read_row(CLASS_COLUMNS, row)
-        return unpack_class(columns, label, view.head, view.about, self.path)
 
     def _read_row(self, columns: str, row: int) -> tuple[Any, ...]:
         rows = self._select(f"SELECT {columns} FROM classes WHERE class = ?", row)

@@ -120,7 +120,10 @@ def find_wanted(
     """
     few = [label for label, count in examples.items() if count < MIN_EXAMPLES]
     few.sort(key=lambda label: examples[label])
-    wanted = [ExamplesWanted(label, examples[label], _say_few(examples[label])) for label in few]
+    wanted = []
+    for label in few:
+        photos = "one photo" if examples[label] == 1 else "two photos"
+        wanted.append(ExamplesWanted(label, examples[label], f"I have only {photos} of it."))
     for label, reason in [] if result is None else _find_missed(result):
         if examples.get(label, 0) >= MIN_EXAMPLES:
             wanted.append(ExamplesWanted(label, examples[label], reason))
@@ -248,18 +251,10 @@ def _find_missed(result: SelfTestResult) -> list[tuple[str, str]]:
     for row, (label, counts) in enumerate(zip(result.labels, result.matrix, strict=True)):
         tested, missed = int(counts.sum()), int(counts.sum() - counts[row])
         if missed and 3 * missed >= tested:
-            reason = _say_missed(missed, tested)
+            which = f"{missed} of its {tested} photos"
+            if missed == tested:
+                which = f"any of its {tested} photos"
+            reason = f"I would not recognize {which}. Add a few more views."
             missed_labels.append((missed / tested, label, reason))
     missed_labels.sort(key=lambda entry: -entry[0])
     return [(label, reason) for _, label, reason in missed_labels]
-
-
-def _say_few(examples: int) -> str:
-    return f"I have only {'one photo' if examples == 1 else 'two photos'} of it."
-
-
-def _say_missed(missed: int, tested: int) -> str:
-    which = f"any of its {tested} photos"
-    if missed < tested:
-        which = f"{missed} of its {tested} photos"
-    return f"I would not recognize {which}. Add a few more views."
