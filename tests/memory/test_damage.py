@@ -15,14 +15,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from support.memory_contents import some
+from support.memory_files import execute, flip, rewrite_step
 
 from cbcl import CBCLError, LabelError, MemoryFileError, Recognizer, load_backbone
 from cbcl.cli.commands import main
-from cbcl.heads.base import MAX_COUNT, Settings, StoredExample
+from cbcl.heads.base import MAX_COUNT, StoredExample
 from cbcl.memory.check import check, repair
-from cbcl.memory.packing import checksum, step_checksum
 from cbcl.memory.rows import MAX_JPEG
-from cbcl.memory.state import STEP_COLUMNS
 from cbcl.memory.store import Memory
 from cbcl.method.discriminant.statistics import ClassStatistics
 
@@ -37,11 +36,6 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def raw(path: Path, statement: str, *values: object) -> None:
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute(statement, values)
-
-
 def known(path: Path) -> dict[str, bytes]:
     with Recognizer(path, "identity") as recognizer:
         return {
@@ -52,11 +46,8 @@ def known(path: Path) -> dict[str, bytes]:
 
 def page_of(path: Path, name: str) -> tuple[int, bytes]:
     """Return where the root page of a table or index begins, and the page."""
-    with closing(sqlite3.connect(path)) as connection:
-        (size,) = connection.execute("PRAGMA page_size").fetchone()
-        (page,) = connection.execute(
-            "SELECT rootpage FROM sqlite_schema WHERE name = ?", (name,)
-        ).fetchone()
+    ((size,),) = execute(path, "PRAGMA page_size")
+    ((page,),) = execute(path, "SELECT rootpage FROM sqlite_schema WHERE name = ?", name)
     start = (page - 1) * size
     return start, path.read_bytes()[start : start + size]
 
@@ -64,14 +55,9 @@ def page_of(path: Path, name: str) -> tuple[int, bytes]:
 def flips(path: Path, name: str) -> Iterator[int]:
     """Flip every used bit of the page of an index, one after the other; yield its place."""
     start, page = page_of(path, name)
-    whole = path.read_bytes()
-    for place, byte in enumerate(page):
-        for bit in range(8 if byte or place < 16 else 0):
-            data = bytearray(whole)
-            data[start + place] ^= 1 << bit
-            path.write_bytes(data)
-            yield place
-    path.write_bytes(whole)
+    used = [start + place for place, byte in enumerate(page) if byte or place < 16]
+    for bit in flip(path, (8 * place + bit for place in used for bit in range(8))):
+        yield bit // 8
 
 
 def test_no_flipped_bit_of_the_index_of_labels_changes_what_is_known(path: Path) -> None:
@@ -191,7 +177,7 @@ def test_indexes_are_rebuilt_if_nothing_else_is_damaged(path: Path) -> None:
     assert check(path) == []
     assert known(path) == before
     spoil_index(path)
-    raw(path, "UPDATE classes SET centroids = zeroblob(length(centroids)) WHERE label = 'cup'")
+    execute(path, "UPDATE classes SET centroids = zeroblob(length(centroids)) WHERE label = 'cup'")
     whole = path.read_bytes()
     assert not repair(path)
     assert path.read_bytes() == whole
@@ -217,8 +203,7 @@ def test_a_label_that_only_its_index_has_is_refused_and_repaired(
     header = data.rindex(b"\x13\x01\x00", start, start + page.index(b"pen"))
     data[header + 2] = 8  # of a text of 3 bytes, an integer, and NULL
     path.write_bytes(data)
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("SELECT until FROM classes WHERE class = 3").fetchone() == (0,)
+    assert execute(path, "SELECT until FROM classes WHERE class = 3") == [(0,)]
     with Recognizer(path, "identity") as recognizer:
         for use in (recognizer.labels, lambda: recognizer.save_copy(tmp_path / "copy.cbcl")):
             with pytest.raises(MemoryFileError, match="repair"):
@@ -268,7 +253,7 @@ def test_what_is_named_as_if_sqlite_had_made_it_is_not_trusted(path: Path, kind:
     ],
 )
 def test_rows_that_nothing_would_ever_delete_are_not_trusted(path: Path, statement: str) -> None:
-    raw(path, statement)
+    execute(path, statement)
     with Recognizer(path, "identity") as recognizer, pytest.raises(MemoryFileError):
         recognizer.labels()
     assert check(path) != []
@@ -278,8 +263,8 @@ def test_forgetting_for_good_and_copying_leave_no_picture_that_nothing_refers_to
     path: Path, tmp_path: Path
 ) -> None:
     hidden = b"a photo that nobody sees"
-    raw(path, "INSERT INTO pictures (jpeg, vector, checksum) VALUES (?, x'', x'')", hidden)
-    raw(path, "INSERT INTO examples SELECT 99, max(picture), 0, 0 FROM pictures")
+    execute(path, "INSERT INTO pictures (jpeg, vector, checksum) VALUES (?, x'', x'')", hidden)
+    execute(path, "INSERT INTO examples SELECT 99, max(picture), 0, 0 FROM pictures")
     with Recognizer(path, "identity") as recognizer:
         recognizer.save_copy(tmp_path / "copy.cbcl")
         recognizer.forget("cup", for_good=True)
@@ -477,11 +462,7 @@ NESTED = "[" * 100_000 + "]" * 100_000
     ids=lambda about: about[:20],
 )
 def test_odd_entries_of_the_history_are_told(path: Path, tmp_path: Path, about: str) -> None:
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        query = f"SELECT {STEP_COLUMNS} FROM steps WHERE step = 4"
-        time, action, _, *numbers, _ = connection.execute(query).fetchone()
-        row = (about, step_checksum(time, action, about, Settings(*numbers)))
-        connection.execute("UPDATE steps SET about = ?, checksum = ? WHERE step = 4", row)
+    rewrite_step(path, about=about)
     assert "history" in check(path)[0].problem
     with Recognizer(path, "identity") as recognizer:
         for use in (recognizer.history, recognizer.undo):
@@ -539,9 +520,7 @@ def test_thumbnails_that_are_none_of_their_class_are_told(
     with Recognizer(path, LOOK, head=head) as recognizer:
         for seed, label in enumerate(("cup", "key")):
             recognizer.learn(label, noise(3, seed))
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.create_function("checksum_of", 2, checksum)
-        connection.execute(MISPLACED[change])
+    execute(path, MISPLACED[change])
     assert check(path) != []
     with Recognizer(path, LOOK) as recognizer:
         for use in (

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -19,12 +18,20 @@ from typing import Any
 import numpy as np
 import pytest
 from support.memory_contents import described, some
+from support.memory_files import (
+    execute,
+    flip,
+    import_changed,
+    replaced,
+    rewrite,
+    write_alone,
+)
 
-from cbcl import BackboneError, LabelError, MemoryFileError, Recognizer
+from cbcl import BackboneError, MemoryFileError, Recognizer
 from cbcl.heads.centroids.head import VOTE
 from cbcl.memory.check import check
 from cbcl.memory.exchange import export, import_
-from cbcl.memory.packing import pack_class
+from cbcl.memory.packing import checksum, pack_class
 from cbcl.memory.schema import APPLICATION_ID, VERSION
 from cbcl.memory.store import Memory
 from cbcl.memory.transaction import MAX_HISTORY, MAX_UNDO
@@ -37,12 +44,6 @@ def path(tmp_path: Path) -> Path:
         recognizer.learn("cup", some(3))
         recognizer.learn("key", some(3, seed=1))
     return path
-
-
-def raw(path: Path, *statements: str) -> None:
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        for statement in statements:
-            connection.execute(statement)
 
 
 def refused(path: Path) -> str:
@@ -62,31 +63,28 @@ def refused(path: Path) -> str:
 
 def test_it_is_one_sqlite_file_that_says_what_it_is(path: Path) -> None:
     assert [file.name for file in path.parent.iterdir()] == ["things.cbcl"]
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
-        assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)
-        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert execute(path, "PRAGMA application_id") == [(APPLICATION_ID,)]
+    assert execute(path, "PRAGMA user_version") == [(VERSION,)]
+    assert execute(path, "PRAGMA journal_mode") == [("wal",)]
     assert path.read_bytes()[68:72] == b"CBCL"
 
 
 def test_the_documented_way_to_read_it_without_cbcl_works(path: Path) -> None:
-    with closing(sqlite3.connect(path)) as connection:
-        rows = connection.execute(
-            "SELECT label, centroids, counts FROM classes WHERE until IS NULL ORDER BY label"
-        )
-        read = {label: (np.frombuffer(c, "<f4"), np.frombuffer(n, "<i8")) for label, c, n in rows}
+    query = "SELECT label, centroids, counts FROM classes WHERE until IS NULL ORDER BY label"
+    rows = execute(path, query)
+    read = {label: (np.frombuffer(c, "<f4"), np.frombuffer(n, "<i8")) for label, c, n in rows}
     assert list(read) == ["cup", "key"]
     np.testing.assert_allclose(read["cup"][0], some(3).mean(axis=0), rtol=1e-5)
     assert read["cup"][1].tolist() == [3]
 
 
 def test_a_memory_of_a_newer_version_is_not_touched(path: Path) -> None:
-    raw(path, f"PRAGMA user_version = {VERSION + 1}")
+    execute(path, f"PRAGMA user_version = {VERSION + 1}")
     assert "newer cbcl" in refused(path)
 
 
 def test_another_programs_database_is_not_touched(tmp_path: Path) -> None:
-    raw(tmp_path / "a.db", "CREATE TABLE t (x)")
+    execute(tmp_path / "a.db", "CREATE TABLE t (x)")
     assert "another program's database" in refused(tmp_path / "a.db")
 
 
@@ -113,7 +111,7 @@ def test_a_folder_is_no_memory(tmp_path: Path) -> None:
     ],
 )
 def test_tables_that_cbcl_did_not_make_are_not_trusted(path: Path, statement: str) -> None:
-    raw(path, statement)
+    execute(path, statement)
     assert "cbcl did not make" in refused(path)
 
 
@@ -127,7 +125,7 @@ def test_tables_that_cbcl_did_not_make_are_not_trusted(path: Path, statement: st
     ],
 )
 def test_a_damaged_class_is_found_told_and_can_be_forgotten(path: Path, statement: str) -> None:
-    raw(path, statement)
+    execute(path, statement)
     label = "cap" if "cap" in statement else "cup"
     (finding,) = check(path)
     assert label in finding.problem
@@ -151,18 +149,7 @@ def test_a_damaged_class_is_found_told_and_can_be_forgotten(path: Path, statemen
 def test_numbers_that_cannot_be_are_refused_even_with_the_right_checksum(
     path: Path, column: str, value: Any
 ) -> None:
-    from cbcl.memory.packing import checksum
-
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute(
-            f"UPDATE classes SET {column} = ? WHERE label = 'cup'", (value.tobytes(),)
-        )
-        row = connection.execute(
-            "SELECT centroids, counts, spread FROM classes WHERE label = 'cup'"
-        ).fetchone()
-        connection.execute(
-            "UPDATE classes SET checksum = ? WHERE label = 'cup'", (checksum("cup", *row),)
-        )
+    rewrite(path, "cup", **{column: value.tobytes()})
     with (
         Recognizer(path, "identity") as recognizer,
         pytest.raises(MemoryFileError, match="not written by cbcl"),
@@ -171,7 +158,7 @@ def test_numbers_that_cannot_be_are_refused_even_with_the_right_checksum(
 
 
 def test_what_it_says_about_itself_is_checked(path: Path) -> None:
-    raw(path, "UPDATE memory SET value = x'7b7d' WHERE name = 'about'")
+    execute(path, "UPDATE memory SET value = x'7b7d' WHERE name = 'about'")
     assert "damaged" in refused(path)
 
 
@@ -183,9 +170,7 @@ def test_a_file_with_random_damage_opens_or_says_so(path: Path) -> None:
         data = bytearray(whole)
         for place in rng.integers(0, len(data), 20):
             data[place] = rng.integers(256)
-        path.write_bytes(data)
-        for extra in path.parent.glob("things.cbcl-*"):
-            extra.unlink()
+        write_alone(path, data)
         try:
             with Recognizer(path, "identity") as recognizer:
                 recognizer.recognize(some(1)[0])
@@ -389,7 +374,7 @@ def test_a_spoiled_export_is_not_imported(path: Path, tmp_path: Path, which: str
 
 
 def test_what_is_damaged_is_left_out_of_an_export_and_told(path: Path, tmp_path: Path) -> None:
-    raw(path, "UPDATE classes SET centroids = zeroblob(length(centroids)) WHERE label = 'cup'")
+    execute(path, "UPDATE classes SET centroids = zeroblob(length(centroids)) WHERE label = 'cup'")
     with closing(Memory(path)) as memory, closing(Memory(tmp_path / "copy.cbcl")) as copy:
         files, left_out = export(memory, tmp_path / "out.safetensors")
         assert left_out == ["cup"]
@@ -415,20 +400,9 @@ def test_what_is_damaged_is_left_out_of_an_export_and_told(path: Path, tmp_path:
         (("labels",), ["cup", "key", "pen"]),
     ],
 )
-def test_impossible_words_are_not_imported(
-    path: Path, tmp_path: Path, where: tuple[Any, ...], what: Any
-) -> None:
-    with closing(Memory(path)) as memory, closing(Memory(tmp_path / "copy.cbcl")) as copy:
-        files, _ = export(memory, tmp_path / "out.safetensors")
-        words = json.loads(files[1].read_text())
-        place = words
-        for step in where[:-1]:
-            place = place[step]
-        place[where[-1]] = what
-        files[1].write_text(json.dumps(words))
-        with pytest.raises((MemoryFileError, LabelError)):
-            import_(files[0], copy)
-        assert not copy.path.exists()
+def test_impossible_words_are_not_imported(path: Path, where: tuple[Any, ...], what: Any) -> None:
+    with closing(Memory(path)) as memory:
+        import_changed(memory, replaced(where, what))
 
 
 @pytest.mark.parametrize(
@@ -440,19 +414,20 @@ def test_impossible_words_are_not_imported(
         "max_centroids = -5",
         "about = '[1]'",
         "action = 'x'",
+        "strangers = 'often'",
+        "strangers = 'never'",
+        "strangers = ''",
+        "strangers = 'Sometimes'",
     ],
 )
 def test_a_history_that_was_changed_is_found(path: Path, change: str) -> None:
-    raw(path, f"UPDATE steps SET {change} WHERE step = 2")
+    execute(path, f"UPDATE steps SET {change} WHERE step = 2")
     assert check(path) != []
     with Recognizer(path, "identity") as recognizer, pytest.raises(MemoryFileError):
         recognizer.undo()
 
 
 def test_no_flipped_bit_goes_unnoticed_and_changes_an_answer(path: Path) -> None:
-    whole = path.read_bytes()
-    rng = np.random.default_rng(0)
-
     def answers() -> Any:
         with Recognizer(path, "identity") as recognizer:
             history = [step[1:4] for step in recognizer.history()]
@@ -465,12 +440,8 @@ def test_no_flipped_bit_goes_unnoticed_and_changes_an_answer(path: Path) -> None
 
     before = answers()
     told = 0
-    for place in rng.choice(8 * len(whole), 300, replace=False):
-        data = bytearray(whole)
-        data[place // 8] ^= 1 << (place % 8)
-        path.write_bytes(data)
-        for extra in path.parent.glob("things.cbcl-*"):
-            extra.unlink()
+    n_bits = 8 * path.stat().st_size
+    for place in flip(path, np.random.default_rng(0).choice(n_bits, 300, replace=False).tolist()):
         findings = check(path)
         told += bool(findings)
         if not findings:
@@ -479,16 +450,11 @@ def test_no_flipped_bit_goes_unnoticed_and_changes_an_answer(path: Path) -> None
 
 
 def test_a_file_may_not_choose_what_else_is_opened(path: Path) -> None:
-    from cbcl.memory.packing import checksum
-
     for name in ("/dev/zero.onnx", "timm/resnet18"):
-        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            (old,) = connection.execute("SELECT value FROM memory WHERE name = 'about'").fetchone()
-            value = json.dumps({**json.loads(old), "backbone": name}).encode()
-            connection.execute(
-                "UPDATE memory SET value = ?, checksum = ? WHERE name = 'about'",
-                (value, checksum("about", value)),
-            )
+        ((old,),) = execute(path, "SELECT value FROM memory WHERE name = 'about'")
+        value = json.dumps({**json.loads(old), "backbone": name}).encode()
+        row = (value, checksum("about", value))
+        execute(path, "UPDATE memory SET value = ?, checksum = ? WHERE name = 'about'", *row)
         with (
             Recognizer(path) as recognizer,
             pytest.raises(BackboneError, match="give that backbone"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -16,8 +15,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load, save
 from support.memory_contents import described
+from support.memory_files import execute, flip, import_changed, replaced, rewrite
 
-from cbcl import LabelError, MemoryFileError
+from cbcl import MemoryFileError
 from cbcl.heads.base import Settings, StoredExample
 from cbcl.heads.centroids.changes import CentroidClass
 from cbcl.heads.centroids.head import VOTE
@@ -25,7 +25,7 @@ from cbcl.heads.discriminant.formats import HEADER
 from cbcl.heads.discriminant.head import DISCRIMINANT
 from cbcl.memory.check import check
 from cbcl.memory.exchange import export, import_
-from cbcl.memory.packing import checksum, pack_class, unpack_class
+from cbcl.memory.packing import pack_class, unpack_class
 from cbcl.memory.rows import MemoryInfo
 from cbcl.memory.schema import VERSION
 from cbcl.memory.store import Memory
@@ -100,11 +100,6 @@ def everything(memory: Memory) -> dict[str, list[object]]:
 
 
 EVERYTHING = {label: contents(stored) for label, stored in CLASSES.items()}
-
-
-def raw(path: Path, statement: str, *values: object) -> None:
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute(statement, values)
 
 
 @pytest.mark.parametrize("d", [1, 3, 63, 64, 65, 1280])
@@ -243,9 +238,8 @@ def test_a_copy_is_the_present_state_and_as_small_as_it(path: Path, tmp_path: Pa
         with closing(Memory(tmp_path / "copy.cbcl")) as copy:
             assert everything(copy) == everything(memory)
             assert copy.view().settings == SETTINGS
-    with closing(sqlite3.connect(tmp_path / "copy.cbcl")) as connection:
-        assert connection.execute("PRAGMA freelist_count").fetchone() == (0,)
-        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert execute(tmp_path / "copy.cbcl", "PRAGMA freelist_count") == [(0,)]
+    assert execute(tmp_path / "copy.cbcl", "PRAGMA journal_mode") == [("wal",)]
     assert check(tmp_path / "copy.cbcl") == []
 
 
@@ -275,12 +269,12 @@ def test_what_was_taught_is_found_by_its_sketch(path: Path) -> None:
 
 
 def test_what_was_taught_is_found_without_reading_the_statistics(path: Path) -> None:
-    raw(path, "UPDATE classes SET statistics = x'' WHERE label = 'cup'")
+    execute(path, "UPDATE classes SET statistics = x'' WHERE label = 'cup'")
     with closing(Memory(path)) as memory:
         assert memory.find_taught(memory.view(), sketches(1, 0)) == {sketches(1, 0)[0]: "cup"}
         with pytest.raises(MemoryFileError, match="'cup' is damaged"):
             memory.load(memory.view())
-    raw(path, "UPDATE classes SET sketches = x'0011' WHERE label = ''")
+    execute(path, "UPDATE classes SET sketches = x'0011' WHERE label = ''")
     with (
         closing(Memory(path)) as memory,
         pytest.raises(MemoryFileError, match="what is known of 'none of these' is damaged"),
@@ -311,7 +305,7 @@ DAMAGE = [
 def test_damaged_statistics_are_found_told_and_can_be_forgotten(
     path: Path, label: str, change: str
 ) -> None:
-    raw(path, f"UPDATE classes SET {change} WHERE label = ?", label)
+    execute(path, f"UPDATE classes SET {change} WHERE label = ?", label)
     name = label or "none of these"
     (finding,) = check(path)
     assert finding.problem == f"what is known of '{name}' is damaged"
@@ -372,19 +366,6 @@ IMPOSSIBLE: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-def rewrite(path: Path, label: str, **blobs: bytes | None) -> None:
-    """Change a row as one who knows the checksum does."""
-    columns = "centroids, counts, spread, sketches, statistics"
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        for name, blob in blobs.items():
-            connection.execute(f"UPDATE classes SET {name} = ? WHERE label = ?", (blob, label))
-        row = connection.execute(
-            f"SELECT {columns} FROM classes WHERE label = ?", (label,)
-        ).fetchone()
-        right = checksum(label, *(blob for blob in row if blob is not None))
-        connection.execute("UPDATE classes SET checksum = ? WHERE label = ?", (right, label))
-
-
 def refuse(path: Path, words: str = "not written by cbcl") -> None:
     assert len(check(path)) == 1
     with closing(Memory(path)) as memory, pytest.raises(MemoryFileError, match=words):
@@ -438,21 +419,14 @@ def vote(d: int = D) -> CentroidClass:
 
 def test_a_class_of_the_other_head_is_refused(path: Path) -> None:
     centroids, counts, spread, *_ = pack_class("key", vote(), VOTE)
-    rewrite(
-        path,
-        "key",
-        centroids=centroids,
-        counts=counts,
-        spread=spread,
-        sketches=None,
-        statistics=None,
-    )
+    blobs = {"centroids": centroids, "counts": counts, "spread": spread}
+    rewrite(path, "key", **blobs, sketches=None, statistics=None)
     refuse(path)
 
 
 @pytest.mark.parametrize("head", ["vote", "other"])
 def test_a_changed_head_is_found(path: Path, head: str) -> None:
-    raw(path, "UPDATE steps SET head = ? WHERE step = 3", head)
+    execute(path, "UPDATE steps SET head = ? WHERE step = 3", head)
     assert check(path) != []
     with closing(Memory(path)) as memory, pytest.raises(MemoryFileError):
         memory.view()
@@ -487,28 +461,22 @@ def test_what_could_not_be_read_again_is_not_written(path: Path) -> None:
 def test_an_example_of_a_view_that_cannot_be_is_found(path: Path, label: str) -> None:
     n = CLASSES[label].n
     row = "class = (SELECT class FROM classes WHERE label = ?)"
-    raw(path, f"UPDATE examples SET centroid = {n - 1} WHERE centroid = 1 AND {row}", label)
+    execute(path, f"UPDATE examples SET centroid = {n - 1} WHERE centroid = 1 AND {row}", label)
     assert check(path) == []
-    raw(path, f"UPDATE examples SET centroid = {n} WHERE centroid = {n - 1} AND {row}", label)
+    execute(path, f"UPDATE examples SET centroid = {n} WHERE centroid = {n - 1} AND {row}", label)
     name = label or "none of these"
     assert [finding.problem for finding in check(path)] == [f"a thumbnail of '{name}' is damaged"]
 
 
 def test_an_example_of_no_class_is_found(path: Path) -> None:
-    raw(path, "UPDATE examples SET class = 99 WHERE class = 1 AND centroid = 0")
+    execute(path, "UPDATE examples SET class = 99 WHERE class = 1 AND centroid = 0")
     assert [finding.problem for finding in check(path)] == ["a thumbnail belongs to no label"]
 
 
 def test_no_flipped_bit_of_statistics_goes_unnoticed(path: Path) -> None:
-    whole = path.read_bytes()
-    rng = np.random.default_rng(0)
     told = 0
-    for place in rng.choice(8 * len(whole), 200, replace=False):
-        data = bytearray(whole)
-        data[place // 8] ^= 1 << (place % 8)
-        path.write_bytes(data)
-        for extra in path.parent.glob("things.cbcl-*"):
-            extra.unlink()
+    n_bits = 8 * path.stat().st_size
+    for place in flip(path, np.random.default_rng(0).choice(n_bits, 200, replace=False).tolist()):
         findings = check(path)
         told += bool(findings)
         try:
@@ -542,8 +510,7 @@ def test_a_memory_of_format_two_is_one_of_the_vote_and_renewed_by_the_first_step
         assert [pack_class(*one, VOTE) for one in same.items()] == [
             pack_class(*one, VOTE) for one in classes.items()
         ]
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)
+    assert execute(path, "PRAGMA user_version") == [(VERSION,)]
     assert check(path) == []
 
 
@@ -574,7 +541,7 @@ def test_exported_statistics_come_back_the_same(
 
 
 def test_damaged_negatives_are_left_out_of_an_export_and_told(path: Path, tmp_path: Path) -> None:
-    raw(path, "UPDATE classes SET statistics = x'' WHERE label = ''")
+    execute(path, "UPDATE classes SET statistics = x'' WHERE label = ''")
     with closing(Memory(path)) as memory, closing(Memory(tmp_path / "copy.cbcl")) as copy:
         files, left_out = export(memory, tmp_path / "out")
         assert left_out == ["none of these"]
@@ -643,19 +610,10 @@ def test_an_export_of_before_there_were_two_heads_is_imported(tmp_path: Path) ->
     ],
 )
 def test_impossible_words_about_statistics_are_not_imported(
-    path: Path, tmp_path: Path, where: tuple[Any, ...], what: Any
+    path: Path, where: tuple[Any, ...], what: Any
 ) -> None:
-    with closing(Memory(path)) as memory, closing(Memory(tmp_path / "copy.cbcl")) as copy:
-        files, _ = export(memory, tmp_path / "out")
-        words = json.loads(files[1].read_text())
-        place = words
-        for step in where[:-1]:
-            place = place[step]
-        place[where[-1]] = what
-        files[1].write_text(json.dumps(words))
-        with pytest.raises((MemoryFileError, LabelError)):
-            import_(files[0], copy)
-        assert not copy.path.exists()
+    with closing(Memory(path)) as memory:
+        import_changed(memory, replaced(where, what))
 
 
 @pytest.mark.parametrize(
@@ -675,16 +633,13 @@ def test_impossible_words_about_statistics_are_not_imported(
     ],
 )
 def test_impossible_arrays_of_statistics_are_not_imported(
-    path: Path, tmp_path: Path, name: str, change: Callable[[Any], Any]
+    path: Path, name: str, change: Callable[[Any], Any]
 ) -> None:
-    with closing(Memory(path)) as memory, closing(Memory(tmp_path / "copy.cbcl")) as copy:
-        files, _ = export(memory, tmp_path / "out")
-        tensors = load(files[0].read_bytes())
+    def spoil(_: dict[str, Any], tensors: dict[str, Any]) -> None:
         tensors[name] = np.ascontiguousarray(change(tensors.get(name)))
-        files[0].write_bytes(save(tensors))
-        with pytest.raises(MemoryFileError, match="not an exported memory"):
-            import_(files[0], copy)
-        assert not copy.path.exists()
+
+    with closing(Memory(path)) as memory:
+        assert "not an exported memory" in import_changed(memory, spoil)
 
 
 @pytest.mark.parametrize(("d", "most"), [(1280, 3_870_000), (2048, 6_200_000)])

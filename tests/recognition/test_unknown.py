@@ -253,25 +253,6 @@ def test_copies_and_exports_have_it_and_a_full_memory_keeps_its_own(
         assert other.snapshot().settings.strangers == "sometimes"
 
 
-def test_an_export_of_before_there_was_the_setting_has_the_usual_one(
-    things: Recognizer, tmp_path: Path
-) -> None:
-    _, words = things.export(tmp_path / "out.safetensors").files
-    text = words.read_text()
-    for odd in (None, '"never"', "null", '["often"]', "1"):
-        new = "" if odd is None else f',\n  "strangers": {odd}'
-        words.write_text(text.replace(',\n  "strangers": "sometimes"', new))
-        assert words.read_text() != text
-        with Recognizer(tmp_path / "new.cbcl", CELLS) as other:
-            if odd is not None:
-                with pytest.raises(MemoryFileError):
-                    other.import_(tmp_path / "out.safetensors")
-            else:
-                other.import_(tmp_path / "out.safetensors")
-                assert other.snapshot().settings.strangers == "sometimes"
-        (tmp_path / "new.cbcl").unlink(missing_ok=True)
-
-
 def test_another_process_sees_it_at_its_next_call(things: Recognizer) -> None:
     script = "import sys, cbcl; cbcl.Recognizer(sys.argv[1]).expect_strangers('often')"
     assert things.snapshot().settings.strangers == "sometimes"
