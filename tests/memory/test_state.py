@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 import sys
 from collections.abc import Callable
 from contextlib import closing, nullcontext
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Literal
@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 import pytest
 from support.memory_contents import some
+from support.memory_files import execute
 from support.nearest_head import NEAREST
 
 from cbcl import CBCLError, MemoryFileError, Recognizer, __version__
@@ -51,19 +52,6 @@ def count_work(recognizer: Recognizer, step: Callable[[], object]) -> int:
     return work
 
 
-@pytest.mark.parametrize("head", ["vote", "discriminant", NEAREST.name])
-def test_a_step_takes_no_more_of_a_memory_of_many_labels(
-    tmp_path: Path, head: Literal["vote", "discriminant"]
-) -> None:
-    work = {}
-    for n_labels in (10, 500):
-        with make(tmp_path / f"{n_labels}.cbcl", n_labels, head) as recognizer:
-            work[n_labels] = count_work(
-                recognizer, lambda: recognizer.learn("label 0001", some(1, 1))
-            )
-    assert work[500] <= work[10] + 3
-
-
 def count_calls(step: Callable[[], object]) -> int:
     """Return how many calls of Python's and C's functions a step takes."""
     calls = 0
@@ -82,14 +70,18 @@ def count_calls(step: Callable[[], object]) -> int:
 
 
 @pytest.mark.parametrize("head", ["vote", "discriminant", NEAREST.name])
-def test_a_new_label_is_no_more_work_among_many(
+def test_a_step_is_no_more_work_among_many_labels(
     tmp_path: Path, head: Literal["vote", "discriminant"]
 ) -> None:
-    calls = {}
+    work, calls = {}, {}
     for n_labels in (10, 500):
         with make(tmp_path / f"{n_labels}.cbcl", n_labels, head) as recognizer:
+            more = partial(recognizer.learn, "label 0001", some(1, 1))
+            work[n_labels] = count_work(recognizer, more)
             recognizer.learn("a", some(1, 1))  # which reads all labels, once
-            calls[n_labels] = count_calls(lambda: recognizer.learn("b", some(2, 2)))
+            new = partial(recognizer.learn, "b", some(2, 2))
+            calls[n_labels] = count_calls(new)
+    assert work[500] <= work[10] + 3
     assert 100 < calls[500] <= calls[10] + 50
 
 
@@ -166,8 +158,7 @@ def test_what_another_process_writes_is_seen_between_steps(tmp_path: Path) -> No
 
 def test_what_is_damaged_by_another_between_steps_is_told(tmp_path: Path) -> None:
     with make(tmp_path / "things.cbcl", 3, "vote") as recognizer:
-        with closing(sqlite3.connect(recognizer.path, isolation_level=None)) as connection:
-            connection.execute("UPDATE memory SET value = x'00' WHERE name = 'about'")
+        execute(recognizer.path, "UPDATE memory SET value = x'00' WHERE name = 'about'")
         for use in (recognizer.labels, lambda: recognizer.learn("cup", some(1))):
             with pytest.raises(MemoryFileError, match="is damaged"):
                 use()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.memory_contents import some
+from support.memory_files import execute
 
 from cbcl import MemoryFileError, Recognizer
 from cbcl.memory.check import check
@@ -84,27 +85,21 @@ def test_an_older_copy_put_in_place_of_a_killed_memory_is_not_mixed_with_it(
     assert check(path) == []
 
 
-def test_a_saved_copy_put_in_place_of_a_killed_memory_is_not_mixed_with_it(
-    path: Path, tmp_path: Path
+@pytest.mark.parametrize("other", ["saved copy", "another memory"])
+def test_another_file_put_in_place_of_a_killed_memory_is_not_mixed_with_it(
+    path: Path, tmp_path: Path, other: str
 ) -> None:
-    with Recognizer(path, "identity") as recognizer:
-        recognizer.save_copy(tmp_path / "copy.cbcl")
-    kill_after(path, "fox")
-    shutil.copyfile(tmp_path / "copy.cbcl", path)
-    assert "belongs to another file" in refused(path)
-    accept_file(path)
-    assert known(path) == {"cup", "key", "pen"}
-
-
-def test_another_memory_put_in_place_of_a_killed_one_is_not_mixed_with_it(
-    path: Path, tmp_path: Path
-) -> None:
-    learn(tmp_path / "other.cbcl", "dog")
+    if other == "saved copy":
+        with Recognizer(path, "identity") as recognizer:
+            recognizer.save_copy(tmp_path / "other.cbcl")
+    else:
+        learn(tmp_path / "other.cbcl", "dog")
+    expected = known(tmp_path / "other.cbcl")
     kill_after(path, "fox")
     (tmp_path / "other.cbcl").replace(path)
     assert "belongs to another file" in refused(path)
     accept_file(path)
-    assert known(path) == {"dog"}
+    assert known(path) == expected
 
 
 @pytest.mark.parametrize("size", [3, 20])
@@ -139,8 +134,8 @@ def test_each_step_changes_the_identity_by_one_and_a_copy_has_another(
     path: Path, tmp_path: Path
 ) -> None:
     def identity(file: Path) -> int:
-        with closing(sqlite3.connect(file)) as connection:
-            return int(connection.execute("PRAGMA schema_version").fetchone()[0])
+        ((number,),) = execute(file, "PRAGMA schema_version")
+        return int(number)
 
     before = identity(path)
     learn(path, "dog", "cat")
@@ -166,8 +161,7 @@ def test_a_process_killed_while_it_moves_its_steps_into_the_file_loses_nothing(
     for file in tmp_path.glob("things.cbcl*"):
         shutil.copy(file, tmp_path / "copy")
     copy = tmp_path / "copy" / "things.cbcl"
-    with closing(sqlite3.connect(copy)) as connection:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    execute(copy, "PRAGMA wal_checkpoint(TRUNCATE)")
     assert copy.stat().st_size > path.stat().st_size
     with path.open("r+b") as opened:
         opened.write(copy.read_bytes()[:4096])

@@ -1,16 +1,19 @@
-"""Suggestions: labels that are the same, labels that need examples, photos to name first."""
+"""Suggestions: labels that are the same or need examples, photos to name first or together."""
 
 from __future__ import annotations
 
 import math
+import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.heads import answers
+from support.photos import encoded, views
 
-from cbcl import agg_var
+from cbcl import Recognizer, agg_var, load_backbone
 from cbcl.heads.self_test import SelfTestResult
 from cbcl.method.arrays import Float32s
 from cbcl.method.centroids.confidence import Scale, spread_of
@@ -24,10 +27,12 @@ from cbcl.recognition.suggestions import (
     find_nearest,
     find_similar,
     find_wanted,
+    group_alike,
     worth_asking,
 )
 
 SHOTS = pytest.mark.parametrize("shots", [1, 3, 10])
+THINGS = ("coffee", "chelsea", "rocket")
 RADII = pytest.mark.parametrize("radius", [math.inf, 0.0], ids=["one centroid", "many"])
 
 
@@ -53,6 +58,11 @@ def similar(classes: dict[str, Float32s], radius: float = math.inf) -> tuple[Sim
 
 def pairs(classes: dict[str, Float32s], radius: float = math.inf) -> list[tuple[str, str]]:
     return [(label, other) for label, other, _ in similar(classes, radius)]
+
+
+def halves(classes: dict[str, Float32s]) -> dict[str, Float32s]:
+    """Put every second picture of each thing under another label."""
+    return {f"{label} {half}": some[half::2] for label, some in classes.items() for half in (0, 1)}
 
 
 @RADII
@@ -89,25 +99,18 @@ def test_a_label_with_one_example_is_found_in_one_with_many() -> None:
 
 def test_two_pairs_that_are_the_same_do_not_hide_each_other() -> None:
     classes = things(2, 10)
-    halves = {
-        f"{label} {half}": some[half::2] for label, some in classes.items() for half in (0, 1)
-    }
-    assert sorted(pairs(halves)) == [("thing 000 0", "thing 000 1"), ("thing 001 0", "thing 001 1")]
+    assert sorted(pairs(halves(classes))) == [
+        ("thing 000 0", "thing 000 1"),
+        ("thing 001 0", "thing 001 1"),
+    ]
 
 
 def test_the_closest_come_first_and_few_are_asked_about() -> None:
-    classes = things(30, 10)
-    halves = {
-        f"{label} {half}": some[half::2]
-        for label, some in [*classes.items()][:8]
-        for half in (0, 1)
-    }
-    rest = dict([*classes.items()][8:])
-    found = similar({**halves, **rest})
+    classes = [*things(30, 10).items()]
+    found = similar({**halves(dict(classes[:8])), **dict(classes[8:])})
     assert len(found) == MAX_SIMILAR
-    assert [pair.closeness for pair in found] == sorted(
-        (pair.closeness for pair in found), reverse=True
-    )
+    closeness = [pair.closeness for pair in found]
+    assert closeness == sorted(closeness, reverse=True)
     assert all(label[:-2] == other[:-2] for label, other, _ in found)
 
 
@@ -199,29 +202,21 @@ def test_a_thing_in_many_pictures_comes_before_a_thing_in_one() -> None:
 
 def test_what_is_known_is_asked_about_after_what_is_new() -> None:
     classes = things(10, 12)
-    new = np.concatenate(
-        [classes.pop(label)[:4] for label in ("thing 007", "thing 008", "thing 009")]
-    )
+    new = np.concatenate([classes.pop(f"thing 00{number}")[:4] for number in (7, 8, 9)])
     old = np.concatenate([vectors[8:] for vectors in classes.values()])
-    order = asked(
-        np.concatenate([old, new]), {label: vectors[:8] for label, vectors in classes.items()}
-    )
-    assert sorted((row - len(old)) // 4 for row in order[:3]) == [
-        0,
-        1,
-        2,
-    ]  # one of each, and none of what is known
+    learned = {label: vectors[:8] for label, vectors in classes.items()}
+    order = asked(np.concatenate([old, new]), learned)
+    # One of each, and none of what is known.
+    assert sorted((row - len(old)) // 4 for row in order[:3]) == [0, 1, 2]
 
 
 def test_no_pictures_are_no_questions_and_nothing_known_is_no_obstacle() -> None:
     assert worth_asking(np.empty((0, 8), dtype=np.float32), []) == []
     pool = np.concatenate([vectors[:3] for vectors in things(2, 3).values()])
-    order = worth_asking(pool, [Answer(None, math.nan, (), (), math.nan)] * len(pool))
-    assert sorted(order) == [*range(6)]
+    unknown = [Answer(None, math.nan, (), (), math.nan)] * len(pool)
+    order = worth_asking(pool, unknown)
+    assert sorted(order) == sorted(worth_asking(0 * pool, unknown)) == [*range(6)]
     assert sorted(row // 3 for row in order[:2]) == [0, 1]
-    assert sorted(worth_asking(0 * pool, [Answer(None, math.nan, (), (), math.nan)] * 6)) == [
-        *range(6)
-    ]
 
 
 def test_asking_changes_nothing() -> None:
@@ -229,15 +224,76 @@ def test_asking_changes_nothing() -> None:
     pool = np.concatenate([*classes.values()])
     knowledge, scale = known(classes)
     made = answers(pool, knowledge, scale)
-    before = (
-        pool.copy(),
-        {label: known.centroids.copy() for label, known in knowledge.concepts.items()},
-        [*made],
-    )
     concepts = knowledge.concepts
+    before = pickle.dumps((pool, concepts, made))
     first = find_similar(concepts, scale.usual), worth_asking(pool, made)
     assert (find_similar(concepts, scale.usual), worth_asking(pool, made)) == first
-    np.testing.assert_array_equal(pool, before[0])
-    assert made == before[2]
-    for label, own in concepts.items():
-        np.testing.assert_array_equal(own.centroids, before[1][label])
+    assert pickle.dumps((pool, concepts, made)) == before
+
+
+# Pictures that look alike, and those taught before.
+
+
+def test_rows_around_a_direction_are_a_group_whatever_their_order() -> None:
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(4, 50))
+    which = rng.permutation(np.repeat(np.arange(4), [9, 5, 2, 1]))
+    rows = (centres[which] + 0.1 * rng.normal(size=(17, 50))).astype(np.float32)
+    groups = group_alike(rows, least_cosine=0.6)
+    assert [len(group) for group in groups] == [9, 5, 2]  # the single one is in none
+    for group in groups:
+        assert len({*which[group].tolist()}) == 1
+    order = rng.permutation(17)
+    again = group_alike(rows[order], least_cosine=0.6)
+    assert [{*order[group].tolist()} for group in again] == [{*group} for group in groups]
+
+
+def test_the_most_typical_picture_comes_first() -> None:
+    angles = np.radians([0.0, 10.0, 20.0])
+    rows = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+    assert group_alike(rows, least_cosine=0.9)[0][0] == 1
+
+
+@pytest.mark.parametrize("rows", [np.empty((0, 3)), np.ones((1, 3)), np.zeros((2, 3))])
+def test_nothing_one_picture_or_no_direction_at_all_is_no_group(rows: np.ndarray) -> None:
+    assert group_alike(rows.astype(np.float32), least_cosine=0.6) == []
+
+
+def test_photos_of_three_things_are_three_groups(tmp_path: Path) -> None:
+    with Recognizer(tmp_path / "m.cbcl", cache=False) as recognizer:
+        pictures = [encoded(view) for name in THINGS for view in views(name, 4, seed=3)]
+        groups = recognizer.snapshot().group_alike(recognizer.look(pictures))
+        assert recognizer.snapshot().group_alike([]) == []
+    assert sorted(sorted(group) for group in groups) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+
+
+def test_of_a_backbone_without_a_name_only_the_same_pictures_are_grouped(tmp_path: Path) -> None:
+    numbers = load_backbone(lambda rows: rows, name="numbers")
+    with Recognizer(tmp_path / "m.cbcl", numbers) as recognizer:
+        seen = recognizer.look([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [1.0, 0.0]])
+        assert recognizer.snapshot().group_alike(seen) == [[0, 3]]
+
+
+def test_a_picture_that_was_taught_or_nearly_so_is_found_with_its_label(tmp_path: Path) -> None:
+    cup, other, stranger = (encoded(view) for view in views("coffee", 3, seed=1))
+    (near,) = [encoded(np.asarray(view)[2:, 2:]) for view in views("coffee", 1, seed=1)]
+    (cat,) = [encoded(view) for view in views("chelsea", 1)]
+    with Recognizer(tmp_path / "m.cbcl", cache=False) as recognizer:
+        recognizer.learn("cup", [cup])
+        recognizer.learn(None, [cat])
+        seen = recognizer.look([cup, near, other, stranger, cat])
+        taught = [answer.taught for answer in recognizer.recognize_many(seen)]
+        assert taught == ["cup", "cup", None, None, ""]
+        assert recognizer.learn("cup", seen[:2]).copies == {"cup": 2}
+        recognizer.rename("cup", "mug")
+        recognizer.forget(None)
+        taught = [answer.taught for answer in recognizer.recognize_many(seen)]
+        assert taught == ["mug", "mug", None, None, None]
+
+
+def test_the_vote_does_not_know_what_it_was_taught(tmp_path: Path) -> None:
+    (cup,) = [encoded(view) for view in views("coffee", 1)]
+    with Recognizer(tmp_path / "m.cbcl", head="vote", cache=False) as recognizer:
+        seen = recognizer.look([cup])
+        recognizer.learn("cup", [cup])
+        assert recognizer.recognize(seen[0]).taught is None
