@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
-from support.memory_contents import known
+from support.memory_contents import known, pair
 from support.memory_files import execute, rewrite
 from support.nearest_head import NEAREST
 from support.photos import NAMES, encoded, views
@@ -82,10 +82,7 @@ def test_an_example_taken_back_was_never_shown(
     folder = tmp_path_factory.mktemp("unlearn")
     pictures = noise(count, seed)
     gone = [number for number in gone if number < count][: count - 1]
-    with (
-        made(folder / "a.cbcl", **options) as taken,
-        made(folder / "b.cbcl", **options) as never,
-    ):
+    with pair(folder, COLOURS, **options) as (taken, never):
         for recognizer in (taken, never):
             recognizer.learn("other", noise(3, seed, around=180))
         taken.learn("thing", pictures)
@@ -167,25 +164,18 @@ def test_what_was_looked_at_is_learned_and_recognized_as_the_picture_itself(
     tmp_path: Path, head: Any
 ) -> None:
     files = [encoded(view) for name in NAMES[:2] for view in views(name, 4)]
-    with (
-        Recognizer(tmp_path / "a.cbcl", head=head) as one,
-        Recognizer(tmp_path / "b.cbcl", head=head) as other,
-    ):
+    with pair(tmp_path, None, head=head) as (one, other):
         seen = other.look(files)
         assert all(max(Image.open(io.BytesIO(picture.jpeg)).size) == 128 for picture in seen)
         for recognizer, pictures in ((one, files), (other, seen)):
             recognizer.learn(NAMES[0], pictures[:3])
             recognizer.learn(NAMES[1], pictures[4:7])
-        assert (
-            one.snapshot().concepts()[NAMES[0]].centroids.tobytes()
-            == other.snapshot().concepts()[NAMES[0]].centroids.tobytes()
-        )
-        assert [answer.as_dict() for answer in one.recognize_many(files)] == [
-            answer.as_dict() for answer in other.recognize_many(seen)
-        ]
-        assert other.recognize_many([seen[3], files[7]]) == other.recognize_many(
-            [files[3], seen[7]]
-        )
+        same, expected = (who.snapshot().concepts()[NAMES[0]] for who in (other, one))
+        assert same.centroids.tobytes() == expected.centroids.tobytes()
+        told = [answer.as_dict() for answer in other.recognize_many(seen)]
+        assert told == [answer.as_dict() for answer in one.recognize_many(files)]
+        mixed = other.recognize_many([seen[3], files[7]])
+        assert mixed == other.recognize_many([files[3], seen[7]])
         assert other.look(seen) == seen
 
 
@@ -213,34 +203,19 @@ def test_a_private_memory_makes_nothing_small(tmp_path: Path, head: Any) -> None
         assert [picture.jpeg for picture in seen] == [b"", b""]
         recognizer.learn("thing", seen)
         assert recognizer.snapshot().examples("thing") == []
-        assert [
-            (thing.label, thing.examples, thing.kept, thing.shown)
-            for thing in recognizer.snapshot().things()
-        ] == [("thing", 2, 0, [])]
+        (thing,) = recognizer.snapshot().things()
+        assert (thing.label, thing.examples, thing.kept, thing.shown) == ("thing", 2, 0, [])
 
 
 def test_things_are_shown_with_an_example_of_each_concept_first(tmp_path: Path) -> None:
     with made(tmp_path / "things.cbcl", radius=300.0) as recognizer:
-        assert (
-            recognizer.snapshot().things(),
-            recognizer.snapshot().revision,
-            recognizer.snapshot().about,
-            recognizer.history(),
-        ) == (
-            [],
-            0,
-            None,
-            [],
-        )
+        empty = recognizer.snapshot()
+        assert (empty.things(), empty.revision, empty.about) == ([], 0, None)
+        assert recognizer.history() == []
         recognizer.learn("thing", noise(4, 0, around=60) + noise(1, 1, around=200))
         (thing,) = recognizer.snapshot().things()
-        assert (thing.label, thing.examples, thing.concepts, thing.kept, len(thing.shown)) == (
-            "thing",
-            5,
-            2,
-            5,
-            4,
-        )
+        assert (thing.label, thing.examples, thing.concepts) == ("thing", 5, 2)
+        assert (thing.kept, len(thing.shown)) == (5, 4)
         places = {one.number: one.place for one in recognizer.snapshot().examples(thing.label)}
         assert {places[number] for number in thing.shown[:2]} == {0, 1}
         assert recognizer.snapshot().revision == 1
@@ -257,9 +232,8 @@ def test_shares_of_the_vote_add_up(tmp_path: Path) -> None:
         answer = recognizer.recognize(noise(1, 5)[0])
         weights = [reason.weight for reason in answer.evidence]
         np.testing.assert_allclose(answer.shares, np.array(weights) / sum(weights))
-        assert recognizer.recognize(pictures[0]).shares == pytest.approx(
-            (1.0, 0.0, 0.0)
-        )  # it was taught just that
+        taught = recognizer.recognize(pictures[0])  # just that
+        assert taught.shares == pytest.approx((1.0, 0.0, 0.0))
 
 
 def test_a_copy_knows_the_same_and_nothing_that_was_forgotten(tmp_path: Path, head: Any) -> None:
@@ -299,7 +273,7 @@ def test_a_memory_taken_over_by_an_empty_one_is_the_same(
 
 
 def test_two_memories_are_put_together_label_by_label(tmp_path: Path, head: Any) -> None:
-    with made(tmp_path / "a.cbcl", head=head) as one, made(tmp_path / "b.cbcl", head=head) as other:
+    with pair(tmp_path, COLOURS, head=head) as (one, other):
         one.learn("cup", noise(3, 0))
         one.learn("key", noise(2, 1, around=180))
         other.learn("cup", noise(2, 2))
@@ -352,12 +326,11 @@ def aged(path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
         file.create_function("checksum_of", -1, checksum)
         file.execute("BEGIN")
-        file.execute("DROP INDEX of_class")
-        file.execute("DROP INDEX of_step")
-        file.execute("ALTER TABLE steps DROP COLUMN head")
-        file.execute("ALTER TABLE steps DROP COLUMN strangers")
-        file.execute("ALTER TABLE classes DROP COLUMN sketches")
-        file.execute("ALTER TABLE classes DROP COLUMN statistics")
+        for index in ("of_class", "of_step"):
+            file.execute(f"DROP INDEX {index}")
+        later = ("steps head", "steps strangers", "classes sketches", "classes statistics")
+        for table, column in map(str.split, later):
+            file.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
         for statement in tables:
             file.execute(statement)
         file.execute(
@@ -433,10 +406,8 @@ def test_in_a_memory_of_the_first_format_a_picture_belongs_to_one_label(tmp_path
         assert recognizer.unlearn(numbers["beaker"][0]) == {"beaker": 1}
         assert recognizer.unlearn(numbers["key"][0]) == {"key": 1}
         assert recognizer.labels() == {"beaker": 1, "cup": 3, "key": 2}
-        recognizer.undo()
-        recognizer.undo()
-        recognizer.undo()  # the rename
-        recognizer.undo()  # the last lesson, which was in the old format
+        for _ in range(4):  # the last is a lesson in the old format
+            recognizer.undo()
         assert recognizer.labels() == {"cup": 2, "key": 3, "mug": 2}
     assert check(path) == []
 
@@ -456,10 +427,7 @@ def test_taking_one_back_never_takes_more_room_than_there_is(tmp_path: Path, see
 def test_after_a_merge_a_label_is_learned_anew_from_the_examples_left(
     tmp_path: Path, options: dict[str, Any]
 ) -> None:
-    with (
-        made(tmp_path / "a.cbcl", **options) as merged,
-        made(tmp_path / "b.cbcl", **options) as never,
-    ):
+    with pair(tmp_path, COLOURS, **options) as (merged, never):
         merged.learn("a", noise(4, 0))
         merged.learn("b", noise(3, 1))
         merged.merge("a", into="b")
@@ -569,18 +537,6 @@ def test_a_copy_that_fails_leaves_nothing_and_one_that_succeeds_is_like_any_memo
         recognizer.save_copy(tmp_path / "copy.cbcl")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["copy.cbcl", "things.cbcl"]
     assert execute(tmp_path / "copy.cbcl", "PRAGMA journal_mode") == [("wal",)]
-
-
-def test_a_step_says_whether_it_can_still_be_undone(tmp_path: Path, head: Any) -> None:
-    with made(tmp_path / "things.cbcl", head=head) as recognizer:
-        for seed in range(25):
-            recognizer.learn("thing", noise(1, seed))
-        assert [step.can_be_undone for step in recognizer.history()] == [True] * 20 + [False] * 5
-        for _ in range(20):
-            recognizer.undo()
-        assert not any(step.can_be_undone for step in recognizer.history())
-        with pytest.raises(MemoryFileError, match="nothing to undo"):
-            recognizer.undo()
 
 
 def add_rows(path: Path, count: int, *, repeat: bool) -> None:

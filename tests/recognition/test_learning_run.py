@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from joblib import parallel_config
-from support.memory_contents import known, some
+from support.memory_contents import known, pair, some
 from support.photos import encoded, folders, noise, photo, views
 from support.processes import until
 
@@ -98,10 +98,7 @@ def test_a_run_learns_what_one_step_learns_bit_for_bit(
 
 def test_things_that_are_no_pictures_are_learned_in_runs_too(tmp_path: Path) -> None:
     things = {"a": some(40), "b": some(30, seed=1), None: some(5, seed=2)}
-    with (
-        Recognizer(tmp_path / "one.cbcl", "identity") as one,
-        Recognizer(tmp_path / "run.cbcl", "identity") as run,
-    ):
+    with pair(tmp_path) as (one, run):
         one.learn_many(things)
         assert run.learn_each(things).pictures == {"a": 40, "b": 30, "": 5}
         assert known(run) == known(one)
@@ -167,10 +164,7 @@ def test_what_is_cached_is_not_embedded_again_and_has_the_same_thumbnails(tmp_pa
     log = tmp_path / "log"
     backbone = Function(shrinking(log).function, "thumbnails", at_least=200)
     files = sorted(tmp_path.glob("*.jpg"))
-    with (
-        Recognizer(tmp_path / "one.cbcl", backbone) as one,
-        Recognizer(tmp_path / "two.cbcl", backbone) as two,
-    ):
+    with pair(tmp_path, backbone) as (one, two):
         one.learn_each({"a": files[:2], "b": files[2:]})
         two.learn_each({"a": files[:2], "b": files[2:]})
         assert len(log.read_text().split()) == 4

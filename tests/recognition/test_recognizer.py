@@ -9,7 +9,6 @@ import pickle
 import shutil
 import sqlite3
 import threading
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,8 @@ from hypothesis import strategies as st
 from PIL import Image
 from sklearn.datasets import load_digits
 from support.memory_contents import known as contents
+from support.memory_contents import pair
+from support.memory_files import execute
 from support.nearest_head import NEAREST
 from support.photos import NAMES, encoded, folders, views
 from support.statistics import bits
@@ -177,11 +178,7 @@ def test_learning_a_class_leaves_the_others_alone(things: Recognizer) -> None:
 
 @pytest.mark.parametrize("count", [9, 60])  # that are kept, and that are summarized
 def test_learning_in_two_goes_is_learning_in_one(tmp_path: Path, head: str, count: int) -> None:
-    options = at_radius(3.0, head)
-    with (
-        vectors_only(tmp_path / "a.cbcl", **options) as one,
-        vectors_only(tmp_path / "b.cbcl", **options) as two,
-    ):
+    with pair(tmp_path, **at_radius(3.0, head)) as (one, two):
         one.learn("cup", some("cup", count))
         two.learn("cup", some("cup", count)[:4])
         two.learn("cup", some("cup", count)[4:])
@@ -191,22 +188,15 @@ def test_learning_in_two_goes_is_learning_in_one(tmp_path: Path, head: str, coun
 def test_answers_do_not_depend_on_how_often_learning_was_interrupted(
     tmp_path: Path, head: str
 ) -> None:
-    options = at_radius(6.0, head)
-    with (
-        vectors_only(tmp_path / "a.cbcl", **options) as one,
-        vectors_only(tmp_path / "b.cbcl", **options) as many,
-    ):
+    with pair(tmp_path, **at_radius(6.0, head)) as (one, many):
         one.learn_many({label: some(label, 6) for label in MEANS})
         for turn in range(6):
             for label in sorted(MEANS, reverse=True):
                 many.learn(label, some(label, 6)[turn])
         assert contents(one) == contents(many)  # the spreads of the vote included
-        asked = np.concatenate(
-            [some(label, 9, seed=1) * scale for label in MEANS for scale in (1.0, 0.3)]
-        )
-        assert [answer[:5] for answer in one.recognize_many(asked)] == [
-            answer[:5] for answer in many.recognize_many(asked)
-        ]
+        parts = [some(label, 9, seed=1) * scale for label in MEANS for scale in (1.0, 0.3)]
+        told, expected = (who.recognize_many(np.concatenate(parts)) for who in (many, one))
+        assert [answer[:5] for answer in told] == [answer[:5] for answer in expected]
 
 
 def test_a_forgotten_class_was_never_there(things: Recognizer) -> None:
@@ -288,11 +278,12 @@ def test_twenty_steps_can_be_undone_and_the_rest_is_not_kept(tmp_path: Path, hea
     with vectors_only(tmp_path / "a.cbcl", head=head) as recognizer:
         for number in range(MAX_UNDO + 10):
             recognizer.learn("cup", some("cup", 1, seed=number))
-        with sqlite3.connect(recognizer.path) as raw:
-            assert raw.execute("SELECT count(*) FROM classes").fetchone()[0] == MAX_UNDO + 1
-        raw.close()
+        assert execute(recognizer.path, "SELECT count(*) FROM classes") == [(MAX_UNDO + 1,)]
+        can_be_undone = [step.can_be_undone for step in recognizer.history()]
+        assert can_be_undone == [True] * MAX_UNDO + [False] * 10
         for _ in range(MAX_UNDO):
             recognizer.undo()
+        assert not any(step.can_be_undone for step in recognizer.history())
         with pytest.raises(MemoryFileError, match="nothing to undo"):
             recognizer.undo()
         assert recognizer.labels() == {"cup": 10}
@@ -341,18 +332,8 @@ def test_labels_may_hold_slashes_and_emoji_and_composed_letters_are_one(
         for seed, label in enumerate(labels):
             recognizer.learn(label, some("cup", 2, seed))
         assert list(recognizer.labels()) == ["a/b\\c", "café", "🐱 'cat'; DROP TABLE classes"]
-        wrong: list[Any] = [
-            "",
-            "  ",
-            "two\nlines",
-            "x" * 201,
-            7,
-            "\u200b",
-            "a\u2028b",
-            "a\u202eb",
-            "Unknown",
-        ]
-        for label in wrong:
+        wrong = ("", "  ", "two\nlines", "x" * 201, "\u200b", "a\u2028b", "a\u202eb", "Unknown")
+        for label in (*wrong, 7):
             with pytest.raises(LabelError, match="cannot be a label"):
                 recognizer.learn(label, some("cup", 2))
 
@@ -524,20 +505,12 @@ def test_too_far_from_everything_is_unknown(tmp_path: Path, head: Any) -> None:
     with vectors_only(tmp_path / "a.cbcl", head=head) as recognizer:
         for label in ("cup", "key", "pen"):
             recognizer.learn(label, some(label, 8))
-        known = [
-            answer
-            for label in ("cup", "key", "pen")
-            for answer in recognizer.recognize_many(some(label, 20, seed=9))
-        ]
+        asked = np.concatenate([some(label, 20, seed=9) for label in ("cup", "key", "pen")])
+        known = recognizer.recognize_many(asked)
         strange = recognizer.recognize_many(some("owl", 20, seed=9))
-    assert (
-        np.mean([isinstance(answer, Answer) and answer.label is None for answer in strange]) > 0.9
-    )
-    assert np.mean([isinstance(answer, Answer) and answer.label is None for answer in known]) < 0.25
-    assert all(
-        isinstance(answer, Answer) and (answer.label is None) == (answer.strangeness > 1)
-        for answer in strange
-    )
+    assert np.mean([answer.label is None for answer in strange]) > 0.9
+    assert np.mean([answer.label is None for answer in known]) < 0.25
+    assert all((answer.label is None) == (answer.strangeness > 1) for answer in strange)
 
 
 def test_vectors_that_are_all_alike_do_not_make_everything_else_unknown(tmp_path: Path) -> None:
@@ -616,14 +589,8 @@ def test_threads_may_share_a_recognizer(things: Recognizer) -> None:
     for thread in threads:
         thread.join()
     assert not errors
-    assert things.labels() == {
-        "cup": 5,
-        "key": 5,
-        "pen": 5,
-        "thing 1": 10,
-        "thing 3": 10,
-        "thing 5": 10,
-    }
+    taught = {f"thing {number}": 10 for number in (1, 3, 5)}
+    assert things.labels() == {"cup": 5, "key": 5, "pen": 5} | taught
 
 
 def test_tuning_is_kept_and_learns_nothing(tmp_path: Path) -> None:
@@ -707,11 +674,8 @@ def test_vectors_of_another_length_change_nothing(things: Recognizer, head: str)
 def test_what_is_masked_is_never_looked_at(things: Recognizer, tmp_path: Path) -> None:
     before = contents(things)
     vector: Any = np.ma.masked_array(np.ones((1, 16)), mask=np.ones((1, 16), dtype=bool))
-    for action, *about in (
-        ("learn", "cup", vector),
-        ("recognize", vector[0]),
-        ("embed", [*vector]),
-    ):
+    uses = (("learn", "cup", vector), ("recognize", vector[0]), ("embed", [*vector]))
+    for action, *about in uses:
         with pytest.raises(ValueError, match=r"masked .*fill"):
             getattr(things, action)(*about)
     assert contents(things) == before
@@ -791,13 +755,11 @@ def assert_alike(one: Recognizer, other: Recognizer) -> None:
         *other_numbers, other_kept = contents(other)[label]
         assert numbers == other_numbers
         assert len(kept) == len(other_kept)
-        for (*row, jpeg, vector), (*other_row, other_jpeg, other_vector) in zip(
-            kept, other_kept, strict=True
-        ):
-            assert (row, vector) == (other_row, other_vector)
-            pixels, others = (
-                np.asarray(Image.open(io.BytesIO(data)), dtype=float) for data in (jpeg, other_jpeg)
-            )
+        for example, other_example in zip(kept, other_kept, strict=True):
+            place, rank, jpeg, vector = example
+            assert other_example == (place, rank, other_example[2], vector)
+            jpegs = (jpeg, other_example[2])
+            pixels, others = (np.asarray(Image.open(io.BytesIO(one)), float) for one in jpegs)
             assert max(pixels.shape) == 128
             assert np.abs(pixels - others).mean() < 6.0  # of 255
 
@@ -807,10 +769,7 @@ def test_a_picture_is_decoded_once_to_be_learned_and_not_at_all_if_it_is_cached(
 ) -> None:
     photos = folders(tmp_path / "photos", NAMES[:1])
     monkeypatch.setenv("CBCL_HOME", str(tmp_path / "home"))
-    with (
-        Recognizer(tmp_path / "a.cbcl", head=head) as one,
-        Recognizer(tmp_path / "b.cbcl", head=head) as other,
-    ):
+    with pair(tmp_path, None, head=head) as (one, other):
         one.learn("x", photos)
         assert sorted(decoded) == ["0.jpg", "1.jpg", "2.jpg"]
         one.recognize_many(photos)
@@ -834,10 +793,7 @@ def test_examples_do_not_depend_on_what_is_cached(
     monkeypatch.setenv("CBCL_HOME", str(tmp_path / "home"))
     for module in (learning, changes):
         monkeypatch.setattr(module, "FIRST", 1)
-    with (
-        Recognizer(tmp_path / "a.cbcl", head=head) as one,
-        Recognizer(tmp_path / "b.cbcl", head=head) as other,
-    ):
+    with pair(tmp_path, None, head=head) as (one, other):
         one.learn("x", photos)
         decoded.clear()
         other.learn("x", photos)
@@ -855,8 +811,8 @@ def test_what_is_looked_at_leaves_no_trace_in_the_cache(
     monkeypatch.setenv("CBCL_HOME", str(tmp_path / "home"))
     with Recognizer(tmp_path / "a.cbcl") as recognizer:
         recognizer.learn("x", recognizer.look(photos))
-    with closing(sqlite3.connect(tmp_path / "home" / "cache" / "vectors.sqlite")) as cache:
-        assert cache.execute("SELECT count(*) FROM vectors").fetchone() == (0,)
+    cache = tmp_path / "home" / "cache" / "vectors.sqlite"
+    assert execute(cache, "SELECT count(*) FROM vectors") == [(0,)]
 
 
 def deny_jpegs(recognizer: Recognizer) -> None:

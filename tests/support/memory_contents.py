@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,3 +48,13 @@ def described(memory: Memory) -> tuple[MemoryInfo, Settings]:
     """Return what a memory says about itself."""
     view = memory.view()
     return view.about, view.settings
+
+
+@contextmanager
+def pair(folder: Path, backbone: Any = "identity", **options: Any) -> Iterator[list[Recognizer]]:
+    """Two new memories with the same options."""
+    names = ("a.cbcl", "b.cbcl")
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(Recognizer(folder / name, backbone, **options)) for name in names
+        ]
