@@ -14,7 +14,6 @@ import numpy as np
 
 from cbcl.errors import MemoryFileError
 from cbcl.files import part_of
-from cbcl.heads.base import VectorClassifier
 from cbcl.memory.check import Finding, repair
 from cbcl.memory.check import check as find_damage
 from cbcl.memory.exchange import ExportResult, export, import_
@@ -35,14 +34,14 @@ from cbcl.recognition.learning import (
 )
 from cbcl.recognition.learning_run import learn_run
 from cbcl.recognition.moving import MoveResult
-from cbcl.recognition.snapshot import PictureQuestions, Snapshot, latest
+from cbcl.recognition.snapshot import Questions, Snapshot, latest
 from cbcl.vision.backbones.base import Backbone
 from cbcl.vision.extraction import EmbeddedPicture, Progress
 
 __all__ = ["Recognizer", "Step"]
 
 
-class Recognizer(PictureQuestions):
+class Recognizer(Questions):
     """Learns things from a few photos each and tells them apart; its memory is a file.
 
     Parameters
@@ -148,11 +147,6 @@ class Recognizer(PictureQuestions):
         self._snapshot = None
 
     @property
-    def path(self) -> Path:
-        """The memory file."""
-        return self._memory.path
-
-    @property
     def backbone(self) -> Backbone:
         """The backbone of the memory, or of a new one; it is loaded when first asked for."""
         return self._embedder.backbone()
@@ -172,10 +166,6 @@ class Recognizer(PictureQuestions):
 
     def _asked(self) -> Snapshot:
         return self.snapshot()
-
-    def labels(self) -> dict[str, int]:
-        """Return how many pictures were learned of each label, in the order of the labels."""
-        return self.snapshot().labels()
 
     def learn(
         self,
@@ -391,10 +381,6 @@ class Recognizer(PictureQuestions):
         self._memory.check_writable()
         batch = embed_labelled(self._embedder, things, broken, progress, thumbnails=False)
         return tune_by(self._memory, self._embedder, batch)
-
-    def as_estimator(self) -> VectorClassifier:
-        """Return a scikit-learn classifier of vectors that gives the same answers."""
-        return self.snapshot().as_estimator()
 
     def _see(self, jpegs: list[bytes]) -> Float32s:
         """Return the vectors of thumbnails, one row each."""

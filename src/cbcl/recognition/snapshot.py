@@ -73,12 +73,27 @@ class Suspect(NamedTuple):
     answer: Answer | None  # None: nothing else is known
 
 
-class PictureQuestions(ABC):
-    """Questions about pictures, which a snapshot answers, and a recognizer by its latest one."""
+class Questions(ABC):
+    """Questions that a snapshot answers, and a recognizer by its latest one."""
+
+    _memory: Memory
 
     @abstractmethod
     def _asked(self) -> Snapshot:
         """Return the snapshot that answers."""
+
+    @property
+    def path(self) -> Path:
+        """The memory file."""
+        return self._memory.path
+
+    def labels(self) -> dict[str, int]:
+        """Return how many pictures were learned of each label, in the order of the labels."""
+        asked = self._asked()
+        if asked._state is None:
+            return {}
+        summarize = asked._state.head.summarize
+        return {label: summarize(known).pictures for label, known in asked._classes.items()}
 
     def recognize(self, picture: Any) -> Answer:
         """Recognize one picture: a label or "unknown", the confidence, a ranking, and evidence.
@@ -143,8 +158,14 @@ class PictureQuestions(ABC):
         sources = asked._embedder.sources(pictures)
         return asked._embedder.look(sources, asked.about, broken=broken, progress=progress)
 
+    def as_estimator(self) -> VectorClassifier:
+        """Return a scikit-learn classifier of vectors that gives the same labels."""
+        asked = self._asked()
+        asked._check_knows()
+        return asked._model.estimator()
 
-class Snapshot(PictureQuestions):
+
+class Snapshot(Questions):
     """One revision of a memory: whatever is asked of it is answered from the same state.
 
     `Recognizer.snapshot` returns it; the same one as long as nothing changes. What was learned is
@@ -181,11 +202,6 @@ class Snapshot(PictureQuestions):
         return f"<Snapshot: revision {self.revision} of {self.path.name!r}>"
 
     @property
-    def path(self) -> Path:
-        """The memory file."""
-        return self._memory.path
-
-    @property
     def file(self) -> tuple[int, int]:
         """Device and inode of the file, which another may replace; zeros: there is none."""
         return self._file
@@ -210,13 +226,6 @@ class Snapshot(PictureQuestions):
         """Abilities of the memory's head; before there is a memory, of the default head."""
         head = find_head(DEFAULT_HEAD) if self._state is None else self._state.head
         return head.abilities
-
-    def labels(self) -> dict[str, int]:
-        """Return how many pictures were learned of each label, in the order of the labels."""
-        if self._state is None:
-            return {}
-        summarize = self._state.head.summarize
-        return {label: summarize(known).pictures for label, known in self._classes.items()}
 
     def concepts(self) -> dict[str, Concepts]:
         """Return the centroids of each label, and how many pictures each stands for.
@@ -325,11 +334,6 @@ class Snapshot(PictureQuestions):
         directions = as_directions(np.stack([one.vector for one in seen]))
         about = self.about or self._embedder.describe(directions.shape[1])
         return group_alike(directions, measured_of(about).alike)
-
-    def as_estimator(self) -> VectorClassifier:
-        """Return a scikit-learn classifier of vectors that gives the same labels."""
-        self._check_knows()
-        return self._model.estimator()
 
     def export_onnx(self, path: str | os.PathLike[str], *, any_size: bool = False) -> None:
         """Write what is known, backbone included, as an ONNX graph that answers: docs/onnx.md.
