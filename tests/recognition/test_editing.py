@@ -492,11 +492,10 @@ def test_only_a_new_or_private_memory_is_private(tmp_path: Path, head: Any) -> N
     with made(tmp_path / "a.cbcl", head=head) as one:
         one.learn("cup", noise(2, 0))
         one.save_copy(tmp_path / "copy.cbcl")
-        with (
-            made(tmp_path / "copy.cbcl", private=True, head=head) as copy,
-            pytest.raises(BackboneError, match="cannot become one"),
-        ):
-            copy.adopt(one.path)
+        with made(tmp_path / "copy.cbcl", private=True, head=head) as copy:
+            for use in (lambda: copy.adopt(one.path), lambda: copy.learn("key", noise(1, 1))):
+                with pytest.raises(BackboneError, match=r"not begun as .* cannot become one"):
+                    use()
         with made(tmp_path / "new.cbcl", private=True, head=head) as new:
             new.adopt(one.path)
             assert new.snapshot().examples("cup") == []

@@ -17,7 +17,7 @@ from support.statistics import draw_classes
 
 from cbcl import MemoryFileError, Recognizer
 from cbcl.memory.check import check
-from cbcl.method.discriminant.forecast import Forecast, report_unknown
+from cbcl.method.discriminant.forecast import Forecast, UnknownReport, report_unknown
 from cbcl.method.discriminant.model import DiscriminantModel
 from cbcl.method.discriminant.open_set import PRIOR_ODDS, Cosines
 from cbcl.method.discriminant.statistics import learn_class, unlearn_view
@@ -37,25 +37,32 @@ def learn(t: int, n: int, d: int = D, *, spread: float = 1.0, **options: Any) ->
     return DiscriminantModel(classes, **{"cosines": COSINES, **options})
 
 
+def told(known: DiscriminantModel) -> UnknownReport:
+    """Return the report on a model of which there is one."""
+    report = report_unknown(known)
+    assert report is not None
+    return report
+
+
 def unknown_without_the_photo(known: DiscriminantModel) -> int:
     """Count the views that are unknown where they, and nothing else, were not learned."""
-    told = 0
+    count = 0
     for label, own in known.statistics.items():
         for row in range(len(own.views)):
             less = unlearn_view(own, row)
             assert less is not None
             without = replace(known, statistics={**known.statistics, label: less})
-            told += judged_answers(own.directions[row : row + 1], without)[0].label is None
-    return told
+            count += judged_answers(own.directions[row : row + 1], without)[0].label is None
+    return count
 
 
 def unknown_without_the_thing(known: DiscriminantModel) -> int:
-    told = 0
+    count = 0
     for label, own in known.statistics.items():
         without = known.without(label)
         assert without is not None
-        told += sum(one.label is None for one in judged_answers(own.directions, without))
-    return told
+        count += sum(one.label is None for one in judged_answers(own.directions, without))
+    return count
 
 
 @KINDS
@@ -63,8 +70,7 @@ def test_a_forecast_counts_what_learning_without_each_photo_or_thing_answers(
     t: int, n: int, spread: float, cosines: Cosines | None
 ) -> None:
     knowledge = learn(t, n, spread=spread, cosines=cosines)
-    report = report_unknown(knowledge)
-    assert report is not None
+    report = told(knowledge)
     for strangers, forecast in report.forecasts.items():
         asked = replace(knowledge, strangers=strangers)
         assert (forecast.known, forecast.strange) == (t * n, t * n)
@@ -78,29 +84,26 @@ def test_more_is_refused_and_found_the_more_often_strangers_are_expected(
     t: int, n: int, spread: float, cosines: Cosines | None
 ) -> None:
     knowledge = learn(t, n, spread=spread, cosines=cosines)
-    reports = [report_unknown(replace(knowledge, strangers=one)) for one in PRIOR_ODDS]
-    assert [one and one.strangers for one in reports] == ["often", "sometimes", "rarely"]
-    limits = [one.limit for one in reports if one is not None]
+    reports = [told(replace(knowledge, strangers=one)) for one in PRIOR_ODDS]
+    assert [one.strangers for one in reports] == ["often", "sometimes", "rarely"]
+    limits = [one.limit for one in reports]
     assert limits == sorted(limits, reverse=True)
     for report in reports:
-        assert report is not None
         forecasts = [*report.forecasts.values()]
         assert forecasts == sorted(forecasts, reverse=True)
         assert [one.found for one in forecasts] == sorted(one.found for one in forecasts)[::-1]
-        assert report.forecasts == (reports[0] and reports[0].forecasts)
+        assert report.forecasts == reports[0].forecasts
 
 
 def test_known_photos_score_higher_than_strange_ones() -> None:
-    report = report_unknown(learn(6, 8))
-    assert report is not None
+    report = told(learn(6, 8))
     assert report.strange[0] < report.limit < report.known[0]
     assert len(report.known_scores) == len(report.strange_scores) == 48
     assert np.mean(report.known_scores) > report.limit > np.mean(report.strange_scores)
 
 
 def test_of_one_thing_nothing_is_known_of_strangers_but_the_backbone_is() -> None:
-    report = report_unknown(learn(1, 4))
-    assert report is not None
+    report = told(learn(1, 4))
     assert report.strange == (COSINES.other, COSINES.other_deviation)
     assert (len(report.known_scores), report.strange_scores) == (4, [])
     assert report.forecasts["often"].known == 4
@@ -108,12 +111,10 @@ def test_of_one_thing_nothing_is_known_of_strangers_but_the_backbone_is() -> Non
 
 
 def test_a_single_photo_is_left_out_as_nothing_else_is_known_of_its_thing() -> None:
-    report = report_unknown(learn(1, 1))
-    assert report is not None
+    report = told(learn(1, 1))
     assert (report.known_scores, report.strange_scores) == ([], [])
     assert {*report.forecasts.values()} == {Forecast(0, 0, 0, 0)}
-    report = report_unknown(learn(4, 1))
-    assert report is not None
+    report = told(learn(4, 1))
     assert (len(report.known_scores), len(report.strange_scores)) == (0, 4)
     assert report.known[0] == COSINES.same
 
@@ -121,8 +122,7 @@ def test_a_single_photo_is_left_out_as_nothing_else_is_known_of_its_thing() -> N
 def test_of_measurements_there_is_a_report_as_soon_as_something_was_learned() -> None:
     assert report_unknown(learn(1, 1, 5)) is None
     assert report_unknown(learn(3, 1, 5)) is None
-    report = report_unknown(learn(3, 10, 5, spread=0.2))
-    assert report is not None
+    report = told(learn(3, 10, 5, spread=0.2))
     assert max(report.known_scores) <= 0.0  # they are distances, negative
     assert report.forecasts["sometimes"].refused < 10
 
@@ -130,8 +130,7 @@ def test_of_measurements_there_is_a_report_as_soon_as_something_was_learned() ->
 def test_measurements_shown_once_are_no_strangers_in_the_report() -> None:
     drawn = draw_classes(3, 9, 5, 3, spread=0.2)[1]
     classes = {"a": learn_class(drawn[0][:1])[0], "b": learn_class(drawn[1])[0]}
-    report = report_unknown(DiscriminantModel({**classes, "c": learn_class(drawn[2])[0]}))
-    assert report is not None
+    report = told(DiscriminantModel({**classes, "c": learn_class(drawn[2])[0]}))
     assert len(report.strange_scores) == report.forecasts["often"].strange == 18
 
 
