@@ -29,10 +29,9 @@ from support.memory_files import (
 )
 
 from cbcl import BackboneError, MemoryFileError, Recognizer
-from cbcl.heads.centroids.head import VOTE
 from cbcl.memory.check import check
 from cbcl.memory.exchange import export, import_
-from cbcl.memory.packing import checksum, pack_class
+from cbcl.memory.packing import checksum
 from cbcl.memory.schema import APPLICATION_ID, VERSION
 from cbcl.memory.store import Memory
 from cbcl.memory.transaction import MAX_HISTORY, MAX_UNDO
@@ -288,25 +287,6 @@ with Recognizer(sys.argv[1], "identity") as recognizer:
     assert label in ("cup", "key")
     assert "read-only" in errors[0]
     assert check(shared) == []
-
-
-def test_an_exported_memory_comes_back_the_same(path: Path, tmp_path: Path) -> None:
-    with closing(Memory(path)) as memory, closing(Memory(tmp_path / "copy.cbcl")) as copy:
-        files, left_out = export(memory, tmp_path / "out.safetensors")
-        assert left_out == []
-        assert [file.name for file in files] == ["out.safetensors", "out.json"]
-        import_(files[0], copy)
-        ours, theirs = memory.load(memory.view()), copy.load(copy.view())
-        assert list(ours) == list(theirs)
-        for label, stored in ours.items():
-            assert pack_class(label, stored, VOTE) == pack_class(label, theirs[label], VOTE)
-        assert described(memory) == described(copy)
-        with pytest.raises(MemoryFileError, match="there already"):
-            import_(files[0], copy)
-        files[0].unlink()
-        with pytest.raises(MemoryFileError, match=r"out\.json is there already"):
-            export(memory, files[0])
-        assert not files[0].exists()
 
 
 def test_two_hundred_kills_lose_nothing() -> None:

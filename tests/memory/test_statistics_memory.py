@@ -229,20 +229,6 @@ def test_forgetting_for_good_leaves_nothing_of_the_statistics(path: Path) -> Non
     assert check(path) == []
 
 
-def test_a_copy_is_the_present_state_and_as_small_as_it(path: Path, tmp_path: Path) -> None:
-    with closing(Memory(path)) as memory:
-        for n in range(31, 40):
-            with memory.writing() as writing:
-                teach(writing, "cup", learned(n))
-        memory.copy(tmp_path / "copy.cbcl")
-        with closing(Memory(tmp_path / "copy.cbcl")) as copy:
-            assert everything(copy) == everything(memory)
-            assert copy.view().settings == SETTINGS
-    assert execute(tmp_path / "copy.cbcl", "PRAGMA freelist_count") == [(0,)]
-    assert execute(tmp_path / "copy.cbcl", "PRAGMA journal_mode") == [("wal",)]
-    assert check(tmp_path / "copy.cbcl") == []
-
-
 def sketches(n: int, seed: int) -> list[int]:
     return [int(own) for own in sketch(encode(directions(n, seed=seed)))]
 

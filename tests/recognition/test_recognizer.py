@@ -9,6 +9,7 @@ import pickle
 import shutil
 import sqlite3
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 from sklearn.datasets import load_digits
+from support.memory_contents import described, pair
 from support.memory_contents import known as contents
-from support.memory_contents import pair
 from support.memory_files import execute
 from support.nearest_head import NEAREST
 from support.photos import NAMES, encoded, folders, views
@@ -877,7 +878,8 @@ def test_settings_are_those_of_the_memory(tmp_path: Path) -> None:
 def test_what_is_exported_is_imported_into_a_new_memory_through_the_same_backbone(
     things: Recognizer, tmp_path: Path
 ) -> None:
-    files = things.export(tmp_path / "out").files
+    files, left_out = things.export(tmp_path / "out")
+    assert left_out == []
     assert [file.name for file in files] == ["out.safetensors", "out.json"]
     with Recognizer(tmp_path / "wrong.cbcl", "efficientnet-lite0") as wrong:
         with pytest.raises(BackboneError, match="they cannot be put together"):
@@ -886,11 +888,14 @@ def test_what_is_exported_is_imported_into_a_new_memory_through_the_same_backbon
     with Recognizer(tmp_path / "copy.cbcl", private=True) as copy:
         assert copy.import_(tmp_path / "out.safetensors") == ["cup", "key", "pen"]
         assert contents(copy) == contents(things)
-        about = copy.snapshot().about
-        assert about is not None
-        assert about.private
+        ours, theirs = described(things._memory), described(copy._memory)
+        assert theirs == (replace(ours[0], private=True), ours[1])
         with pytest.raises(MemoryFileError, match="is there already"):
             copy.import_(tmp_path / "out")
+    files[0].unlink()
+    with pytest.raises(MemoryFileError, match=r"out\.json is there already"):
+        things.export(files[0])
+    assert not files[0].exists()
 
 
 @built_in
