@@ -41,9 +41,7 @@ class Contents(NamedTuple):
 def read(path: Path) -> Contents:
     with closing(Memory(path)) as memory:
         view = memory.view()
-        classes: dict[str, Any] = {**memory.load(view)}
-        if (negatives := memory.load_negatives(view)) is not None:
-            classes[""] = negatives
+        classes = memory.load(view, sorted(view.rows))
         packed = [(label, pack_class(label, row, view.head)) for label, row in classes.items()]
         thumbnails = [
             (one.place, one.rank, one.jpeg, one.vector.tobytes())

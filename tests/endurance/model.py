@@ -98,9 +98,5 @@ def bits_of(recognizer: Recognizer) -> dict[str, Any]:
     """Return all that is known, bit by bit."""
     memory = recognizer._memory
     view = memory.view()
-    bits: dict[str, Any] = {
-        label: pack_class(label, stored, view.head) for label, stored in memory.load(view).items()
-    }
-    if (negatives := memory.load_negatives(view)) is not None:
-        bits[NEGATIVES] = pack_class(NEGATIVES, negatives, view.head)
-    return bits
+    classes = memory.load(view, sorted(view.rows))
+    return {label: pack_class(label, stored, view.head) for label, stored in classes.items()}

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from cbcl import CBCLError, LabelError, Recognizer
-from cbcl.heads.base import NEGATIVES
 from cbcl.memory.check import check
 from cbcl.memory.packing import pack_class
 
@@ -56,10 +55,8 @@ def state(recognizer: Recognizer) -> str:
     if not memory.exists():
         return NOTHING
     view = memory.view()
-    classes: dict[str, Any] = {**memory.load(view)}
-    classes[NEGATIVES] = memory.load_negatives(view)
-    known = [one for one in classes.items() if one[1] is not None]
-    stored = [pack_class(*one, view.head) for one in known]
+    known = memory.load(view, sorted(view.rows))
+    stored = [pack_class(*one, view.head) for one in known.items()]
     digest = sha256(repr(stored).encode()).hexdigest()[:16]
     return f"{len(recognizer.history())} steps, {recognizer.labels()}, {digest}"
 

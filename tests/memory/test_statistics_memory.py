@@ -91,12 +91,7 @@ def path(tmp_path: Path) -> Path:
 def everything(memory: Memory) -> dict[str, list[object]]:
     """Return all that is known, every bit of it; the negatives by the empty label."""
     view = memory.view()
-    classes = {**memory.load(view), "": memory.load_negatives(view)}
-    return {
-        label: contents(stored)
-        for label, stored in classes.items()
-        if isinstance(stored, ClassStatistics)
-    }
+    return {label: contents(stored) for label, stored in memory.load(view, view.rows).items()}
 
 
 EVERYTHING = {label: contents(stored) for label, stored in CLASSES.items()}
@@ -186,7 +181,7 @@ def test_a_memory_without_negatives_has_none(tmp_path: Path) -> None:
         with memory.writing(about()) as writing:
             teach(writing, "cup", CLASSES["cup"])
         view = memory.view()
-        assert (view.negatives, memory.load_negatives(view)) == (None, None)
+        assert view.negatives is None
         assert [*memory.summarize_examples(view, 3)] == ["cup"]
         with pytest.raises(KeyError):
             memory.thumbnails(view, "")

@@ -333,10 +333,11 @@ def test_labels_may_hold_slashes_and_emoji_and_composed_letters_are_one(
         for seed, label in enumerate(labels):
             recognizer.learn(label, some("cup", 2, seed))
         assert list(recognizer.labels()) == ["a/b\\c", "café", "🐱 'cat'; DROP TABLE classes"]
-        wrong = ("", "  ", "two\nlines", "x" * 201, "\u200b", "a\u2028b", "a\u202eb", "Unknown")
-        for label in (*wrong, 7):
+        letters = ("two\nlines", "x" * 201, "\u200b", "a\u2028b", "a\u202eb")
+        wrong: list[Any] = ["", "  ", *letters, "Unknown", 7]
+        for no_label in wrong:
             with pytest.raises(LabelError, match="cannot be a label"):
-                recognizer.learn(label, some("cup", 2))
+                recognizer.learn(no_label, some("cup", 2))
         recognizer.rename(labels[2], "bar")
         assert "bar" in recognizer.labels()
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cbcl import Recognizer
-from cbcl.heads.base import NEGATIVES, Settings
+from cbcl.heads.base import Settings
 from cbcl.memory.packing import pack_class
 from cbcl.memory.rows import MemoryInfo
 from cbcl.memory.store import Memory
@@ -29,9 +29,6 @@ def known(recognizer: Recognizer) -> dict[str, Any]:
     """
     memory = recognizer._memory
     view = memory.view()
-    classes: dict[str, Any] = {**memory.load(view)}
-    if (negatives := memory.load_negatives(view)) is not None:
-        classes[NEGATIVES] = negatives
     return {
         label: (
             pack_class(label, stored, view.head)[:-1],
@@ -40,7 +37,7 @@ def known(recognizer: Recognizer) -> dict[str, Any]:
                 for one in memory.thumbnails(view, label)
             ],
         )
-        for label, stored in classes.items()
+        for label, stored in memory.load(view, view.rows).items()
     }
 
 

@@ -59,7 +59,7 @@ def flip(path: Path, bits: Iterable[int]) -> Iterator[int]:
     write_alone(path, whole)
 
 
-def write_alone(path: Path, data: bytes) -> None:
+def write_alone(path: Path, data: bytes | bytearray) -> None:
     """Write a memory file, and delete the log of what was there."""
     path.write_bytes(data)
     for extra in path.parent.glob(f"{path.name}-*"):

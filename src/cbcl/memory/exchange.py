@@ -82,10 +82,7 @@ def _load_undamaged(memory: Memory, view: MemoryState) -> tuple[dict[str, Any], 
     left_out = []
     for label in view.rows:
         try:
-            if label != NEGATIVES:
-                classes |= memory.load(view, [label])
-            elif negatives := memory.load_negatives(view):
-                classes[label] = negatives
+            classes |= memory.load(view, [label])
         except MemoryFileError:
             left_out.append(show_label(label))
     return classes, left_out

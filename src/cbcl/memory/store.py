@@ -89,7 +89,7 @@ class Memory(OpenFile):
             return self._read.state
 
     def load(self, view: MemoryState, labels: Iterable[str] | None = None) -> dict[str, Any]:
-        """Return classes by label; None: all of them. The negatives are none."""
+        """Return classes by label; None: all labels. The negatives are there if they are named."""
         with self._access(self._reading):
             if labels is None:
                 wanted = view.classes
@@ -100,13 +100,6 @@ class Memory(OpenFile):
                 present = {(row, label) for label, row in view.rows.items()}
                 self._rows = {key: kept for key, kept in self._rows.items() if key in present}
             return classes
-
-    def load_negatives(self, view: MemoryState) -> Any:
-        """Return the pictures taught as none of the labels; None: there are none."""
-        if view.negatives is None:
-            return None
-        with self._access(self._reading):
-            return self._class(view, view.negatives, NEGATIVES)
 
     def records(
         self, view: MemoryState, labels: Iterable[str] | None = None

@@ -193,7 +193,9 @@ class Snapshot(Questions):
         self._embedder = embedder
         self._state = state
         self._classes = {} if state is None else memory.load(state)
-        self._negatives = None if state is None else memory.load_negatives(state)
+        self._negatives = None
+        if state is not None and state.negatives is not None:
+            self._negatives = memory.load(state, [NEGATIVES])[NEGATIVES]
 
     def _asked(self) -> Snapshot:
         return self
