@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from support.measuring import HOW, PHOTOS, THINGS, network, things
+from support.measuring import HOW, PHOTOS, THINGS, backbone_of, network, things
 from support.photos import views
 
 from cbcl import BackboneError, MemoryFileError, PictureError, Recognizer, WeightsError
@@ -26,7 +26,7 @@ from cbcl.method.discriminant.open_set import Cosines, units
 from cbcl.method.discriminant.statistics import EXACT
 from cbcl.recognition.cosines import TABLE, Measurement, measure, measured_of, write_row
 from cbcl.vision.backbones import DEFAULT, load_backbone
-from cbcl.vision.backbones.base import Backbone, Fittable, Function
+from cbcl.vision.backbones.base import Backbone, Function
 from cbcl.vision.backbones.catalogue import is_available
 
 PAGE = Path(__file__).parents[2] / "docs" / "backbones.md"
@@ -40,12 +40,6 @@ def squares(pictures: Any) -> Any:
 
 
 SQUARES = Function(squares, "squares-1", at_least=10)
-
-
-def backbone_of(name: str | Path) -> Backbone:
-    backbone = load_backbone(name)
-    assert not isinstance(backbone, Fittable)
-    return backbone
 
 
 @pytest.fixture(scope="module")

@@ -15,16 +15,16 @@ import onnxruntime
 import pytest
 from onnx import version_converter
 from PIL import Image
+from support.measuring import backbone_of, network
 from support.photos import NAMES, encoded, photo, views
 from support.transformers import transformer
 
-from cbcl import BackboneError, Recognizer, load_backbone
+from cbcl import BackboneError, Recognizer
 from cbcl.export import onnx_backbone
 from cbcl.export.onnx_backbone import crops_of, networks_of
 from cbcl.recognition.cosines import INITIAL_LIMIT, initial_limit_of
-from cbcl.vision.backbones.base import Backbone, Fittable
+from cbcl.vision.backbones.base import Backbone
 from cbcl.vision.decoding import Pixels, load
-from cbcl.vision.onnx_graph import Filters, NetworkGraph
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "portable.py"
 LITE0, INT8 = "efficientnet-lite0", "efficientnet-lite0-int8"
@@ -44,12 +44,6 @@ def taught(path: Path, backbone: Any) -> Recognizer:
 
 def asked() -> list[Pixels]:
     return [view for name in NAMES for view in views(name, 2, seed=1)]
-
-
-def backbone_of(name: str) -> Backbone:
-    backbone = load_backbone(name)
-    assert not isinstance(backbone, Fittable)
-    return backbone
 
 
 def run_graph(model: bytes, backbone: Backbone, pictures: list[Pixels]) -> dict[str, Any]:
@@ -87,21 +81,11 @@ def test_the_first_limit_holds_for_networks_known_by_name_only() -> None:
         assert initial_limit_of(other) == math.inf
 
 
-def small_file(folder: Path, size: int = 32) -> Path:
-    graph = NetworkGraph("small", size)
-    colours = np.eye(3)[:, :, np.newaxis, np.newaxis]
-    model = graph.finish(graph.conv(graph.pictures, Filters(colours, np.zeros(3))))
-    (folder / "net.onnx").write_bytes(model)
-    how = {"size": size, "mean": [0, 0, 0], "scale": [255, 255, 255], "channels": "BGR"}
-    (folder / "net.json").write_text(json.dumps(how))
-    return folder / "net.onnx"
-
-
 @pytest.mark.parametrize(
     "name", ["{}@2views", "efficientnet-lite0-int8+{}", "{}+efficientnet-lite0"]
 )
 def test_a_memory_does_not_decide_which_files_are_opened(name: str, tmp_path: Path) -> None:
-    backbone = name.format(small_file(tmp_path))
+    backbone = name.format(network(tmp_path))
     taught(tmp_path / "things.cbcl", backbone).close()
     with (
         Recognizer(tmp_path / "things.cbcl") as recognizer,
@@ -142,7 +126,7 @@ def test_the_graph_answers_as_python_does_and_tells_how_to_crop(
     np.testing.assert_allclose(said["vector"], vectors, rtol=1e-5, atol=1e-6)
     assert json.loads(metadata(model)["preprocessing"]) == inputs
     # The weights of a network are stored once, whatever the number of its views.
-    networks = {network.weights: network.model for network in networks_of(backbone_of(backbone))}
+    networks = {one.weights: one.model for one in networks_of(backbone_of(backbone))}
     assert len(model) < 1.03 * sum(map(len, networks.values()))
 
 
@@ -155,7 +139,7 @@ def test_files_of_any_opset_tokens_included_are_exported_with_others(tmp_path: P
     how = {"size": 32, "mean": [127, 127, 127], "scale": [128, 128, 128], "filter": "bilinear"}
     for tokens in ("class", "mean"):
         (tmp_path / "vit.json").write_text(json.dumps({**how, "tokens": tokens}))
-        name = f"{tmp_path / 'vit.onnx'}@2views+{INT8}+{small_file(tmp_path)}"
+        name = f"{tmp_path / 'vit.onnx'}@2views+{INT8}+{network(tmp_path)}"
         with taught(tmp_path / f"{tokens}.cbcl", name) as recognizer:
             recognizer.snapshot().export_onnx(tmp_path / f"{tokens}.onnx")
             vectors = recognizer.embed(asked())

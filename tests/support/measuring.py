@@ -1,4 +1,4 @@
-"""Labelled pictures and a small network, for the tests of measuring a backbone."""
+"""Labelled pictures and a small network, for the tests of measuring and joining backbones."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from cbcl.vision.backbones import load_backbone
+from cbcl.vision.backbones.base import Backbone, Fittable
 from cbcl.vision.onnx_graph import Filters, NetworkGraph
 
 # The fewest that can be measured.
@@ -25,6 +27,13 @@ def network(folder: Path) -> Path:
     (folder / "net.onnx").write_bytes(model)
     (folder / "net.json").write_text(json.dumps(HOW))
     return folder / "net.onnx"
+
+
+def backbone_of(name: str | Path) -> Backbone:
+    """Return a backbone by its name, of those that need no pictures to be fitted to."""
+    backbone = load_backbone(name)
+    assert not isinstance(backbone, Fittable)
+    return backbone
 
 
 def things(folder: Path, seed: int, count: int = THINGS) -> Path:
