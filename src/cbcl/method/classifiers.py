@@ -94,8 +94,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator, ABC, Generic[M]):  #
         model = self._fitted()
         scores = model.decide(self._as_matrix(X, model))
         if scores.shape[1] == 2:
-            lead: Float64s = scores[:, 1] - scores[:, 0]
-            return lead
+            return scores[:, 1] - scores[:, 0]
         return scores
 
     def forget(self, label: Hashable) -> Self:

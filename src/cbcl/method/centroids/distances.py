@@ -50,8 +50,7 @@ def is_bounded(squares: Float64s | np.float64) -> NDArray[np.bool_]:
 
 def product_error(squares: Float64s, d: int) -> Float64s:
     """Bound the error of a float32 inner product x.c, divided by |x|, by the squared norm of c."""
-    errors: Float64s = (d + 32) * UNIT_ROUNDOFF * 1.0001 * np.sqrt(squares)
-    return errors
+    return (d + 32) * UNIT_ROUNDOFF * 1.0001 * np.sqrt(squares)
 
 
 def rounding_error(d: int, squares: Any) -> Any:

@@ -62,8 +62,7 @@ class Index:
 
     @cached_property
     def places(self) -> Int64s:  # (m,), the number of each centroid among those of its class
-        places: Int64s = np.arange(len(self.owners)) - self.starts[self.owners]
-        return places
+        return np.arange(len(self.owners)) - self.starts[self.owners]
 
     @cached_property
     def sizes(self) -> Int64s:  # (t,), N_y

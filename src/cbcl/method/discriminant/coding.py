@@ -97,5 +97,4 @@ def unpack_four_bits(packed: NDArray[np.uint8], d: int) -> Codes:
     nibbles = np.empty((len(packed), 2 * packed.shape[1]), dtype=np.uint8)
     nibbles[:, ::2] = packed & 15
     nibbles[:, 1::2] = packed >> 4
-    codes: Codes = ((nibbles[:, :d] ^ 8).astype(np.int8) - 8).astype(np.int8)
-    return codes
+    return ((nibbles[:, :d] ^ 8).astype(np.int8) - 8).astype(np.int8)

@@ -62,8 +62,7 @@ class Cosines(NamedTuple):
         """Vector that is taken off a direction before it is compared."""
         if self.centre is None:
             return np.float32(0.0)
-        offset: Float32s = np.float32(CENTRE_WEIGHT) * self.centre
-        return offset
+        return np.float32(CENTRE_WEIGHT) * self.centre
 
 
 # Where a backbone was not measured.
@@ -208,8 +207,7 @@ class OpenSet:
         if self.hypotheses is None:
             return np.full(len(scores), -np.inf)
         slope, limit = self.hypotheses.lines(np.array(self.hypotheses.one_view))
-        odds: Float64s = (scores - limit) * slope
-        return odds
+        return (scores - limit) * slope
 
     def log_prior(self, strangers: str) -> float:
         """Return the log odds of a known thing before anything is seen of it."""

@@ -100,8 +100,7 @@ class Discriminant:
     @cached_property
     def ranks(self) -> Int64s:
         """The number of each class's factors: (t,)."""
-        ranks: Int64s = np.diff(self.starts, append=len(self.factors))
-        return ranks
+        return np.diff(self.starts, append=len(self.factors))
 
     @cached_property
     def factor_offsets(self) -> Float64s:
@@ -204,8 +203,7 @@ class Discriminant:
 
     def _offsets(self, directions: Matrix) -> Matrix:
         centre = self.centre.astype(self.basis.dtype, copy=False)
-        offsets: Matrix = directions - centre
-        return offsets
+        return directions - centre
 
 
 def _kind(d: int) -> type[np.float32] | type[np.float64]:

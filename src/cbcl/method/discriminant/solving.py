@@ -63,8 +63,7 @@ def _add_scatter(covariance: Float64s, axes: Float32s, threads: int) -> None:
 
     def work(rows: slice) -> Float64s:
         block = axes[rows].astype(np.float64)
-        scatter: Float64s = block.T @ block
-        return scatter
+        return block.T @ block
 
     for scatter in map_threads(work, _blocks(len(axes)), threads):
         covariance += scatter
@@ -146,8 +145,7 @@ def _span(white: Matrix, factor: Matrix) -> tuple[Matrix, Matrix]:
 
 
 def _gram(rows: Float64s) -> Float64s:
-    products: Float64s = rows @ rows.T
-    return products
+    return rows @ rows.T
 
 
 def _factor_gram(gram: Float64s) -> Float64s | None:
