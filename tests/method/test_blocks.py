@@ -13,25 +13,25 @@ from cbcl.machine import blas_threads
 from cbcl.method import blocks
 from cbcl.method.blocks import MIN_THREADED_NUMBERS, map_blocks, map_classes, multiply
 from cbcl.method.centroids.model import Options, learn
+from cbcl.method.centroids.search import Voters
 from cbcl.method.discriminant.model import learn_statistics
 
 
 @pytest.mark.parametrize("n_rows", [1, 100, 257, 1024, 1025, 5000])
 @pytest.mark.parametrize("block_rows", [1, 300, 1024])
 def test_all_rows_are_worked_on_once_and_in_order(n_rows: int, block_rows: int) -> None:
-    rows = [
-        row
-        for block, _ in map_blocks(lambda _: 0, n_rows, block_rows)
-        for row in range(n_rows)[block]
-    ]
-    assert rows == [*range(n_rows)]
+    numbers = np.arange(n_rows)
+    assert map_blocks(lambda rows: numbers[rows], n_rows, block_rows).tolist() == [*range(n_rows)]
+    pair = map_blocks(lambda rows: Voters(numbers[rows], numbers[rows] / 2), n_rows, block_rows)
+    assert (pair.indices == numbers).all()
+    assert (pair.distances == numbers / 2).all()
 
 
 @pytest.mark.parametrize("n_rows", [300, 5000])
 def test_each_block_has_one_thread_of_matrix_products(n_rows: int) -> None:
     before = blas_threads()
-    threads = [found for _, found in map_blocks(lambda _: blas_threads(), n_rows)]
-    assert {*threads} == {1}
+    threads = map_blocks(lambda rows: np.full(rows.stop - rows.start, blas_threads()), n_rows)
+    assert (threads == 1).all()
     assert blas_threads() == before
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from cbcl import agg_var, vote
 from cbcl.method.blocks import BLOCK_ROWS
+from cbcl.method.centroids import search
 from cbcl.method.centroids.concepts import Concepts
 from cbcl.method.centroids.kernel import KERNEL, NUMPY, Kernel
 from cbcl.method.centroids.search import MAX_COMPILED_VOTERS, TILE_CENTROIDS, Index, Search
@@ -58,7 +60,8 @@ def test_the_nearest_are_those_that_measuring_all_would_find(
     x = data.draw(vectors())
     queries = np.concatenate([x[:3], data.draw(vectors(most=4, d=x.shape[1]))])
     n = data.draw(st.integers(1, len(x)))
-    got = Search(Index([agg_var(x, 0.0)]), n, kernel).nearest(queries, n)
+    with patch.object(search, "KERNEL", kernel):
+        got = Search(Index([agg_var(x, 0.0)]), n).nearest(queries)
     for query, indices, distances in zip(queries, got.indices, got.distances, strict=True):
         every = np.array([reference.distance(query, centroid) for centroid in x])
         order = np.argsort(every, kind="stable")[:n]
@@ -75,7 +78,8 @@ def test_many_centroids_are_searched_tile_after_tile(kernel: Kernel, n: int, lat
     x = (rng.integers(0, 5, (m, 4)) if lattice else rng.normal(size=(m, 4))).astype(np.float32)
     x[TILE_CENTROIDS + 5] = 1e30  # no bound holds for it
     queries = np.concatenate([x[:20] + np.float32(0.5), x[TILE_CENTROIDS + 4 : TILE_CENTROIDS + 6]])
-    got = Search(Index([agg_var(x, 0.0)]), n, kernel).nearest(queries, n)
+    with patch.object(search, "KERNEL", kernel):
+        got = Search(Index([agg_var(x, 0.0)]), n).nearest(queries)
     for query, indices in zip(queries, got.indices, strict=True):
         every = np.array([reference.distance(query, centroid) for centroid in x])
         assert indices.tolist() == np.argsort(every, kind="stable")[:n].tolist()
@@ -86,8 +90,10 @@ def test_many_centroids_are_searched_tile_after_tile(kernel: Kernel, n: int, lat
 def test_votes_by_class_are_the_votes_that_are_not_0(data: st.DataObject) -> None:
     x = data.draw(vectors(least=2))
     index = Index([agg_var(x[start::3], data.draw(radii(x))) for start in range(min(3, len(x)))])
-    search = Search(index, data.draw(st.integers(1, 12)))
-    voters = search.voters(np.concatenate([x[:3], data.draw(vectors(most=3, d=x.shape[1]))]))
+    n = data.draw(st.integers(1, 12))
+    voters = Search(index, n).voters(
+        np.concatenate([x[:3], data.draw(vectors(most=3, d=x.shape[1]))])
+    )
     every = tally(voters, index.owners, index.sizes)
     for indices, distances, votes in zip(*voters, every, strict=True):
         got = votes_by_class(index.owners[indices], distances, index.sizes)

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cbcl.machine import blas_threads, one_thread
 from cbcl.method.arrays import Float32s
@@ -29,22 +30,33 @@ Result = TypeVar("Result")
 
 def map_blocks(
     work: Callable[[slice], Result], n_rows: int, block_rows: int = BLOCK_ROWS
-) -> Iterator[tuple[slice, Result]]:
-    """Yield each block of n rows and the result of work on it, in order.
+) -> Result:
+    """Return the results of work on blocks of n rows, joined: an array, or a NamedTuple of some.
 
-    >>> [size for _, size in map_blocks(lambda rows: rows.stop - rows.start, 10, block_rows=10)]
-    [10]
+    >>> map_blocks(lambda rows: np.arange(10)[rows] ** 2, 10).tolist()
+    [0, 1, 4, 9, 16, 25, 36, 49, 64, 81]
     """
     if n_rows <= min(block_rows, 2 * MIN_THREAD_ROWS):
-        rows = slice(0, n_rows)
-        yield rows, work(rows)
-        return
+        return work(slice(0, n_rows))
     threads = max(1, min(blas_threads(), n_rows // MIN_THREAD_ROWS))
     rounds = -(-n_rows // (threads * block_rows))
     step = -(-n_rows // (threads * rounds))  # so that all threads have as much to do
     slices = [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
     with one_thread():
-        yield from zip(slices, map_threads(work, slices, threads), strict=True)
+        results = map_threads(work, slices, threads)
+        return next(results) if len(slices) == 1 else _join(slices, results)
+
+
+def _join(slices: Sequence[slice], results: Iterator[Any]) -> Any:
+    """Write each result to its rows as it comes, so that not all are in memory twice."""
+    n_rows = slices[-1].stop
+    outputs: list[NDArray[Any]] = []
+    for rows, result in zip(slices, results, strict=True):
+        parts = result if isinstance(result, tuple) else (result,)
+        outputs = outputs or [np.empty((n_rows, *part.shape[1:]), part.dtype) for part in parts]
+        for output, part in zip(outputs, parts, strict=True):
+            output[rows] = part
+    return type(result)(*outputs) if isinstance(result, tuple) else outputs[0]
 
 
 def map_classes(

@@ -177,7 +177,7 @@ def rank_vote(search: Search, block: Float32s) -> Float64s:
     >>> rank_vote(Search(Index([cups, keys]), 2), np.float32([[5.0]])).tolist()
     [[0.1875, 1.0]]
     """
-    voters = search.nearest(block, search.n)
+    voters = search.nearest(block)
     near, far = voters.distances[:, :1], _farthest(search.index.centroids, block)[:, np.newaxis]
     ranks = np.arange(1, search.n + 1)
     width = np.where(far > near, far - near, 1.0)

@@ -7,20 +7,20 @@ changes a result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from hashlib import blake2b
 from threading import local
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix, as_float32, not_finite, read_only
-from cbcl.method.blocks import BLOCK_ROWS, map_blocks, multiply
+from cbcl.method.blocks import BLOCK_ROWS, Result, map_blocks, multiply
 from cbcl.method.centroids.concepts import Concepts
 from cbcl.method.centroids.distances import Bounds, norms_squared
-from cbcl.method.centroids.kernel import KERNEL, NUMPY, Kernel, SearchState
+from cbcl.method.centroids.kernel import KERNEL, NUMPY, SearchState
 
 TILE_CENTROIDS = 1536  # at least; 6 MB of products; a power of two would cause cache collisions
 MAX_COMPILED_VOTERS = 64  # for more, the numpy kernel is faster: it sorts, the other inserts
@@ -72,15 +72,14 @@ class Index:
     def duplicates(self) -> dict[bytes, Int64s]:
         """Groups of identical centroids, those of the smallest classes first, by their digest."""
         groups: dict[bytes, list[int]] = {}
-        keys, inverse = np.unique(feature_keys(self.centroids), return_inverse=True)
-        alike = np.bincount(inverse, minlength=len(keys))[inverse] > 1
-        for number in np.flatnonzero(alike).tolist():
+        keys = _feature_keys(self.centroids)
+        _, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
+        for number in np.flatnonzero(counts[inverse] > 1).tolist():
             groups.setdefault(_digest(self.centroids[number]), []).append(number)
         sizes = self.sizes[self.owners]
         return {
             digest: np.array(sorted(numbers, key=lambda number: (sizes[number], number)))
             for digest, numbers in groups.items()
-            if len(numbers) > 1
         }
 
     def prefer_small_classes(self, block: Float32s, voters: Voters) -> Voters:
@@ -100,19 +99,20 @@ class Index:
 
     @cached_property
     def half_class_distance(self) -> float:
-        """Half the mean relative distance from a centroid to the nearest of another class."""
+        """Half the mean relative distance from a centroid to the nearest of another class.
+
+        That of a sample, less those with none of another class among the nearest 64.
+        """
         m = len(self.owners)
         sample = np.arange(0, m, max(1, m // MAX_SAMPLED_CENTROIDS))
-        vectors, own = self.centroids[sample], self.owners[sample]
-        distances = np.full(len(sample), np.nan)
-        for n in (4, MAX_COMPILED_VOTERS):  # mostly, one of the nearest few is of another class
-            left = np.flatnonzero(np.isnan(distances))
-            if len(left):
-                search = Search(self, n)
-                voters = search.nearest(vectors[left], search.n)
-                near = self.owners[voters.indices]
-                distances[left] = _distances_to_others(own[left], near, voters.distances)
-        return _half_relative(distances, vectors)
+        vectors = self.centroids[sample]
+        n = int(np.bincount(self.owners).max()) + 1  # of which one is of another class
+        near, distances = nearest(vectors, self, min(n, MAX_COMPILED_VOTERS))
+        is_other = self.owners[near] != self.owners[sample, np.newaxis]
+        to_other = distances[np.arange(len(sample)), is_other.argmax(axis=1)]
+        lengths = np.sqrt(norms_squared(vectors))
+        usable = is_other.any(axis=1) & (lengths > 0.0)
+        return float(0.5 * np.mean(to_other[usable] / lengths[usable])) if usable.any() else 0.0
 
     @cached_property
     def bounds(self) -> Bounds:
@@ -130,108 +130,65 @@ class Voters(NamedTuple):
         return Voters(self.indices[:, :n], self.distances[:, :n])
 
 
-SearchResult = TypeVar("SearchResult", Float64s, Int64s, Voters)
-
-
 class Search:
     """Search for the n nearest centroids of block after block, in the same scratch memory."""
 
-    def __init__(self, index: Index, n: int, kernel: Kernel = KERNEL) -> None:
+    def __init__(self, index: Index, n: int) -> None:
         self.index = index
-        self.m, self.d = index.centroids.shape
-        self.n = min(n, self.m)
-        self.kernel = kernel
+        self.n = min(n, len(index.centroids))
         self.scratch: Float32s = np.empty(0, dtype=np.float32)
 
     def voters(self, block: Float32s) -> Voters:
         """Return the n nearest, small classes first where more than n coincide with a vector."""
-        return self.index.prefer_small_classes(block, self.nearest(block, self.n))
+        return self.index.prefer_small_classes(block, self.nearest(block))
 
-    def nearest(self, block: Float32s, n: int) -> Voters:
+    def nearest(self, block: Float32s) -> Voters:
         """Return the n nearest centroids of each vector."""
-        kernel = NUMPY if n > MAX_COMPILED_VOTERS else self.kernel
-        b, room = len(block), 0 if kernel is NUMPY else 2 * n + WAITING
-        state = SearchState.empty(b, n, room)
-        for first, products, bounds in self._tiles(block):
-            m = products.shape[1]
-            arrays = (block, products, self.index.centroids, *bounds, state)
-            sizes = (b, self.d, self.m, first, m, n, room)
-            if not kernel.search(*arrays, *sizes, first + m == self.m):
-                raise not_finite("vectors")
-        return Voters(state.indices, state.distances)
-
-    def _tiles(self, block: Float32s) -> Iterator[tuple[int, Float32s, Bounds]]:
-        """Yield the first centroid of each tile, the products (b, tile), and their bounds."""
+        n = self.n
+        kernel = NUMPY if n > MAX_COMPILED_VOTERS else KERNEL
+        centroids = self.index.centroids
+        m, d = centroids.shape
         b = len(block)
-        step = min(self.m, max(1, BLOCK_ROWS // b) * TILE_CENTROIDS)  # large tiles for few vectors
+        room = 0 if kernel is NUMPY else 2 * n + WAITING
+        state = SearchState.empty(b, n, room)
+        step = min(m, max(1, BLOCK_ROWS // b) * TILE_CENTROIDS)  # large tiles for few vectors
         if self.scratch.size < b * step:
             self.scratch = np.empty(b * step, dtype=np.float32)
-        for first in range(0, self.m, step):
-            last = min(first + step, self.m)
+        for first in range(0, m, step):
+            last = min(first + step, m)
             products = self.scratch[: b * (last - first)].reshape(b, last - first)
-            self.products(block, slice(first, last), products)
-            yield first, products, self.index.bounds.tile(first, last)
-
-    def products(self, block: Float32s, tile: slice, out: Float32s) -> None:
-        """Write the inner products with these centroids to `out`: (b, tile)."""
-        multiply(block, self.index.centroids[tile], out)
+            multiply(block, centroids[first:last], products)
+            arrays = (block, products, centroids, *self.index.bounds.tile(first, last), state)
+            sizes = (b, d, m, first, last - first, n, room)
+            if not kernel.search(*arrays, *sizes, last == m):
+                raise not_finite("vectors")
+        return Voters(state.indices, state.distances)
 
 
 def nearest(matrix: Matrix, index: Index, n: int) -> Voters:
     """Return the n nearest centroids of each row of a matrix."""
-    return search_rows(matrix, index, n, lambda search, block: search.nearest(block, search.n))
+    return search_rows(matrix, index, n, Search.nearest)
 
 
 def search_rows(
-    matrix: Matrix, index: Index, n: int, work: Callable[[Search, Float32s], SearchResult]
-) -> SearchResult:
+    matrix: Matrix, index: Index, n: int, work: Callable[[Search, Float32s], Result]
+) -> Result:
     """Return the results of `work` on blocks of a matrix, joined: a row for each of its rows.
 
     Each thread has a search of its own. No result depends on the division.
     """
     searches = local()
 
-    def work_on(rows: slice) -> SearchResult:
+    def work_on(rows: slice) -> Result:
         if not hasattr(searches, "own"):
             searches.own = Search(index, n)
         return work(searches.own, as_float32(matrix[rows]))
 
     block_rows = max(1, min(BLOCK_ROWS, MAX_BLOCK_VOTERS // n))
-    joined: SearchResult = _join(map_blocks(work_on, len(matrix), block_rows), len(matrix))
-    return joined
+    return map_blocks(work_on, len(matrix), block_rows)
 
 
-def _distances_to_others(own: Int64s, owners: Int64s, distances: Float64s) -> Float64s:
-    """Return the distance to the nearest centroid of another class; NaN: none is near: (b,).
-
-    `own` is the class of each vector, (b,), `owners` and `distances` are of the centroids nearest
-    to it, (b, n).
-    """
-    is_other = owners != own[:, np.newaxis]
-    first_other = distances[np.arange(len(own)), is_other.argmax(axis=1)]
-    return np.where(is_other.any(axis=1), first_other, np.nan)
-
-
-def _half_relative(distances: Float64s, vectors: Float32s) -> float:
-    """Return half the mean of distances, but for NaN, each over the length of its vector."""
-    lengths = np.sqrt(norms_squared(vectors))
-    usable = ~np.isnan(distances) & (lengths > 0.0)
-    return float(0.5 * np.mean(distances[usable] / lengths[usable])) if usable.any() else 0.0
-
-
-def _join(results: Iterable[tuple[slice, Any]], n_rows: int) -> Any:
-    outputs: list[Any] = []
-    for rows, result in results:
-        arrays: list[Any] = [*result] if isinstance(result, Voters) else [result]
-        if len(arrays[0]) == n_rows:
-            return result
-        outputs = outputs or [np.empty((n_rows, *part.shape[1:]), part.dtype) for part in arrays]
-        for output, part in zip(outputs, arrays, strict=True):
-            output[rows] = part
-    return Voters(*outputs) if len(outputs) > 1 else outputs[0]
-
-
-def feature_keys(vectors: Float32s) -> NDArray[np.uint64]:
+def _feature_keys(vectors: Float32s) -> NDArray[np.uint64]:
     """Return a number for each vector that equal ones share, and few others do: (m,)."""
     step = -(-vectors.shape[1] // KEY_FEATURES)
     some = vectors[:, ::step] + np.float32(0.0)  # -0 and 0 are the same number

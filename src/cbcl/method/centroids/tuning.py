@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from cbcl.method.arrays import Float32s, Int64s, Matrix, as_float32, as_matrix, not_finite
 from cbcl.method.blocks import BLOCK_ROWS
 from cbcl.method.centroids.concepts import Concepts, cluster
-from cbcl.method.centroids.search import Index, Search
+from cbcl.method.centroids.search import Index, Search, search_rows
 from cbcl.method.centroids.voting import tally
 
 # Radii to try, in units of the mean distance of a vector to the mean of its class: from one
@@ -236,22 +236,20 @@ def _cross_validate(
                 learned = [cluster(matrix, rows, radius) for rows in training]
                 saturated = all(len(concepts.counts) == concepts.size for concepts in learned)
                 winners = _find_winners(vectors, Index(learned), sizes, voters)
-            for n in voters:
-                correct[Tuning(radius, n)].append(winners[n] == truth)
+            for n, labels in zip(voters, winners.T, strict=True):
+                correct[Tuning(radius, n)].append(labels == truth)
     return {tuning: np.concatenate(masks) for tuning, masks in correct.items()}
 
 
-def _find_winners(
-    vectors: Float32s, index: Index, sizes: Int64s, voters: Sequence[int]
-) -> dict[int, Int64s]:
-    """Return the class of each vector, for each number of voters."""
-    search = Search(index, max(voters))
-    winners: dict[int, list[Int64s]] = {n: [] for n in voters}
-    for rows in _chunks(np.arange(len(vectors))):
-        nearest = search.nearest(vectors[rows], search.n)
-        for n in voters:
-            winners[n].append(tally(nearest.first(n), index.owners, sizes).argmax(axis=1))
-    return {n: np.concatenate(parts) for n, parts in winners.items()}
+def _find_winners(vectors: Float32s, index: Index, sizes: Int64s, voters: Sequence[int]) -> Int64s:
+    """Return the class of each vector, for each number of voters: (q, n)."""
+
+    def work(search: Search, block: Float32s) -> Int64s:
+        nearest = search.nearest(block)
+        votes = [tally(nearest.first(n), index.owners, sizes) for n in voters]
+        return np.stack([own.argmax(axis=1) for own in votes], axis=1)
+
+    return search_rows(vectors, index, max(voters), work)
 
 
 def _draw_folds(count: int, rng: np.random.Generator) -> Int64s:

@@ -180,8 +180,7 @@ class DiscriminantModel(Model):
         def work(rows: slice) -> Int64s:
             return self.discriminant.winners(as_directions(matrix[rows]))
 
-        blocks = map_blocks(work, len(matrix), BLOCK_ROWS)
-        return np.concatenate([winners for _, winners in blocks])
+        return map_blocks(work, len(matrix), BLOCK_ROWS)
 
     def probabilities(self, matrix: Matrix) -> Float64s:
         """Return the probability of each class, given that it is one of them: (q, t)."""
@@ -219,12 +218,7 @@ class DiscriminantModel(Model):
 
     def _score(self, directions: Float32s) -> Scores:
         solved = self.discriminant
-        n_rows = len(directions)
-        blocks = map_blocks(lambda rows: solved.scores(directions[rows]), n_rows, BLOCK_ROWS)
-        parts = [scores for _, scores in blocks]
-        if len(parts) == 1:
-            return parts[0]
-        return Scores(*map(np.concatenate, zip(*parts, strict=True)))
+        return map_blocks(lambda rows: solved.scores(directions[rows]), len(directions), BLOCK_ROWS)
 
     def _taught(self, sketches: Sketches) -> Int64s:
         """Return the class that the very same vector was taught as, NEGATIVE, or -1: none: (q,)."""
