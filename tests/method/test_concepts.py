@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeAlias
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -14,11 +15,19 @@ from support.strategies import PLANS, radii, vectors
 from threadpoolctl import threadpool_limits
 
 from cbcl import agg_var
-from cbcl.method.arrays import Float32s
-from cbcl.method.centroids.concepts import ClusteringPlan, Concepts, cluster
+from cbcl.method.arrays import Float32s, Matrix
+from cbcl.method.centroids import concepts
+from cbcl.method.centroids.concepts import BLAS_FROM, Concepts, cluster
 from cbcl.method.centroids.kernel import KERNEL, NUMPY
 
+Plan: TypeAlias = dict[str, Any]
 many = settings(max_examples=150, deadline=None)
+each_plan = pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+
+
+def cluster_by(plan: Plan, x: Matrix, radius: float, known: Concepts | None = None) -> Concepts:
+    with patch.multiple(concepts, **plan):
+        return cluster(x, None, radius, known)
 
 
 def assert_same(got: Concepts, want: Concepts) -> None:
@@ -35,25 +44,21 @@ def features(n: int, d: int = 96, seed: int = 0) -> Float32s:
     return np.maximum(low + 1.5 * rng.normal(size=(n, d)), 0).astype(np.float32)
 
 
-@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+@each_plan
 @many
 @given(st.data())
-def test_concepts_are_those_of_the_literal_algorithm(
-    plan: ClusteringPlan, data: st.DataObject
-) -> None:
+def test_concepts_are_those_of_the_literal_algorithm(plan: Plan, data: st.DataObject) -> None:
     x = data.draw(vectors())
     radius = data.draw(radii(x))
-    assert_same(cluster(x, None, radius, None, plan), reference.agg_var(x, radius))
+    assert_same(cluster_by(plan, x, radius), reference.agg_var(x, radius))
 
 
-@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+@each_plan
 @pytest.mark.parametrize("scale", [0.9, 1.1, 1.3])
-def test_concepts_of_features_are_those_of_the_literal_algorithm(
-    plan: ClusteringPlan, scale: float
-) -> None:
+def test_concepts_of_features_are_those_of_the_literal_algorithm(plan: Plan, scale: float) -> None:
     x = features(300)
     radius = scale * float(np.linalg.norm(x - x.mean(axis=0), axis=1).mean())
-    assert_same(cluster(x, None, radius, None, plan), reference.agg_var(x, radius))
+    assert_same(cluster_by(plan, x, radius), reference.agg_var(x, radius))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -111,22 +116,22 @@ def test_a_large_class_is_learned_in_chunks_as_in_one(kernel: object) -> None:
         3000, d=700
     )  # more than one chunk, and past the number of centroids from which a BLAS is used
     radius = 1.1 * float(np.linalg.norm(x - x.mean(axis=0), axis=1).mean())
-    plan = ClusteringPlan(kernel)  # type: ignore[arg-type]
-    got = cluster(x, None, radius, None, plan)
+    plan = {"KERNEL": kernel}
+    got = cluster_by(plan, x, radius)
     with threadpool_limits(1):
-        assert_same(cluster(x, None, radius, None, plan), got)
-    halves = cluster(x[1234:], None, radius, cluster(x[:1234], None, radius, None, plan), plan)
+        assert_same(cluster_by(plan, x, radius), got)
+    halves = cluster_by(plan, x[1234:], radius, cluster_by(plan, x[:1234], radius))
     assert_same(halves, got)
-    assert_same(cluster(x.astype(np.float64), None, radius, None, PLANS["compiled"]), got)
+    assert_same(cluster(x.astype(np.float64), None, radius), got)
     assert_same(cluster(np.asfortranarray(x), np.arange(len(x)), radius), got)
-    assert len(got.counts) > plan.blas_from // 700
+    assert len(got.counts) > BLAS_FROM // 700
 
 
-@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+@each_plan
 @many
 @given(st.data())
 def test_any_magnitudes_beside_each_other_are_decided_alike(
-    plan: ClusteringPlan, data: st.DataObject
+    plan: Plan, data: st.DataObject
 ) -> None:
     d = data.draw(st.sampled_from([1, 2, 9]))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
@@ -134,23 +139,23 @@ def test_any_magnitudes_beside_each_other_are_decided_alike(
     m = data.draw(st.integers(1, 5))
     known = Concepts(x[:m], 10 ** rng.integers(0, 12, size=m))
     radius = data.draw(radii(x))
-    assert_same(cluster(x[m:], None, radius, known, plan), reference.agg_var(x[m:], radius, known))
+    assert_same(cluster_by(plan, x[m:], radius, known), reference.agg_var(x[m:], radius, known))
 
 
-@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
-def test_what_the_distance_itself_rounds_away_is_a_tie(plan: ClusteringPlan) -> None:
+@each_plan
+def test_what_the_distance_itself_rounds_away_is_a_tie(plan: Plan) -> None:
     known = Concepts(np.array([[1e-7], [2e-7]], dtype=np.float32), np.array([1, 1]))
     far = np.array([[1e10]], dtype=np.float32)
-    assert cluster(far, None, math.inf, known, plan).counts.tolist() == [2, 1]
+    assert cluster_by(plan, far, math.inf, known).counts.tolist() == [2, 1]
 
 
-@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
-def test_a_vector_without_a_bound_may_join_a_centroid_that_has_one(plan: ClusteringPlan) -> None:
+@each_plan
+def test_a_vector_without_a_bound_may_join_a_centroid_that_has_one(plan: Plan) -> None:
     known = Concepts(
         np.array([[3.5e14, 0], [-6.3e14, 6.3e14]], dtype=np.float32), np.array([10**11, 1])
     )
     x = np.array([[3e25, 0], [1e14, 7e14]], dtype=np.float32)
-    assert_same(cluster(x, None, math.inf, known, plan), reference.agg_var(x, math.inf, known))
+    assert_same(cluster_by(plan, x, math.inf, known), reference.agg_var(x, math.inf, known))
 
 
 def test_an_unaligned_buffer_is_learned_like_any_other() -> None:
@@ -189,16 +194,16 @@ def test_inputs_are_neither_changed_nor_kept() -> None:
         got.centroids[0] = 0
 
 
-@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+@each_plan
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e39])
-def test_numbers_that_are_not_finite_are_refused(plan: ClusteringPlan, bad: float) -> None:
+def test_numbers_that_are_not_finite_are_refused(plan: Plan, bad: float) -> None:
     x = np.ones((20, 3))
     x[13, 1] = bad
     for radius in (0.0, 1.0, math.inf):
         with pytest.raises(
             ValueError, match="hold NaN, infinity or a number too large for float32"
         ):
-            cluster(x, None, radius, None, plan)
+            cluster_by(plan, x, radius)
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,14 @@ import numpy as np
 from hypothesis import strategies as st
 
 from cbcl.method.arrays import Float32s
-from cbcl.method.centroids.concepts import ClusteringPlan
 from cbcl.method.centroids.kernel import KERNEL, NUMPY
 from support import reference
 
-PLANS = {
-    "compiled": ClusteringPlan(KERNEL),
-    "compiled, with a BLAS": ClusteringPlan(KERNEL, blas_from=1, blas_rows=7),
-    "numpy": ClusteringPlan(NUMPY),
-    "numpy, with a BLAS": ClusteringPlan(NUMPY, blas_from=1, blas_rows=7),
+PLANS = {  # of a clustering: its kernel and block sizes, which do not change its result
+    "compiled": {"KERNEL": KERNEL},
+    "compiled, with a BLAS": {"KERNEL": KERNEL, "BLAS_FROM": 1, "BLAS_ROWS": 7},
+    "numpy": {"KERNEL": NUMPY},
+    "numpy, with a BLAS": {"KERNEL": NUMPY, "BLAS_FROM": 1, "BLAS_ROWS": 7},
 }
 
 

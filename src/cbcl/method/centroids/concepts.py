@@ -10,14 +10,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cbcl.method.arrays import (
     Float32s,
     Float64s,
     Int64s,
     Matrix,
-    Number,
     as_array,
     as_float32,
     as_matrix,
@@ -27,20 +26,11 @@ from cbcl.method.arrays import (
 )
 from cbcl.method.blocks import multiply
 from cbcl.method.centroids.distances import distances_between, norms_squared
-from cbcl.method.centroids.kernel import KERNEL, Kernel
+from cbcl.method.centroids.kernel import KERNEL
 
 CHUNK_BYTES = 1 << 21  # of vectors that are converted to float32 together
-
-
-class ClusteringPlan(NamedTuple):
-    """Kernel and block sizes of the computation, which do not change its result."""
-
-    kernel: Kernel = KERNEL
-    blas_from: int = 1 << 17  # numbers in a class's centroids from which BLAS is used
-    blas_rows: int = 256  # vectors of a block with BLAS
-
-
-DEFAULT_PLAN = ClusteringPlan()
+BLAS_FROM = 1 << 17  # numbers in a class's centroids from which BLAS is used
+BLAS_ROWS = 256  # vectors of a block with BLAS
 
 
 class Concepts(NamedTuple):
@@ -124,15 +114,11 @@ def check_concepts(concepts: Concepts) -> Concepts:
 
 
 def cluster(
-    matrix: Matrix,
-    rows: Int64s | None,
-    radius: float,
-    known: Concepts | None = None,
-    plan: ClusteringPlan = DEFAULT_PLAN,
+    matrix: Matrix, rows: Int64s | None, radius: float, known: Concepts | None = None
 ) -> Concepts:
     """Run `agg_var` on some rows (None: all) of a checked matrix, which is never copied whole."""
-    clustering = _Clustering(matrix.shape[1], known, radius, plan)
-    step = max(plan.blas_rows, CHUNK_BYTES // (4 * matrix.shape[1]))
+    clustering = _Clustering(matrix.shape[1], known, radius)
+    step = max(BLAS_ROWS, CHUNK_BYTES // (4 * matrix.shape[1]))
     for start in range(0, len(matrix) if rows is None else len(rows), step):
         chunk = slice(start, start + step)
         clustering.learn(as_float32(matrix[chunk if rows is None else rows[chunk]]))
@@ -142,19 +128,19 @@ def cluster(
 class _Clustering:
     """State of the clustering of one class: arrays with spare capacity, m centroids in use."""
 
-    def __init__(self, d: int, known: Concepts | None, radius: float, plan: ClusteringPlan) -> None:
+    def __init__(self, d: int, known: Concepts | None, radius: float) -> None:
         self.radius = radius
-        self.plan = plan
-        self.blas_m = max(1, plan.blas_from // d)  # centroids from which BLAS is used
-        self.m = 0 if known is None else len(known.counts)
-        self.centroids: Float32s = np.empty((self.m, d), dtype=np.float32)
-        self.counts: Int64s = np.empty(self.m, dtype=np.int64)
-        self.squares: Float64s = np.empty(self.m, dtype=np.float64)  # |c|^2
+        self.blas_m = max(1, BLAS_FROM // d)  # centroids from which BLAS is used
+        self.m = 0
+        self.centroids: Float32s = np.empty((0, d), dtype=np.float32)
+        self.counts: Int64s = np.empty(0, dtype=np.int64)
+        self.squares: Float64s = np.empty(0, dtype=np.float64)  # |c|^2
         self.scratch: Float32s = np.empty(0, dtype=np.float32)
         if known is not None:
-            self.centroids[:] = known.centroids
-            self.counts[:] = known.counts
-            self.squares[:] = norms_squared(known.centroids)
+            self.m = len(known.counts)
+            self.centroids = known.centroids.copy()
+            self.counts = known.counts.copy()
+            self.squares = norms_squared(known.centroids)
 
     def learn(self, vectors: Float32s) -> None:
         done = 0
@@ -163,7 +149,7 @@ class _Clustering:
             if self.m < self.blas_m:
                 done += self._learn_directly(rest)
             else:
-                done += self._learn_block(rest[: self.plan.blas_rows])
+                done += self._learn_block(rest[:BLAS_ROWS])
             if self.m < 0:
                 raise not_finite("vectors")
 
@@ -171,7 +157,7 @@ class _Clustering:
         self._reserve(min(len(vectors), self.blas_m))
         learned: int
         state = (self.centroids, self.counts, self.squares)
-        learned, self.m = self.plan.kernel.learn(
+        learned, self.m = KERNEL.learn(
             vectors, *state, *vectors.shape, self.m, len(self.counts), self.blas_m, self.radius
         )
         return learned
@@ -187,7 +173,7 @@ class _Clustering:
             multiply(block, self.centroids[: self.m], products[:, : self.m])
         gram = multiply(block, block, np.empty((b, b), dtype=np.float32))
         state = (self.centroids, self.counts, self.squares)
-        self.m = self.plan.kernel.absorb(
+        self.m = KERNEL.absorb(
             block, products, gram, *state, b, d, self.m, len(self.counts), self.radius
         )
         return len(block)
@@ -196,17 +182,10 @@ class _Clustering:
         capacity = self.m + more
         if capacity > len(self.counts):
             capacity = max(capacity, 3 * self.m // 2)
-            self.centroids = _resize(self.centroids, self.m, capacity)
-            self.counts = _resize(self.counts, self.m, capacity)
-            self.squares = _resize(self.squares, self.m, capacity)
+            for array in (self.centroids, self.counts, self.squares):
+                array.resize((capacity, *array.shape[1:]), refcheck=False)
 
     def concepts(self) -> Concepts:
         return Concepts(
             read_only(self.centroids[: self.m].copy()), read_only(self.counts[: self.m].copy())
         )
-
-
-def _resize(array: NDArray[Number], used: int, capacity: int) -> NDArray[Number]:
-    resized = np.empty((capacity, *array.shape[1:]), dtype=array.dtype)
-    resized[:used] = array[:used]
-    return resized
