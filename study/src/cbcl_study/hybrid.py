@@ -6,13 +6,14 @@ how to make room, how to vote. Other parts than CBCL's are in `cbcl_study.ablati
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from cbcl.method.arrays import as_array, as_count, as_matrix
+from cbcl.method.arrays import Float32s, Float64s, Int64s, as_array, as_matrix
 from cbcl.method.centroids import concepts, tuning
 from cbcl.method.centroids.budget import ShrinkFunction, merge
 from cbcl.method.centroids.model import (
@@ -21,12 +22,14 @@ from cbcl.method.centroids.model import (
     ClusterFunction,
     LearningParts,
     Options,
-    VoteFunction,
     WidenFunction,
-    learn_by,
+    learn,
 )
+from cbcl.method.centroids.search import Search, search_rows
 from cbcl.method.centroids.voting import block_votes
 from cbcl_study.rivals.inputs import check_labels, check_width, nothing_learned
+
+VoteFunction: TypeAlias = Callable[[Search, Float32s], Float64s]  # votes on one block: (b, t)
 
 
 class Hybrid:
@@ -56,13 +59,10 @@ class Hybrid:
         max_centroids: int | None = None,
         seed: int = 0,
     ) -> None:
-        self.max_centroids = (
-            None if max_centroids is None else as_count(max_centroids, "max_centroids")
-        )
         # As CBCLClassifier draws it.
-        self.seed = int(check_random_state(seed).randint(np.iinfo(np.int32).max))
-        choose = choose or Options(max_centroids=self.max_centroids).choose
-        self.parts = LearningParts(choose, widen, cluster, shrink)
+        seed = int(check_random_state(seed).randint(np.iinfo(np.int32).max))
+        self.options = Options.of("auto", "auto", max_centroids, seed)
+        self.parts = LearningParts(choose or self.options.choose, widen, cluster, shrink)
         self.vote = vote
         self.knowledge: CentroidModel | None = None
 
@@ -72,21 +72,16 @@ class Hybrid:
         check_labels(matrix, labels)
         if self.knowledge is not None:
             check_width(matrix, self.knowledge.index.centroids.shape[1])
-        self.knowledge = learn_by(
-            self.parts,
-            self.knowledge,
-            matrix,
-            labels,
-            max_centroids=self.max_centroids,
-            seed=self.seed,
-        )
+        self.knowledge = learn(self.knowledge, matrix, labels, self.options, self.parts)
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the label of each vector."""
         knowledge, matrix = self._learned(), as_matrix(X)
         check_width(matrix, knowledge.index.centroids.shape[1])
-        return knowledge.classes[knowledge.winners(matrix, self.vote)]
+        votes = search_rows(matrix, knowledge.index, knowledge.n_voters, self.vote)
+        winners: Int64s = votes.argmax(axis=1)
+        return knowledge.classes[winners]
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return the arrays that are needed to go on."""

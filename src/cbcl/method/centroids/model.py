@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -35,7 +35,6 @@ from cbcl.method.model import Model, group_rows
 ChooseFunction: TypeAlias = Callable[[Matrix, Sequence[ClassRows], Tuning | None, int], Tuning]
 WidenFunction: TypeAlias = Callable[[Matrix, Sequence[ClassRows], float, int], float]
 ClusterFunction: TypeAlias = Callable[[Matrix, Int64s, float, Concepts | None], Concepts]
-VoteFunction: TypeAlias = Callable[[Search, Float32s], Float64s]  # votes on one block: (b, t)
 
 
 class Evidence(NamedTuple):
@@ -84,8 +83,8 @@ class LearningParts(NamedTuple):
 
     choose: ChooseFunction
     widen: WidenFunction  # where new classes would take more than their share of the budget
-    cluster: ClusterFunction
-    shrink: ShrinkFunction
+    cluster: ClusterFunction = cluster
+    shrink: ShrinkFunction = merge
 
 
 @dataclass(frozen=True)
@@ -111,9 +110,8 @@ class CentroidModel(Model):
     def of_others(self, known: dict[Any, Concepts]) -> CentroidModel:
         return replace(self, concepts=known)
 
-    def winners(self, matrix: Matrix, vote: VoteFunction = block_votes) -> Int64s:
-        """Return the number of each vector's class: (q,)."""
-        return search_rows(matrix, self.index, self.n_voters, partial(_block_winners, vote))
+    def winners(self, matrix: Matrix) -> Int64s:
+        return search_rows(matrix, self.index, self.n_voters, _block_winners)
 
     def votes(self, matrix: Matrix) -> Float64s:
         """Return Pred'(y) of equation 3: (q, t)."""
@@ -138,30 +136,20 @@ class CentroidModel(Model):
 
 
 def learn(
-    before: CentroidModel | None, matrix: Matrix, targets: NDArray[Any], options: Options
-) -> CentroidModel:
-    """Return the knowledge after learning these vectors and their labels."""
-    widen = widen_radius if options.radius is None else keep_radius
-    return learn_by(
-        LearningParts(options.choose, widen, cluster, merge),
-        before,
-        matrix,
-        targets,
-        max_centroids=options.max_centroids,
-        seed=options.seed,
-    )
-
-
-def learn_by(
-    parts: LearningParts,
     before: CentroidModel | None,
     matrix: Matrix,
     targets: NDArray[Any],
-    *,
-    max_centroids: int | None,
-    seed: int,
+    options: Options,
+    parts: LearningParts | None = None,
 ) -> CentroidModel:
-    """Learn as `learn` does, with these functions."""
+    """Return the knowledge after learning these vectors and their labels.
+
+    `parts` take the place of the functions that follow from the options.
+    """
+    if parts is None:
+        widen = widen_radius if options.radius is None else keep_radius
+        parts = LearningParts(options.choose, widen)
+    max_centroids = options.max_centroids
     known = {} if before is None else before.concepts
     classes = {
         label: ClassRows(rows, known.get(label))
@@ -171,7 +159,7 @@ def learn_by(
     tuning = None
     if before is not None and not _can_choose_anew(before, rows):
         tuning = Tuning(before.radius, before.n_voters)
-    tuning = parts.choose(matrix, rows, tuning, seed)
+    tuning = parts.choose(matrix, rows, tuning, options.seed)
     radius = tuning.radius
     learned = _cluster_classes(cluster, matrix, classes, radius)
     if max_centroids is not None:
@@ -183,13 +171,7 @@ def learn_by(
             radius = parts.widen(matrix, rows, radius, limit)
     if parts.cluster is not cluster or radius != tuning.radius:
         learned = _cluster_classes(parts.cluster, matrix, classes, radius)
-    everything = dict(sorted({**known, **learned}.items()))
-    if max_centroids is not None:
-        new = {number for number, label in enumerate(everything) if label in learned}
-        concepts = [*everything.values()]
-        reduced = reduce(concepts, max_centroids, new=new, seed=seed, shrink=parts.shrink)
-        everything = dict(zip(everything, reduced, strict=True))
-    return CentroidModel(everything, *tuning)
+    return CentroidModel(_reduce(known, learned, options, parts.shrink), *tuning)
 
 
 def _cluster_classes(
@@ -203,6 +185,23 @@ def _cluster_classes(
     n_numbers = n_rows * matrix.shape[1] if cluster_class is cluster else 0
     clustered = map_classes(work, classes.values(), n_numbers)
     return dict(zip(classes, clustered, strict=True))
+
+
+def _reduce(
+    known: dict[Any, Concepts],
+    learned: dict[Any, Concepts],
+    options: Options,
+    shrink: ShrinkFunction,
+) -> dict[Any, Concepts]:
+    """Return the concepts of all classes, within the limit if there is one."""
+    everything = dict(sorted({**known, **learned}.items()))
+    if options.max_centroids is None:
+        return everything
+    new = {number for number, label in enumerate(everything) if label in learned}
+    reduced = reduce(
+        [*everything.values()], options.max_centroids, new=new, seed=options.seed, shrink=shrink
+    )
+    return dict(zip(everything, reduced, strict=True))
 
 
 def keep_radius(_: Matrix, _classes: Sequence[ClassRows], radius: float, _limit: int) -> float:
@@ -221,6 +220,6 @@ def _can_choose_anew(before: CentroidModel, classes: Sequence[ClassRows]) -> boo
     return bool(before.index.sizes.mean() < MIN_VECTORS_FOR_RADIUS)
 
 
-def _block_winners(vote: VoteFunction, search: Search, block: Float32s) -> Int64s:
-    winners: Int64s = vote(search, block).argmax(axis=1)
+def _block_winners(search: Search, block: Float32s) -> Int64s:
+    winners: Int64s = block_votes(search, block).argmax(axis=1)
     return winners
