@@ -28,7 +28,7 @@ from cbcl.method.arrays import (
     read_only,
 )
 from cbcl.method.centroids import concepts, tuning
-from cbcl.method.centroids.budget import merge_groups, merge_weighted
+from cbcl.method.centroids.budget import merge, merge_groups
 from cbcl.method.centroids.concepts import Concepts
 from cbcl.method.centroids.distances import distances_between
 from cbcl.method.centroids.model import ChooseFunction, ClusterFunction
@@ -143,7 +143,7 @@ def merge_evenly(known: Concepts, n: int, seed: int) -> Concepts:
     >>> merge_evenly(three, 2, seed=0).centroids.tolist()
     [[0.5], [9.0]]
     """
-    return merge_weighted(known, n, seed, np.ones_like(known.counts))
+    return merge(known, n, seed, np.ones_like(known.counts))
 
 
 def remove(known: Concepts, n: int, seed: int) -> Concepts:  # noqa: ARG001

@@ -67,11 +67,10 @@ class DiscriminantHeadModel(HeadModel):
             {place: number for number, place in examples[label].places} for label in self.labels
         ]
         asked = []
-        for view in tested:
-            known = solved.statistics[self.labels[view.own]]
-            place = known.n - len(known.views) + view.row
-            number = numbers[view.own].get(place, 0)
-            asked.append(AskedExample(number, view.own, view.answer))
+        for label, row, answer in tested:
+            known = solved.statistics[self.labels[label]]
+            place = known.n - len(known.views) + row
+            asked.append(AskedExample(numbers[label].get(place, 0), label, answer))
         return tabulate(self.labels, asked, None if asked else problem or NO_VIEWS)
 
     def estimator(self) -> DiscriminantClassifier:

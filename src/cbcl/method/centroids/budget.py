@@ -19,8 +19,10 @@ from cbcl.method.centroids.kmeans import k_means
 ShrinkFunction: TypeAlias = Callable[[Concepts, int, int], Concepts]  # concepts, max number, seed
 
 
-def merge(concepts: Concepts, n: int, seed: int) -> Concepts:
+def merge(concepts: Concepts, n: int, seed: int, weights: Int64s | None = None) -> Concepts:
     """Merge into at most n concepts, by k-means on the centroids, weighted by their counts.
+
+    `weights` take the place of the counts.
 
     A centroid remains the mean of all vectors behind it (equation 1), however often centroids are
     merged; the mean of the class does not change, and counts add up. Identical centroids may leave
@@ -31,11 +33,8 @@ def merge(concepts: Concepts, n: int, seed: int) -> Concepts:
     >>> merged.centroids.tolist(), merged.counts.tolist()
     ([[0.25], [9.0]], [4, 2])
     """
-    return merge_weighted(concepts, n, seed, concepts.counts)
-
-
-def merge_weighted(concepts: Concepts, n: int, seed: int, weights: Int64s) -> Concepts:
-    """Merge as `merge` does, with these weights of the centroids in place of their counts."""
+    if weights is None:
+        weights = concepts.counts
     if as_count(n, "n") >= len(concepts.counts):
         return concepts
     with one_thread():  # the order of the sums, so their last bits, depends on the threads

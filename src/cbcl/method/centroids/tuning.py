@@ -7,7 +7,8 @@ little is left to the validation: docs/method.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -144,22 +145,12 @@ def _bisect_radius(
     """Return about the smallest radius from low to high that keeps to `max_centroids`."""
     for _ in range(BISECTION_STEPS):
         middle = (low + high) / 2.0
-        if _keeps_to(matrix, classes, middle, max_centroids):
-            high = middle
-        else:
+        sizes = (len(cluster(matrix, rows, middle, known).counts) for rows, known in classes)
+        if any(total > max_centroids for total in accumulate(sizes)):  # whatever the others make
             low = middle
+        else:
+            high = middle
     return high
-
-
-def _keeps_to(
-    matrix: Matrix, classes: Sequence[ClassRows], radius: float, max_centroids: int
-) -> bool:
-    left = max_centroids
-    for rows, known in classes:
-        left -= len(cluster(matrix, rows, radius, known).counts)
-        if left < 0:  # whatever the other classes make
-            return False
-    return True
 
 
 def _sample(classes: Sequence[ClassRows], seed: int) -> Sequence[ClassRows]:
@@ -201,10 +192,11 @@ def mean_distance_to_mean(matrix: Matrix, classes: Sequence[ClassRows]) -> float
 
 def _distances_to_mean(matrix: Matrix, rows: Int64s) -> float:
     """Return the sum of the distances of vectors to their mean."""
+    chunks = [rows[start : start + BLOCK_ROWS] for start in range(0, len(rows), BLOCK_ROWS)]
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = sum(matrix[chunk].sum(axis=0, dtype=np.float64) for chunk in _chunks(rows))
+        mean = sum(matrix[chunk].sum(axis=0, dtype=np.float64) for chunk in chunks)
         mean /= len(rows)
-        distances = (np.linalg.norm(matrix[chunk] - mean, axis=1) for chunk in _chunks(rows))
+        distances = (np.linalg.norm(matrix[chunk] - mean, axis=1) for chunk in chunks)
         return float(sum(chunk.sum() for chunk in distances))
 
 
@@ -225,9 +217,9 @@ def _cross_validate(
         Tuning(radius, n): [] for radius in radii for n in voters
     }
     for fold in range(n_folds):
-        both = [(rows, numbers) for (rows, _), numbers in zip(classes, folds, strict=True)]
-        held_out = [rows[numbers == fold] for rows, numbers in both]
-        training = [rows[numbers != fold] for rows, numbers in both]
+        both = [(one.rows, own == fold) for one, own in zip(classes, folds, strict=True)]
+        held_out = [rows[own] for rows, own in both]
+        training = [rows[~own] for rows, own in both]
         truth = np.repeat(np.arange(len(classes)), [len(rows) for rows in held_out])
         vectors = as_float32(matrix[np.concatenate(held_out)])
         saturated = False  # every vector is a centroid already: smaller radii change nothing
@@ -255,8 +247,3 @@ def _find_winners(vectors: Float32s, index: Index, sizes: Int64s, voters: Sequen
 def _draw_folds(count: int, rng: np.random.Generator) -> Int64s:
     """Draw the fold of each of a class's vectors; an only one is for training only (-1)."""
     return rng.permutation(np.arange(count) % TUNING_FOLDS) if count > 1 else np.full(count, -1)
-
-
-def _chunks(rows: Int64s) -> Iterator[Int64s]:
-    for start in range(0, len(rows), BLOCK_ROWS):
-        yield rows[start : start + BLOCK_ROWS]

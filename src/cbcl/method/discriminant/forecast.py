@@ -62,8 +62,8 @@ def report_unknown(knowledge: DiscriminantModel) -> UnknownReport | None:
         (hypotheses.known, deviation),
         (hypotheses.stranger, hypotheses.stranger_deviation),
         limit - open_set.log_prior(knowledge.strangers) / slope,
-        _as_list(scores.max(axis=1)) if len(scores) else [],
-        _as_list(strange),
+        scores.max(axis=1).round(4).tolist() if len(scores) else [],
+        strange.round(4).tolist(),
         {strangers: forecast(strangers) for strangers in PRIOR_ODDS},
     )
 
@@ -92,8 +92,3 @@ def _log_best_shares(knowledge: DiscriminantModel) -> tuple[Float64s, Float64s]:
     others *= (total.std(axis=1) / np.maximum(others.std(axis=1), 1e-12))[:, np.newaxis]
     shares = softmax(others / calibration.temperature)
     return np.log(known), np.log(shares.max(axis=1))
-
-
-def _as_list(scores: Float64s) -> list[float]:
-    numbers: list[float] = scores.round(4).tolist()
-    return numbers

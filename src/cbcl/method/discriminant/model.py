@@ -31,7 +31,6 @@ from cbcl.method.discriminant.open_set import (
     DEFAULT_STRANGERS,
     Cosines,
     OpenSet,
-    distance_scores,
     units,
 )
 from cbcl.method.discriminant.scoring import BLOCK_ROWS, Discriminant, Scores
@@ -69,14 +68,6 @@ class Standing(NamedTuple):
     distances: Float64s  # to the mean of the class, by the covariance of all classes
     densities: Float64s  # by which a class explains the vector better than no class
     regressions: Float64s  # score of the ridge regression
-
-
-class TestedView(NamedTuple):
-    """A view that is kept, and the answer about it had it not been learned."""
-
-    own: int  # its class
-    row: int  # among the views kept of it
-    answer: int  # a class; as many as there are: unknown
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +155,7 @@ class DiscriminantModel(Model):
         shares = self.calibration.confidences(scores)
         if sketches is None:
             sketches = sketch(encode(directions))
-        taught = self._taught(sketches)
+        taught = np.array([self.owners.get(own, -1) for own in sketches.tolist()], dtype=np.int64)
         rows = np.flatnonzero(taught >= 0)
         _raise_to(shares, rows, taught[rows])
         odds = self._log_odds(directions, scores, strangers or self.strangers)
@@ -175,19 +166,15 @@ class DiscriminantModel(Model):
         return Judgement(shares, known, np.sqrt(scores.distances), taught, scores)
 
     def winners(self, matrix: Matrix) -> Int64s:
-        """Return the number of each vector's class: (q,)."""
-
         def work(rows: slice) -> Int64s:
             return self.discriminant.winners(as_directions(matrix[rows]))
 
         return map_blocks(work, len(matrix), BLOCK_ROWS)
 
     def probabilities(self, matrix: Matrix) -> Float64s:
-        """Return the probability of each class, given that it is one of them: (q, t)."""
         return self.calibration.confidences(self._score(as_directions(matrix)))
 
     def decide(self, matrix: Matrix) -> Float64s:
-        """Return the score of each class: (q, t)."""
         return self._score(as_directions(matrix)).total
 
     def explain(self, matrix: Matrix) -> Standing:
@@ -200,10 +187,12 @@ class DiscriminantModel(Model):
             self.classes[order], *(np.take_along_axis(column, order, axis=1) for column in columns)
         )
 
-    def self_test(self) -> list[TestedView]:
+    def self_test(self) -> list[tuple[int, int, int]]:
         """Answer about the views that are kept, each as if it had not been learned.
 
-        Views of a class that has no other are left out, and of many views some.
+        Views of a class that has no other are left out, and of many views some. Of each, return its
+        class, its row among the views kept of that, and the answer: the number of a class, or as
+        many as there are for "unknown".
         """
         witnesses = self.witnesses
         if witnesses is None:
@@ -214,16 +203,11 @@ class DiscriminantModel(Model):
         named = odds + np.log(np.maximum(shares.max(axis=1), 1e-300)) >= 0.0
         answers = np.where(named, shares.argmax(axis=1), len(self.labels))
         columns = (witnesses.classes, witnesses.rows, answers)
-        return [TestedView(*row) for row in zip(*(c.tolist() for c in columns), strict=True)]
+        return [*zip(*(column.tolist() for column in columns), strict=True)]
 
     def _score(self, directions: Float32s) -> Scores:
         solved = self.discriminant
         return map_blocks(lambda rows: solved.scores(directions[rows]), len(directions), BLOCK_ROWS)
-
-    def _taught(self, sketches: Sketches) -> Int64s:
-        """Return the class that the very same vector was taught as, NEGATIVE, or -1: none: (q,)."""
-        found = [self.owners.get(own, -1) for own in sketches.tolist()]
-        return np.array(found, dtype=np.int64)
 
     def _log_odds(self, directions: Float32s, scores: Scores, strangers: str) -> Float64s:
         """Return the log odds that vectors are of a known class: (q,)."""
@@ -231,8 +215,7 @@ class DiscriminantModel(Model):
         negatives = self.negatives
         if self.dimension < MIN_EMBEDDING:
             nearest = scores.distances.min(axis=1)
-            found = distance_scores(nearest[:, np.newaxis])
-            odds = open_set.log_odds(found, strangers)
+            odds = open_set.log_odds(-np.sqrt(nearest[:, np.newaxis]), strangers)
             if negatives is not None:
                 odds = np.minimum(odds, self._log_odds_against(directions, nearest, negatives))
             return odds

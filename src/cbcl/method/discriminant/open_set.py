@@ -105,7 +105,7 @@ class Signs(NamedTuple):
         if witnesses is None or len(witnesses.classes) < MIN_WITNESSES:
             return None
         m = len(witnesses.classes)
-        signs = stack_signs(witnesses.scores)
+        signs = _stack_signs(witnesses.scores)
         means = signs.mean(axis=0)
         deviations = signs.std(axis=0)
         deviations[deviations == 0.0] = 1.0
@@ -116,12 +116,12 @@ class Signs(NamedTuple):
 
     def added(self, scores: Scores) -> Float64s:
         """Return what they add to the scores for all classes: (q, 1)."""
-        sums = ((stack_signs(scores) - self.means) / self.deviations).sum(axis=1, keepdims=True)
+        sums = ((_stack_signs(scores) - self.means) / self.deviations).sum(axis=1, keepdims=True)
         added: Float64s = self.weight * sums
         return added
 
 
-def stack_signs(scores: Scores) -> Float64s:
+def _stack_signs(scores: Scores) -> Float64s:
     nearest = -np.sqrt(scores.distances.min(axis=1))
     signs = np.stack([nearest, scores.gains.max(axis=1), scores.ridge.max(axis=1)], axis=1)
     if scores.total.shape[1] == 1:
@@ -316,11 +316,6 @@ def _normal_shares() -> Float64s:
     return np.array([0.5 * (1.0 + erf(number / sqrt(2.0))) for number in NORMALS])
 
 
-def distance_scores(distances: Float64s) -> Float64s:
-    """Return the scores of measurements by their squared distances."""
-    return -np.sqrt(distances)
-
-
 def _of_measurements(
     classes: Sequence[ClassStatistics], witnesses: Witnesses | None, counts: Int64s
 ) -> OpenSet:
@@ -330,7 +325,7 @@ def _of_measurements(
     scores = np.empty((0, len(classes)))
     if witnesses is not None:
         own = witnesses.classes
-        scores = distance_scores(witnesses.scores.distances)
+        scores = -np.sqrt(witnesses.scores.distances)
     best = scores[np.arange(len(own)), own]
     deviation = float(best.std()) if len(own) > 1 else 0.0
     others = _best_of_others(scores, own)

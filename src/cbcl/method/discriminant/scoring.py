@@ -75,7 +75,7 @@ class Discriminant:
         for known in classes:
             if known.rest is not None:
                 rest += known.rest
-        kind = _kind(len(centre))
+        kind = np.float64 if len(centre) < MIN_EMBEDDING else np.float32
         freedom, whitening = whiten(axes, rest, int(counts.sum()) - len(counts), offsets, threads)
         basis, places = find_fisher_space(whitening, offsets, kind)
         along = multiply_rows(axes, basis.astype(kind, copy=False), threads)
@@ -204,10 +204,6 @@ class Discriminant:
     def _offsets(self, directions: Matrix) -> Matrix:
         centre = self.centre.astype(self.basis.dtype, copy=False)
         return directions - centre
-
-
-def _kind(d: int) -> type[np.float32] | type[np.float64]:
-    return np.float64 if d < MIN_EMBEDDING else np.float32
 
 
 def _standardize(scores: Matrix, deviation: float) -> Matrix:

@@ -58,17 +58,6 @@ def multiply_rows(rows: Float32s, matrix: Matrix, threads: int) -> Matrix:
     return np.concatenate([*parts])
 
 
-def _add_scatter(covariance: Float64s, axes: Float32s, threads: int) -> None:
-    """Add A'A, in place."""
-
-    def work(rows: slice) -> Float64s:
-        block = axes[rows].astype(np.float64)
-        return block.T @ block
-
-    for scatter in map_threads(work, _blocks(len(axes)), threads):
-        covariance += scatter
-
-
 def whiten(
     axes: Float32s, rest: Float64s, freedom: int, offsets: Float64s, threads: int = 1
 ) -> tuple[float, Whitening]:
@@ -89,8 +78,14 @@ def whiten(
             scaled = _solve_lower(np.linalg.cholesky(gram), scaled)
         factor: Float64s = (np.sqrt(total) * (scaled / np.sqrt(diagonal)).T).astype(np.float64)
         return total, Whitening(total / diagonal, factor, -1.0)
+
+    def scatter(rows: slice) -> Float64s:
+        block = axes[rows].astype(np.float64)
+        return block.T @ block
+
     covariance = np.diag(diagonal)
-    _add_scatter(covariance, axes, threads)
+    for part in map_threads(scatter, _blocks(len(axes)), threads):
+        covariance += part
     from scipy.linalg.lapack import dtrtri  # which takes long to load
 
     inverse, _ = dtrtri(np.linalg.cholesky(covariance), lower=True)
@@ -122,7 +117,8 @@ def find_fisher_space(whitening: Whitening, offsets: Float64s, kind: Any) -> tup
         if t > d:
             return _span(white, factor)
         weights = white @ factor.T
-        gram = _gram(white.astype(np.float64, copy=False))
+        white = white.astype(np.float64, copy=False)
+        gram = white @ white.T
     else:
         weights = offsets * diagonal - (offsets @ factor) @ factor.T
         gram = weights @ offsets.T
@@ -136,16 +132,13 @@ def find_fisher_space(whitening: Whitening, offsets: Float64s, kind: Any) -> tup
 
 def _span(white: Matrix, factor: Matrix) -> tuple[Matrix, Matrix]:
     """Return `find_fisher_space` of more classes than features: often the whole space."""
-    gram = _gram(white.T.astype(np.float64))
+    rows = white.T.astype(np.float64)
+    gram = rows @ rows.T
     if _factor_gram(gram) is not None:
         return factor, white
     _, vectors = _eigenvectors(gram)
     vectors = vectors.astype(white.dtype)
     return factor @ vectors, white @ vectors
-
-
-def _gram(rows: Float64s) -> Float64s:
-    return rows @ rows.T
 
 
 def _factor_gram(gram: Float64s) -> Float64s | None:
@@ -170,7 +163,7 @@ def _eigenvectors(gram: Float64s) -> tuple[Float64s, Float64s]:
 def regress(means: Matrix) -> Float64s:
     """Return the ridge regression from Fisher's space to the classes: (k, t)."""
     rows = means.T.astype(np.float64)  # (k, t)
-    gram = _gram(rows) / len(means)
+    gram = rows @ rows.T / len(means)
     gram[np.diag_indices(len(rows))] += ridge_penalty(means)
     return np.linalg.solve(gram, rows).astype(np.float64, copy=False)
 
