@@ -13,9 +13,9 @@ from cbcl.method.discriminant.calibration import (
     MAX_WITNESSES,
     PRIOR_WITNESSES,
     TEMPERATURES,
-    Calibration,
     Witnesses,
     choose_views,
+    find_temperature,
     leave_one_out,
 )
 from cbcl.method.discriminant.scoring import Discriminant, Scores
@@ -121,7 +121,7 @@ def test_there_are_at_most_so_many_witnesses_and_none_of_single_views() -> None:
 def test_with_few_witnesses_there_is_a_first_temperature() -> None:
     for draws in ([1, 1, 1], [3, 1], [5]):
         classes = [learn(6, n)[number] for number, n in enumerate(draws)]
-        assert Calibration.of(witnesses_of(classes)).temperature == FIRST_TEMPERATURE
+        assert find_temperature(witnesses_of(classes)) == FIRST_TEMPERATURE
 
 
 @pytest.mark.parametrize(("n", "error"), [(4, 0.07), (10, 0.05), (60, 0.05)])
@@ -131,10 +131,10 @@ def test_confidences_are_true(n: int, error: float, spread: float) -> None:
     for seed in range(3):
         classes = learn(20, n, spread=spread, seed=seed)
         solved = Discriminant.of(classes)
-        calibration = Calibration.of(witnesses_of(classes))
+        temperature = find_temperature(witnesses_of(classes))
         queries, truth = asked(20, spread=spread, seed=seed)
         scores = solved.scores(queries)
-        shares = calibration.confidences(scores)
+        shares = softmax(scores.total / temperature, axis=1)
         np.testing.assert_allclose(shares.sum(axis=1), 1.0)
         confidences += shares.max(axis=1).tolist()
         right += (shares.argmax(axis=1) == truth).tolist()
@@ -152,4 +152,4 @@ def test_the_temperature_is_the_likeliest_given_some_weight_on_the_first(spread:
         + 0.5 * PRIOR_WITNESSES * np.log(temperature / FIRST_TEMPERATURE) ** 2
         for temperature in TEMPERATURES
     ]
-    assert Calibration.of(witnesses).temperature == TEMPERATURES[np.argmin(losses)]
+    assert find_temperature(witnesses) == TEMPERATURES[np.argmin(losses)]

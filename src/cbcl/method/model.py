@@ -19,6 +19,14 @@ from cbcl.method.arrays import Float64s, Int64s, Matrix
 MAX_GUESSES = 5
 
 
+def field_state(value: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass, without what was computed from them since.
+
+    A class takes it as its `__getstate__`: so pickles and copies hold what was learned alone.
+    """
+    return {field.name: getattr(value, field.name) for field in fields(value)}
+
+
 class Model(ABC):
     """All classes that were learned: a value that labels vectors, and never changes."""
 
@@ -71,9 +79,7 @@ class Model(ABC):
     def explain(self, matrix: Matrix) -> Any:
         """Return the grounds of each vector's label."""
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return what was learned, without what was computed from it since: pickles hold it."""
-        return field_state(self)
+    __getstate__ = field_state
 
 
 class Guess(NamedTuple):
@@ -134,11 +140,3 @@ def group_rows(targets: NDArray[Any], known: Iterable[Any]) -> dict[Any, Int64s]
     labels, codes = np.unique(targets, return_inverse=True)
     groups = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
     return dict(zip(labels.tolist(), groups, strict=True))
-
-
-def field_state(value: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass, without what was computed from them since.
-
-    A class takes it as its `__getstate__`: so pickles and copies hold what was learned alone.
-    """
-    return {field.name: getattr(value, field.name) for field in fields(value)}

@@ -60,14 +60,14 @@ class _ClassScores(NamedTuple):
 
 def add_discriminant(graph: AnswerGraph, vector: str, knowledge: DiscriminantModel) -> Outputs:
     """Translate `judge` and the answer by it, and return the outputs."""
-    t, calibration = len(knowledge.statistics), knowledge.calibration
+    t = len(knowledge.statistics)
     solved = knowledge.discriminant
     directions = add_directions(graph, vector, knowledge.dimension)
     centred = graph("Sub", graph.double(directions), solved.centre)
     offsets = _Offsets(directions, centred, _whiten(graph, centred, solved.whitening))
     scores = _scores(graph, offsets, solved)
     odds = _log_odds(graph, offsets, scores, knowledge)
-    shares = graph("Softmax", graph("Div", scores.total, calibration.temperature), axis=1)
+    shares = graph("Softmax", graph("Div", scores.total, knowledge.temperature), axis=1)
     taught = _taught(graph, directions, knowledge)  # from 1 on; 0: none
     shares, odds = _raise_taught(graph, shares, odds, taught, t)
     known = graph.logistic(odds)

@@ -43,23 +43,6 @@ class Witnesses(NamedTuple):
     scores: Scores  # (w, t) each
 
 
-class Calibration(NamedTuple):
-    """The temperature of the scores."""
-
-    temperature: float
-
-    @classmethod
-    def of(cls, witnesses: Witnesses | None) -> Calibration:
-        """Calibrate by the witnesses, if there are enough."""
-        if witnesses is None or len(witnesses.classes) < MIN_WITNESSES:
-            return cls(FIRST_TEMPERATURE)
-        return cls(_fit_temperature(witnesses.scores.total, witnesses.classes))
-
-    def confidences(self, scores: Scores) -> Float64s:
-        """Return the probability of each class, given that a vector is of one of them: (q, t)."""
-        return softmax(scores.total / self.temperature)
-
-
 def choose_views(classes: Sequence[ClassStatistics]) -> ChosenViews:
     """Choose the latest views of each class; of very many classes, one view of some."""
     most = max(1, MAX_WITNESSES // len(classes))  # of a class
@@ -178,8 +161,15 @@ def _held_share(known: ClassStatistics) -> float:
     return kept / (kept + rest) if kept > 0.0 else 0.0
 
 
-def _fit_temperature(total: Float64s, own: Int64s) -> float:
-    """Return the temperature of the likeliest confidences, with some weight on the first one."""
+def find_temperature(witnesses: Witnesses | None) -> float:
+    """Return the temperature of the likeliest confidences, with some weight on the first one.
+
+    With too few witnesses it is the first one.
+    """
+    if witnesses is None or len(witnesses.classes) < MIN_WITNESSES:
+        return FIRST_TEMPERATURE
+    own = witnesses.classes
+    total = witnesses.scores.total
     shifted = total - total.max(axis=1, keepdims=True)
     own_sum = float(shifted[np.arange(len(own)), own].sum())
 

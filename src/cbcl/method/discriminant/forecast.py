@@ -73,11 +73,10 @@ def _log_best_shares(knowledge: DiscriminantModel) -> tuple[Float64s, Float64s]:
 
     The answer is "unknown" where that is more probable than the likeliest class, not than all.
     """
-    calibration = knowledge.calibration
     witnesses = knowledge.witnesses
     known = np.empty(0)
     if witnesses is not None:
-        known = calibration.confidences(witnesses.scores).max(axis=1)
+        known = knowledge.shares(witnesses.scores).max(axis=1)
     if len(knowledge.labels) == 1:
         return np.log(known), np.empty(0)
     own, _, views = knowledge.chosen
@@ -90,5 +89,5 @@ def _log_best_shares(knowledge: DiscriminantModel) -> tuple[Float64s, Float64s]:
     others = total[of_others].reshape(len(total), -1).astype(np.float64)
     # Scores are standardised over the classes; without one of them, they differ by more.
     others *= (total.std(axis=1) / np.maximum(others.std(axis=1), 1e-12))[:, np.newaxis]
-    shares = softmax(others / calibration.temperature)
+    shares = softmax(others / knowledge.temperature)
     return np.log(known), np.log(shares.max(axis=1))

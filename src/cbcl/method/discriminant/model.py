@@ -19,11 +19,12 @@ from cbcl.machine import blas_threads, one_thread
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix
 from cbcl.method.blocks import map_blocks, map_classes
 from cbcl.method.discriminant.calibration import (
-    Calibration,
     ChosenViews,
     Witnesses,
     choose_views,
+    find_temperature,
     leave_one_out,
+    softmax,
 )
 from cbcl.method.discriminant.coding import encode
 from cbcl.method.discriminant.directions import MIN_EMBEDDING, as_directions
@@ -113,8 +114,9 @@ class DiscriminantModel(Model):
             return leave_one_out(self.discriminant, [*self.statistics.values()], self.chosen)
 
     @cached_property
-    def calibration(self) -> Calibration:
-        return Calibration.of(self.witnesses)
+    def temperature(self) -> float:
+        """That of the scores, at which confidences are true."""
+        return find_temperature(self.witnesses)
 
     @cached_property
     def open_set(self) -> OpenSet:
@@ -152,7 +154,7 @@ class DiscriminantModel(Model):
     ) -> Judgement:
         """Judge vectors as `as_directions` returns them; `sketches` are theirs, if known."""
         scores = self._score(directions)
-        shares = self.calibration.confidences(scores)
+        shares = self.shares(scores)
         if sketches is None:
             sketches = sketch(encode(directions))
         taught = np.array([self.owners.get(own, -1) for own in sketches.tolist()], dtype=np.int64)
@@ -172,7 +174,11 @@ class DiscriminantModel(Model):
         return map_blocks(work, len(matrix), BLOCK_ROWS)
 
     def probabilities(self, matrix: Matrix) -> Float64s:
-        return self.calibration.confidences(self._score(as_directions(matrix)))
+        return self.shares(self._score(as_directions(matrix)))
+
+    def shares(self, scores: Scores) -> Float64s:
+        """Return the probabilities of the classes by their scores: (q, t)."""
+        return softmax(scores.total / self.temperature)
 
     def decide(self, matrix: Matrix) -> Float64s:
         return self._score(as_directions(matrix)).total
@@ -180,7 +186,7 @@ class DiscriminantModel(Model):
     def explain(self, matrix: Matrix) -> Standing:
         """Return how the likeliest labels stand: five of them, or all."""
         scores = self._score(as_directions(matrix))
-        shares = self.calibration.confidences(scores)
+        shares = self.shares(scores)
         order = np.argsort(-shares, axis=1, kind="stable")[:, :MAX_EXPLAINED]
         columns = (shares, np.sqrt(scores.distances), scores.gains, scores.ridge)
         return Standing(
@@ -197,7 +203,7 @@ class DiscriminantModel(Model):
         witnesses = self.witnesses
         if witnesses is None:
             return []
-        shares = self.calibration.confidences(witnesses.scores)
+        shares = self.shares(witnesses.scores)
         known = self.sizes[self.open_set.chosen] > 1
         odds = self.open_set.log_odds(self.open_set.scores[known], self.strangers)
         named = odds + np.log(np.maximum(shares.max(axis=1), 1e-300)) >= 0.0

@@ -146,9 +146,6 @@ def learn_coded(
     most = _max_kept(state)
     room = _room(state)
 
-    def append() -> ClassStatistics:
-        return _append(state, coded.take(np.array(pending, dtype=np.int64)), sketches[pending])
-
     # One thread is faster at folding, and always gives the same bits.
     with one_thread() if len(coded) > room else nullcontext():
         for row, own in enumerate(sketches.tolist()):
@@ -156,7 +153,7 @@ def learn_coded(
             if own in seen or cosines.max(initial=-1.0) >= least_cosine:
                 continue
             if room == 0:
-                state = _fold(append())
+                state = _fold(_append(state, coded, sketches, pending))
                 pending = []
                 most = _max_kept(state)
                 room = _room(state)
@@ -168,7 +165,9 @@ def learn_coded(
             latest[end] = units[row]
             end += 1
             room -= 1
-        return append() if pending else state, is_view
+    if pending:
+        state = _append(state, coded, sketches, pending)
+    return state, is_view
 
 
 def merge_classes(
@@ -254,11 +253,13 @@ def _max_kept(state: ClassStatistics) -> int:
     return MAX_VIEWS if state.summary is None else MAX_WITNESSES
 
 
-def _append(state: ClassStatistics, views: CodedRows, sketches: Sketches) -> ClassStatistics:
-    joined = state.views.join(views).take(slice(-_max_kept(state), None))
-    all_sketches = np.concatenate([state.sketches, sketches])[-MAX_SKETCHES:]
-    n = state.n + len(views)
-    return ClassStatistics(n, joined, read_only(all_sketches), state.summary)
+def _append(
+    state: ClassStatistics, coded: CodedRows, sketches: Sketches, rows: list[int]
+) -> ClassStatistics:
+    views = state.views.join(coded.take(np.array(rows, dtype=np.int64)))
+    latest = np.concatenate([state.sketches, sketches[rows]])[-MAX_SKETCHES:]
+    kept = views.take(slice(-_max_kept(state), None))
+    return ClassStatistics(state.n + len(rows), kept, read_only(latest), state.summary)
 
 
 def _fold(state: ClassStatistics) -> ClassStatistics:
