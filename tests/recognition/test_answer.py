@@ -77,9 +77,9 @@ def test_an_answer_takes_one_search(monkeypatch: pytest.MonkeyPatch) -> None:
     searched = []
     search_nearest = Search.nearest
 
-    def count(self: Search, block: Float32s, n: int) -> Voters:
+    def count(self: Search, block: Float32s) -> Voters:
         searched.append(len(block))
-        return search_nearest(self, block, n)
+        return search_nearest(self, block)
 
     monkeypatch.setattr(Search, "nearest", count)
     for lattice in (False, True):

@@ -44,9 +44,8 @@ from cbcl.heads.centroids.changes import (
 from cbcl.heads.centroids.self_test import examine
 from cbcl.heads.self_test import SelfTestResult
 from cbcl.method.arrays import Float32s, read_only
-from cbcl.method.centroids.answering import vote_on_all
 from cbcl.method.centroids.concepts import Concepts, check_concepts
-from cbcl.method.centroids.confidence import Scale, Spread
+from cbcl.method.centroids.confidence import Scale, Spread, vote_on_all
 from cbcl.method.centroids.model import CentroidModel, Options
 from cbcl.method.centroids.tuning import MIN_VECTORS_FOR_RADIUS, tune
 from cbcl.method.discriminant.directions import as_directions

@@ -12,8 +12,13 @@ from typing import NamedTuple
 import numpy as np
 
 from cbcl.heads.answer_nodes import AnswerGraph, AnswerValues, Outputs, add_outputs
-from cbcl.method.centroids.answering import RANKED_CENTROIDS
-from cbcl.method.centroids.confidence import CONFIDENCE_SLOPE, FAMILIARITY_SLOPE, Scale, shrinkage
+from cbcl.method.centroids.confidence import (
+    CONFIDENCE_SLOPE,
+    FAMILIARITY_SLOPE,
+    RANKED_CENTROIDS,
+    Scale,
+    shrinkage,
+)
 from cbcl.method.centroids.distances import LANES, norms_squared
 from cbcl.method.centroids.model import CentroidModel
 from cbcl.method.centroids.search import Index

@@ -11,10 +11,9 @@ import numpy as np
 from cbcl.heads.base import Settings
 from cbcl.heads.self_test import AskedExample, SelfTestResult, find_problem, tabulate
 from cbcl.method.arrays import Float32s, Int64s
-from cbcl.method.centroids.answering import vote_on_all
 from cbcl.method.centroids.budget import reduce
 from cbcl.method.centroids.concepts import cluster
-from cbcl.method.centroids.confidence import Scale, Spread, spread_of
+from cbcl.method.centroids.confidence import Scale, Spread, spread_of, vote_on_all
 from cbcl.method.centroids.model import CentroidModel
 
 # Numbers and vectors of the examples of one label, in the order learned.
