@@ -145,11 +145,8 @@ class _Clustering:
     def learn(self, vectors: Float32s) -> None:
         done = 0
         while done < len(vectors):
-            rest = vectors[done:]
-            if self.m < self.blas_m:
-                done += self._learn_directly(rest)
-            else:
-                done += self._learn_block(rest[:BLAS_ROWS])
+            learn = self._learn_directly if self.m < self.blas_m else self._learn_block
+            done += learn(vectors[done:])
             if self.m < 0:
                 raise not_finite("vectors")
 
@@ -162,7 +159,8 @@ class _Clustering:
         )
         return learned
 
-    def _learn_block(self, block: Float32s) -> int:
+    def _learn_block(self, vectors: Float32s) -> int:
+        block = vectors[:BLAS_ROWS]
         b, d = block.shape
         self._reserve(b)
         width = self.m + b

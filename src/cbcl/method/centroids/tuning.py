@@ -74,12 +74,10 @@ def tune(classes: Sequence[ArrayLike], *, seed: int = 0) -> Tuning:
         raise ValueError(
             f"the classes have vectors of {sorted(widths)} features: all must have as many."
         )
+    whole = np.concatenate(matrices)
     ends = np.cumsum([len(matrix) for matrix in matrices])
-    class_rows = [
-        ClassRows(np.arange(end - len(matrix), end))
-        for end, matrix in zip(ends, matrices, strict=True)
-    ]
-    return choose(np.concatenate(matrices), class_rows, None, seed)
+    class_rows = np.split(np.arange(len(whole)), ends[:-1])
+    return choose(whole, [*map(ClassRows, class_rows)], None, seed)
 
 
 def choose(

@@ -289,9 +289,9 @@ def _find_strangers(
     mean, deviation = _largest_of(t - 1)
     expected = first.other + mean * first.other_deviation
     sizes = np.bincount(own, minlength=t)
-    seen = sizes > 0
-    by_class = np.bincount(own, best, t)[seen] / sizes[seen]
-    within = float(((best - (np.bincount(own, best, t) / np.maximum(sizes, 1))[own]) ** 2).mean())
+    means = np.bincount(own, best, t) / np.maximum(sizes, 1)
+    by_class = means[sizes > 0]
+    within = float(((best - means[own]) ** 2).mean())
     share = t / (t + trust * STRANGER_WEIGHT)
     learned = float(by_class.mean())
     one_more = (_largest_of(t)[0] - mean) * first.other_deviation
