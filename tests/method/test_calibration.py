@@ -30,8 +30,10 @@ def learn(t: int, n: int, *, spread: float = HARD, seed: int = 0) -> list[ClassS
     return [learn_class(own[:n])[0] for own in draw_classes(t, 200, D, seed, spread=spread)[1]]
 
 
-def witnesses_of(classes: list[ClassStatistics]) -> Witnesses | None:
-    return leave_one_out(Discriminant.of(classes), classes, choose_views(classes))
+def witnesses_of(classes: list[ClassStatistics]) -> Witnesses:
+    witnesses = leave_one_out(Discriminant.of(classes), classes, choose_views(classes))
+    assert witnesses is not None
+    return witnesses
 
 
 def asked(t: int, *, spread: float = HARD, seed: int = 0) -> tuple[Float32s, list[int]]:
@@ -45,7 +47,6 @@ def test_the_distances_of_a_witness_are_those_without_it() -> None:
     classes = learn(8, 5)
     solved = Discriminant.of(classes)
     witnesses = witnesses_of(classes)
-    assert witnesses is not None
     assert witnesses.classes.tolist() == np.repeat(np.arange(8), 5).tolist()
     means = np.stack([known.mean for known in classes])
     scatter = sum(known.axes.T.astype(np.float64) @ known.axes for known in classes)
@@ -77,7 +78,6 @@ def test_scores_without_a_witness_are_nearly_those_of_learning_without_it(
 ) -> None:
     classes = learn(12, n)
     witnesses = witnesses_of(classes)
-    assert witnesses is not None
     views = np.concatenate([known.directions for known in classes])
     want = [rescore(classes, own, view) for own, view in zip(witnesses.classes, views, strict=True)]
     total = np.concatenate([scores.total for scores in want])
@@ -93,7 +93,6 @@ def test_witnesses_that_were_learned_look_better_than_they_are() -> None:
     classes = learn(12, 4)
     solved = Discriminant.of(classes)
     witnesses = witnesses_of(classes)
-    assert witnesses is not None
     row, own = np.arange(len(witnesses.classes)), witnesses.classes
     learned = solved.scores(np.concatenate([known.directions for known in classes]))
     queries, truth = asked(12)
@@ -106,13 +105,11 @@ def test_there_are_at_most_so_many_witnesses_and_none_of_single_views() -> None:
     classes = learn(3, 2)
     classes[1] = learn_class(classes[1].directions[:1])[0]
     witnesses = witnesses_of(classes)
-    assert witnesses is not None
     assert witnesses.classes.tolist() == [0, 0, 2, 2]
     for t, most in ((120, MAX_WITNESSES), (600, MAX_WITNESSES // 2)):
         draws = draw_classes(t, 12, 64)[1]
         many = [learn_class(own)[0] for own in draws]
         witnesses = witnesses_of(many)
-        assert witnesses is not None
         assert 0.9 * most < len(witnesses.classes) <= most
         assert len({*witnesses.classes.tolist()}) == min(t, most)
         assert witnesses.classes.max() == t - 1
@@ -121,7 +118,8 @@ def test_there_are_at_most_so_many_witnesses_and_none_of_single_views() -> None:
 def test_with_few_witnesses_there_is_a_first_temperature() -> None:
     for draws in ([1, 1, 1], [3, 1], [5]):
         classes = [learn(6, n)[number] for number, n in enumerate(draws)]
-        assert find_temperature(witnesses_of(classes)) == FIRST_TEMPERATURE
+        witnesses = leave_one_out(Discriminant.of(classes), classes, choose_views(classes))
+        assert find_temperature(witnesses) == FIRST_TEMPERATURE
 
 
 @pytest.mark.parametrize(("n", "error"), [(4, 0.07), (10, 0.05), (60, 0.05)])
@@ -145,7 +143,6 @@ def test_confidences_are_true(n: int, error: float, spread: float) -> None:
 def test_the_temperature_is_the_likeliest_given_some_weight_on_the_first(spread: float) -> None:
     classes = learn(20, 8, spread=spread)
     witnesses = witnesses_of(classes)
-    assert witnesses is not None
     row, own = np.arange(len(witnesses.classes)), witnesses.classes
     losses = [
         -np.log(softmax(witnesses.scores.total / temperature, axis=1)[row, own]).sum()

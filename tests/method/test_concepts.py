@@ -83,16 +83,6 @@ def test_learning_in_two_goes_is_learning_in_one(data: st.DataObject) -> None:
     assert_same(agg_var(x[cut:], radius, agg_var(x[:cut], radius)), agg_var(x, radius))
 
 
-@many
-@given(st.data())
-def test_counts_add_up_and_centroids_stay_inside_the_data(data: st.DataObject) -> None:
-    x = data.draw(vectors())
-    got = agg_var(x, data.draw(radii(x)))
-    assert got.size == len(x)
-    assert (got.centroids >= x.min(axis=0)).all()
-    assert (got.centroids <= x.max(axis=0)).all()
-
-
 def test_a_vector_exactly_at_the_radius_does_not_join() -> None:
     assert agg_var([[0.0], [2.0]], radius=2.0).counts.tolist() == [1, 1]
     assert agg_var([[0.0], [2.0]], radius=math.nextafter(2.0, 3.0)).counts.tolist() == [2]

@@ -140,14 +140,6 @@ def test_with_one_view_each_the_nearest_wins(t: int, d: int) -> None:
     assert np.isfinite(scores.total).all()
 
 
-def test_the_right_class_wins_among_few_and_many() -> None:
-    for t, n in ((2, 2), (50, 3), (205, 2)):
-        _, draws = draw_classes(t, n + 2, 128)
-        solved = Discriminant.of(learn([own[:n] for own in draws]))
-        winners = solved.totals(np.concatenate([own[n:] for own in draws])).argmax(axis=1)
-        assert (winners == np.repeat(np.arange(t), 2)).mean() > 0.9
-
-
 @pytest.mark.parametrize("t", [3, 205])
 @pytest.mark.parametrize("d", [2, 128, 220])
 def test_classes_of_the_same_mean_get_the_same_score(t: int, d: int) -> None:

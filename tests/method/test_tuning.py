@@ -35,11 +35,8 @@ def clusters(per_class: int, spots: int, seed: int = 0) -> list[Float64s]:
 
 def accuracy(classes: list[Float64s], tuning: Tuning, queries: list[Float64s]) -> float:
     learned = [agg_var(x, tuning.radius) for x in classes]
-    return float(
-        np.mean(
-            [vote(x, learned, tuning.n_voters).argmax(axis=1) == y for y, x in enumerate(queries)]
-        )
-    )
+    votes = [vote(x, learned, tuning.n_voters) for x in queries]
+    return float(np.mean([own.argmax(axis=1) == y for y, own in enumerate(votes)]))
 
 
 def test_the_grid_goes_from_one_centroid_a_class_to_every_vector() -> None:
@@ -90,7 +87,7 @@ def test_all_of_the_digits_get_more_centroids_and_are_the_better_for_it(seed: in
 
 def test_what_was_chosen_before_is_kept() -> None:
     matrix = np.concatenate(clusters(60, spots=6))
-    lessons = [ClassRows(np.arange(start, start + 60)) for start in range(0, len(matrix), 60)]
+    lessons = [*map(ClassRows, np.split(np.arange(180), 3))]
     assert choose(matrix, lessons, None, 0).radius < math.inf
     for before in (Tuning(math.inf, 1), Tuning(3.0, 2)):
         assert choose(matrix, lessons, before, 0) == before
@@ -102,9 +99,7 @@ def test_many_vectors_get_a_centroid_for_every_four_and_fewer_get_one(
 ) -> None:
     classes = noisy(per_class, seed=0)
     matrix = np.concatenate(classes)
-    lessons = [
-        ClassRows(np.arange(start, start + per_class)) for start in range(0, len(matrix), per_class)
-    ]
+    lessons = [*map(ClassRows, np.split(np.arange(len(matrix)), 10))]
     radius = _default_radius(matrix, lessons, mean_distance_to_mean(matrix, lessons))
     found = np.mean([len(agg_var(x, radius).counts) for x in classes])
     assert found == pytest.approx(some, rel=0.15)
@@ -130,7 +125,7 @@ def test_a_lone_class_of_many_vectors_gets_the_default_radius(scale: float) -> N
 
 def test_the_seed_reaches_the_folds() -> None:
     matrix = np.concatenate(noisy(20, seed=0))
-    lessons = [ClassRows(np.arange(start, start + 20)) for start in range(0, 200, 20)]
+    lessons = [*map(ClassRows, np.split(np.arange(200), 10))]
     first, again, other = (
         _cross_validate(matrix, lessons, [math.inf, 20.0], [1], seed) for seed in (1, 1, 2)
     )

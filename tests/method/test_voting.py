@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -137,22 +138,15 @@ def test_class_size_weighs_in_where_several_vote() -> None:
     assert vote([[1.0]], [near, far], n_voters=2).argmax() == 1  # 1/1/9 against 1/2/1
 
 
-def test_more_voters_than_centroids_means_all_of_them() -> None:
-    classes = [concepts_of([[0.0], [1.0]], [1, 1]), concepts_of([[5.0]], [1])]
-    np.testing.assert_array_equal(vote([[2.0]], classes, 1000), vote([[2.0]], classes, 3))
-
-
-def test_an_infinite_radius_is_nearest_class_mean() -> None:
+@pytest.mark.parametrize(
+    ("radius", "rival"),
+    [(math.inf, NearestCentroid()), (0.0, KNeighborsClassifier(1, algorithm="brute"))],
+    ids=["nearest class mean", "nearest neighbour"],
+)
+def test_one_voter_is_nearest_class_mean_or_neighbour(radius: float, rival: Any) -> None:
     x, y, queries = three_blobs()
-    classes = [agg_var(x[y == label], math.inf) for label in range(3)]
-    want = NearestCentroid().fit(x, y).predict(queries)
-    np.testing.assert_array_equal(vote(queries, classes, 1).argmax(axis=1), want)
-
-
-def test_a_radius_of_zero_with_one_voter_is_one_nearest_neighbour() -> None:
-    x, y, queries = three_blobs()
-    classes = [agg_var(x[y == label], 0.0) for label in range(3)]
-    want = KNeighborsClassifier(1, algorithm="brute").fit(x, y).predict(queries)
+    classes = [agg_var(x[y == label], radius) for label in range(3)]
+    want = rival.fit(x, y).predict(queries)
     np.testing.assert_array_equal(vote(queries, classes, 1).argmax(axis=1), want)
 
 
