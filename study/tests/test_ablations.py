@@ -19,7 +19,7 @@ from cbcl.method.arrays import Float32s, Float64s
 from cbcl.method.centroids import concepts
 from cbcl.method.centroids.budget import ShrinkFunction, merge
 from cbcl.method.centroids.concepts import Concepts
-from cbcl.method.centroids.model import ClusterFunction, keep_radius
+from cbcl.method.centroids.model import ClusterFunction
 from cbcl.method.centroids.search import Index, Search
 from cbcl.method.centroids.tuning import ClassRows, Tuning
 from cbcl_study.ablations import (
@@ -160,7 +160,7 @@ def test_points_that_look_like_distances_are_points() -> None:
 
 def test_a_swapped_part_is_used() -> None:
     x, y, queries, _ = digits(2)
-    rest: dict[str, Any] = {"widen": keep_radius, "max_centroids": 100, "seed": 1}
+    rest: dict[str, Any] = {"widen": None, "max_centroids": 100, "seed": 1}
     plain = Hybrid(choose=fixed(1.1, 5), **rest).partial_fit(x, y)
     others = [
         Hybrid(choose=fixed(1.0, 5), **rest),

@@ -52,7 +52,7 @@ class Hybrid:
         self,
         *,
         choose: ChooseFunction | None = None,
-        widen: WidenFunction = tuning.widen_radius,
+        widen: WidenFunction | None = tuning.widen_radius,
         cluster: ClusterFunction = concepts.cluster,
         shrink: ShrinkFunction = merge,
         vote: VoteFunction = block_votes,

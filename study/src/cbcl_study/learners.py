@@ -16,7 +16,6 @@ from typing import Any, NamedTuple, Protocol
 from numpy.typing import ArrayLike, NDArray
 
 from cbcl.errors import DataError, first_line
-from cbcl.method.centroids.model import keep_radius
 from cbcl.method.centroids.tuning import MAX_TUNED_VOTERS
 from cbcl_study.ablations import (
     agglomerative,
@@ -165,7 +164,7 @@ LEARNERS = {
         f"radius-{scale:g}": _hybrid(
             f"CBCL with D at {scale:g} times the vectors' spread",
             choose=fixed(scale, 1),
-            widen=keep_radius,
+            widen=None,
         )
         for scale in FIXED_RADIUS_SCALES
     },

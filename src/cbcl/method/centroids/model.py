@@ -82,7 +82,7 @@ class LearningParts(NamedTuple):
     """The functions that learning consists of; the study exchanges some of them."""
 
     choose: ChooseFunction
-    widen: WidenFunction  # where new classes would take more than their share of the budget
+    widen: WidenFunction | None  # where new classes would take more than their share of the budget
     cluster: ClusterFunction = cluster
     shrink: ShrinkFunction = merge
 
@@ -147,9 +147,7 @@ def learn(
     `parts` take the place of the functions that follow from the options.
     """
     if parts is None:
-        widen = widen_radius if options.radius is None else keep_radius
-        parts = LearningParts(options.choose, widen)
-    max_centroids = options.max_centroids
+        parts = LearningParts(options.choose, widen_radius if options.radius is None else None)
     known = {} if before is None else before.concepts
     classes = {
         label: ClassRows(rows, known.get(label))
@@ -162,11 +160,11 @@ def learn(
     tuning = parts.choose(matrix, rows, tuning, options.seed)
     radius = tuning.radius
     learned = _cluster_classes(cluster, matrix, classes, radius)
-    if max_centroids is not None:
+    if options.max_centroids is not None and parts.widen is not None:
         others = sum(len(known[label].counts) for label in known.keys() - classes.keys())
         n_new = sum(len(concepts.counts) for concepts in learned.values())
-        share = max_centroids * len(classes) // len(known.keys() | classes.keys())
-        limit = max(share, max_centroids - others)
+        share = options.max_centroids * len(classes) // len(known.keys() | classes.keys())
+        limit = max(share, options.max_centroids - others)
         if n_new > limit:
             radius = parts.widen(matrix, rows, radius, limit)
     if parts.cluster is not cluster or radius != tuning.radius:
@@ -202,11 +200,6 @@ def _reduce(
         [*everything.values()], options.max_centroids, new=new, seed=options.seed, shrink=shrink
     )
     return dict(zip(everything, reduced, strict=True))
-
-
-def keep_radius(_: Matrix, _classes: Sequence[ClassRows], radius: float, _limit: int) -> float:
-    """Return the radius as it was given, however many centroids that makes."""
-    return radius
 
 
 def _is_auto(value: object) -> bool:
