@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.special import softmax
-from support.statistics import draw_classes
+from support.statistics import draw_classes, unlearn
 
 from cbcl.method.arrays import Float32s
 from cbcl.method.discriminant.calibration import (
@@ -20,7 +20,7 @@ from cbcl.method.discriminant.calibration import (
 )
 from cbcl.method.discriminant.scoring import Discriminant, Scores
 from cbcl.method.discriminant.solving import SHRINKAGE
-from cbcl.method.discriminant.statistics import ClassStatistics, learn_class, unlearn_view
+from cbcl.method.discriminant.statistics import ClassStatistics, learn_class
 
 D = 128
 HARD = 1.5  # spread at which some pictures are mistaken
@@ -66,8 +66,7 @@ def test_the_distances_of_a_witness_are_those_without_it() -> None:
 def rescore(classes: list[ClassStatistics], own: int, view: Float32s) -> Scores:
     """Score a view by what is learned without it."""
     number = int(np.abs(classes[own].directions - view).sum(axis=1).argmin())
-    without = unlearn_view(classes[own], number)
-    assert without is not None
+    without = unlearn(classes[own], number)
     others = [without if number == own else known for number, known in enumerate(classes)]
     return Discriminant.of(others).scores(view[np.newaxis])
 

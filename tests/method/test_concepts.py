@@ -66,9 +66,8 @@ def test_float64_throughout_agrees_where_no_call_is_close(seed: int) -> None:
     x = features(200, seed=seed)
     radius = 1.2 * float(np.linalg.norm(x - x.mean(axis=0), axis=1).mean())
     centroids, counts, closest_call = reference.agg_var_float64(x.astype(np.float64), radius)
-    assert (
-        closest_call > 1e-6
-    )  # else the float32 state may decide otherwise, and another seed is needed
+    # Else the float32 state may decide otherwise, and another seed is needed.
+    assert closest_call > 1e-6
     got = agg_var(x, radius)
     assert got.counts.tolist() == counts
     np.testing.assert_allclose(got.centroids, centroids, rtol=1e-5, atol=1e-6)
@@ -94,17 +93,15 @@ def test_the_first_of_two_equally_near_centroids_takes_the_vector() -> None:
 
 def test_an_infinite_radius_gives_the_mean_and_zero_gives_every_vector() -> None:
     x = features(100)
-    np.testing.assert_allclose(
-        agg_var(x, math.inf).centroids, x.mean(axis=0, keepdims=True), rtol=1e-5
-    )
+    mean = x.mean(axis=0, keepdims=True)
+    np.testing.assert_allclose(agg_var(x, math.inf).centroids, mean, rtol=1e-5)
     np.testing.assert_array_equal(agg_var(x, 0.0).centroids, x)
 
 
 @pytest.mark.parametrize("kernel", [KERNEL, NUMPY])
 def test_a_large_class_is_learned_in_chunks_as_in_one(kernel: object) -> None:
-    x = features(
-        3000, d=700
-    )  # more than one chunk, and past the number of centroids from which a BLAS is used
+    # More than one chunk, and past the number of centroids from which a BLAS is used.
+    x = features(3000, d=700)
     radius = 1.1 * float(np.linalg.norm(x - x.mean(axis=0), axis=1).mean())
     plan = {"KERNEL": kernel}
     got = cluster_by(plan, x, radius)
@@ -157,10 +154,8 @@ def test_an_unaligned_buffer_is_learned_like_any_other() -> None:
 
 def test_concepts_of_another_make_are_checked_and_converted() -> None:
     make: Any = Concepts
-    assert agg_var([[5.0, 4.0]], 2.0, make([[0.0, 0.0], [5.0, 5.0]], [1, 2])).counts.tolist() == [
-        1,
-        3,
-    ]
+    known = make([[0.0, 0.0], [5.0, 5.0]], [1, 2])
+    assert agg_var([[5.0, 4.0]], 2.0, known).counts.tolist() == [1, 3]
     for broken, message in (
         (make(np.ones((2, 2)), [1]), "a count of at least 1 for each of 2 centroids"),
         (make(np.ones((1, 2)), [0]), "a count of at least 1 for each of 1 centroids"),
@@ -190,19 +185,14 @@ def test_numbers_that_are_not_finite_are_refused(plan: Plan, bad: float) -> None
     x = np.ones((20, 3))
     x[13, 1] = bad
     for radius in (0.0, 1.0, math.inf):
-        with pytest.raises(
-            ValueError, match="hold NaN, infinity or a number too large for float32"
-        ):
+        with pytest.raises(ValueError, match="hold NaN, infinity or a number too large for float"):
             cluster_by(plan, x, radius)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ([1.0, 2.0], 1.0),
-            r"vectors must be a matrix, one row a vector: got an array of shape \(2,\)",
-        ),
+        (([1.0, 2.0], 1.0), r"vectors must be a matrix, one row a vector: got .* shape \(2,\)"),
         ((np.empty((0, 3)), 1.0), r"got an array of shape \(0, 3\)"),
         (([[1.0]], -1.0), r"radius=-1.0 is not a distance: give a number of at least 0"),
         (([[1.0]], math.nan), "radius=nan is not a distance"),

@@ -12,13 +12,11 @@ from cbcl import CBCLClassifier, agg_var, tune, vote
 from cbcl.method.arrays import Float64s
 from cbcl.method.centroids.tuning import (
     MAX_TUNING_VECTORS,
-    RADIUS_SCALES,
     ClassRows,
     Tuning,
     _cross_validate,
     _default_radius,
     _sample,
-    choose,
     mean_distance_to_mean,
 )
 
@@ -37,11 +35,6 @@ def accuracy(classes: list[Float64s], tuning: Tuning, queries: list[Float64s]) -
     learned = [agg_var(x, tuning.radius) for x in classes]
     votes = [vote(x, learned, tuning.n_voters) for x in queries]
     return float(np.mean([own.argmax(axis=1) == y for y, own in enumerate(votes)]))
-
-
-def test_the_grid_goes_from_one_centroid_a_class_to_every_vector() -> None:
-    assert RADIUS_SCALES[0] == math.inf
-    assert RADIUS_SCALES[-1] == 0.0
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-6, 1.0, 1e6, 1e30])
@@ -83,14 +76,6 @@ def test_all_of_the_digits_get_more_centroids_and_are_the_better_for_it(seed: in
     simple = CBCLClassifier(radius=math.inf, n_voters=1).fit(pixels[train], digits[train])
     assert tuned.radius_ < math.inf
     assert tuned.score(pixels[test], digits[test]) > simple.score(pixels[test], digits[test]) + 0.05
-
-
-def test_what_was_chosen_before_is_kept() -> None:
-    matrix = np.concatenate(clusters(60, spots=6))
-    lessons = [*map(ClassRows, np.split(np.arange(180), 3))]
-    assert choose(matrix, lessons, None, 0).radius < math.inf
-    for before in (Tuning(math.inf, 1), Tuning(3.0, 2)):
-        assert choose(matrix, lessons, before, 0) == before
 
 
 @pytest.mark.parametrize(("per_class", "some"), [(29, 1), (30, 7), (200, 50)])

@@ -101,11 +101,6 @@ def test_votes_by_class_are_the_votes_that_are_not_0(data: st.DataObject) -> Non
         assert list(got.items()) == [(int(y), float(votes[y])) for y in np.flatnonzero(votes)]
 
 
-def test_a_vector_on_a_centroid_belongs_to_its_class() -> None:
-    crowd = concepts_of([[1.0], [1.1], [0.9]], [1, 1, 1])
-    assert vote([[2.0]], [concepts_of([[2.0]], [50]), crowd], n_voters=4).argmax() == 0
-
-
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 def test_on_centroids_of_several_classes_the_smallest_class_wins_then_the_first(n: int) -> None:
     here = [[7.0]]

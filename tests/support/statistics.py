@@ -8,7 +8,7 @@ from cbcl.method.arrays import Float32s
 from cbcl.method.discriminant.coding import CodedRows
 from cbcl.method.discriminant.directions import as_directions
 from cbcl.method.discriminant.model import DiscriminantModel
-from cbcl.method.discriminant.statistics import ClassStatistics
+from cbcl.method.discriminant.statistics import ClassStatistics, unlearn_view
 
 
 def bits(known: ClassStatistics) -> tuple[object, ...]:
@@ -18,6 +18,13 @@ def bits(known: ClassStatistics) -> tuple[object, ...]:
         return kept
     n, mean, fine, coarse, rest = known.summary
     return (*kept, n, _bits(mean), _bits(fine), _bits(coarse), rest.dtype.str, rest.tobytes())
+
+
+def unlearn(known: ClassStatistics, row: int, view: Float32s | None = None) -> ClassStatistics:
+    """Take out a view of a class of several."""
+    without = unlearn_view(known, row, view)
+    assert without is not None
+    return without
 
 
 def _bits(rows: CodedRows) -> tuple[object, ...]:
