@@ -181,7 +181,7 @@ def test_a_budget_that_is_no_count_is_refused(limit: int, message: str) -> None:
 
 
 def test_more_classes_than_centroids_is_an_error_of_its_own() -> None:
-    with pytest.raises(BudgetError) as raised:
+    with pytest.raises(BudgetError, match="every class needs at least one centroid") as raised:
         reduce([points(3), points(3)], 1)
     error = raised.value
     assert isinstance(error, ValueError)

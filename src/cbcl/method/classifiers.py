@@ -122,7 +122,9 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator, ABC, Generic[M]):  #
     @contextmanager
     def _change(self) -> Iterator[None]:
         """Change what is known, one thread after another; an error leaves all as it was."""
-        with _lock_of(self):
+        with _LOCKS_LOCK:
+            lock = _LOCKS.setdefault(self, RLock())
+        with lock:
             # Attributes are replaced, never changed in place: the old values are the old state.
             before = self.__dict__.copy()
             try:
@@ -403,22 +405,15 @@ class DiscriminantClassifier(IncrementalClassifier[DiscriminantModel]):
 
     def _with_cosines(self, model: DiscriminantModel) -> DiscriminantModel:
         """Check the cosines, and return the model with them."""
-        if self.cosines is None:
-            return replace(model, cosines=None)
-        if not isinstance(self.cosines, Cosines):
+        if not isinstance(self.cosines, Cosines | None):
             raise ValueError(f"cosines must be a `Cosines` or None: got {self.cosines!r}.")
-        centre = self.cosines.centre
+        centre = None if self.cosines is None else self.cosines.centre
         if centre is not None and centre.shape != (model.dimension,):
             raise ValueError(
                 f"the cosines are of vectors of {len(centre)} features, "
                 f"but these vectors have {model.dimension}."
             )
         return replace(model, cosines=self.cosines)
-
-
-def _lock_of(classifier: IncrementalClassifier[Any]) -> RLock:
-    with _LOCKS_LOCK:
-        return _LOCKS.setdefault(classifier, RLock())
 
 
 def _forget_locks() -> None:

@@ -75,10 +75,6 @@ class Model(ABC):
     def decide(self, matrix: Matrix) -> Float64s:
         """Return the score of each class: (q, t)."""
 
-    @abstractmethod
-    def explain(self, matrix: Matrix) -> Any:
-        """Return the grounds of each vector's label."""
-
     __getstate__ = field_state
 
 

@@ -143,8 +143,7 @@ def learn_coded(
     latest = np.concatenate([_unit(state.directions), np.empty_like(units)])
     pending: list[int] = []  # views since the last fold
     end = len(state.views)
-    most = _max_kept(state)
-    room = _room(state)
+    most, room = _capacity(state)
 
     # One thread is faster at folding, and always gives the same bits.
     with one_thread() if len(coded) > room else nullcontext():
@@ -155,8 +154,7 @@ def learn_coded(
             if room == 0:
                 state = _fold(_append(state, coded, sketches, pending))
                 pending = []
-                most = _max_kept(state)
-                room = _room(state)
+                most, room = _capacity(state)
             is_view[row] = True
             pending.append(row)
             seen[own] = None
@@ -241,16 +239,11 @@ def _take_out(summary: ViewSummary, direction: Float32s) -> ViewSummary:
     return _summarize(n - 1, centre - away / (n - 1), kept.astype(np.float32), rest)
 
 
-def _room(state: ClassStatistics) -> int:
-    """Return how many more views can be appended before a fold."""
+def _capacity(state: ClassStatistics) -> tuple[int, int]:
+    """Return how many of the latest views are kept, and how many more fit before a fold."""
     if state.summary is None:
-        return MAX_VIEWS - state.n
-    return MAX_WITNESSES - (state.n - state.summary.n)
-
-
-def _max_kept(state: ClassStatistics) -> int:
-    """Return how many of the latest views are kept."""
-    return MAX_VIEWS if state.summary is None else MAX_WITNESSES
+        return MAX_VIEWS, MAX_VIEWS - state.n
+    return MAX_WITNESSES, MAX_WITNESSES - (state.n - state.summary.n)
 
 
 def _append(
@@ -258,7 +251,8 @@ def _append(
 ) -> ClassStatistics:
     views = state.views.join(coded.take(np.array(rows, dtype=np.int64)))
     latest = np.concatenate([state.sketches, sketches[rows]])[-MAX_SKETCHES:]
-    kept = views.take(slice(-_max_kept(state), None))
+    most, _ = _capacity(state)
+    kept = views.take(slice(-most, None))
     return ClassStatistics(state.n + len(rows), kept, read_only(latest), state.summary)
 
 
