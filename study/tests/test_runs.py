@@ -612,7 +612,8 @@ def test_every_learner_that_draws_draws_by_the_seed(name: str) -> None:
     seen = told_apart()
     learners = [learner_kind(name).make(seed, None) for seed in (1, 1, 2)]
     if all(isinstance(learner, Hybrid) for learner in learners):
-        found: list[Any] = [learner.seed for learner in learners if isinstance(learner, Hybrid)]
+        hybrids = [learner for learner in learners if isinstance(learner, Hybrid)]
+        found: list[Any] = [learner.options.seed for learner in hybrids]
     else:
         for learner in learners:
             learner.partial_fit(seen.vectors[:, 1:], seen.labels)
@@ -657,7 +658,7 @@ def test_the_tuner_sees_the_increment_and_nothing_else() -> None:
         assert sorted(int(row) for lesson in lessons for row in lesson.rows) == [*range(len(rows))]
         assert all(lesson.known is None for lesson in lessons)
         assert before in (None, Tuning(1.0, 1))
-        assert seed == made[0].seed
+        assert seed == made[0].options.seed
 
 
 # The average incremental accuracy on the digits, two at a time, over three orders: measured, and it
