@@ -520,7 +520,7 @@ def test_thumbnails_that_are_none_of_their_class_are_told(
             lambda: recognizer.unlearn(1),
             lambda: recognizer.learn("cup", noise(2, 9)),
         ):
-            with pytest.raises(MemoryFileError, match="thumbnails of '(cup|key)'"):
+            with pytest.raises(MemoryFileError, match=r"thumbnails of '(cup|key)'"):
                 use()
         assert recognizer.labels() == {"cup": 3, "key": 3}
 

@@ -97,6 +97,11 @@ def _move(
     if not view.head.needs_all(context):
         labels = [label for label in touched if label in view.rows]
     records = memory.records(view, labels)
-    changes = view.head.move(by_label, target, records, context, see)
+    checked = {}
+    for label, examples in by_label.items():
+        numbers = {example.number for example in examples}
+        own = records[label].examples  # read with their class, so that their places are checked
+        checked[label] = [example for example in own if example.number in numbers]
+    changes = view.head.move(checked, target, records, context, see)
     write_records(writing, changes.records)
     return sum(changes.copies.values())
