@@ -147,6 +147,11 @@ def test_a_pickle_that_asks_for_anything_else_is_refused_by_name(
     assert not witness.exists()
 
 
+def test_a_name_in_a_pickle_that_terminals_would_obey_is_quoted(save: Save) -> None:
+    path = save({"evil": Global("posix", "\x1b[31m")})
+    assert r"asks for 'posix.\x1b[31m', which" in refusal(path)
+
+
 @pytest.mark.parametrize(
     ("offset", "shape", "strides"),
     [

@@ -53,9 +53,10 @@ def resolve_global(known: Mapping[str, object], module: str, name: str, purpose:
     try:
         return known[f"{module}.{name}"]
     except KeyError:
+        wanted = f"{module}.{name}"
+        shown = wanted if wanted.isprintable() else repr(wanted)
         raise FileFormatError(
-            f"asks for {module}.{name}, which a file of {purpose} does not need "
-            "and which may do harm"
+            f"asks for {shown}, which a file of {purpose} does not need and which may do harm"
         ) from None
 
 
