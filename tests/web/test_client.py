@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import json
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from email.message import Message
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
+from urllib.error import HTTPError
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.api import leaves
 from support.http_double import Received, Reply, http_double
 from support.photos import folders
@@ -156,23 +162,50 @@ def test_an_answer_that_ours_would_not_give_is_told(body: bytes) -> None:
         Client(url).labels()
 
 
+CALLS: list[Callable[[Client], object]] = [
+    Client.undo,
+    Client.history,
+    Client.negatives,
+    Client.memories,
+    lambda client: client.recognize_many([b"picture"]),
+    lambda client: client.suspects(b"picture"),
+    lambda client: client.examples("mug"),
+    lambda client: client.unlearn(1),
+    lambda client: client.unlearn_many([1, 2]),
+]
+
+
 def test_every_method_tells_an_answer_that_ours_would_not_give() -> None:
-    calls: list[Callable[[Client], object]] = [
-        Client.undo,
-        Client.history,
-        Client.negatives,
-        Client.memories,
-        lambda client: client.recognize_many([b"picture"]),
-        lambda client: client.suspects(b"picture"),
-        lambda client: client.examples("mug"),
-        lambda client: client.unlearn(1),
-        lambda client: client.unlearn_many([1, 2]),
-    ]
-    for call in calls:
+    for call in CALLS:
         with answering((200, b'{"done": 1}')) as url:
             client = Client(url)
             with pytest.raises(ServerError, match="is not a server of cbcl"):
                 call(client)
+
+
+NAMES = st.sampled_from(
+    [
+        *("labels", "label", "examples", "answers", "done", "text", "steps", "action", "kept"),
+        *("example", "removed", "suspects", "memories", "name", "error", "kind", "message"),
+    ]
+)
+ANSWERS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner),
+)
+
+
+@given(st.sampled_from(CALLS), st.dictionaries(NAMES, ANSWERS))
+def test_whatever_another_server_answers_is_taken_or_told(
+    call: Callable[[Client], object], answer: dict[str, Any]
+) -> None:
+    body = json.dumps(answer).encode()
+    client = Client("http://127.0.0.1:9")
+    with patch.object(client, "_send", return_value=body), suppress(CBCLError):
+        call(client)
+    for status in (422, 429):
+        refusal = HTTPError(client.url, status, "", Message(), io.BytesIO(body))
+        assert isinstance(client._as_error(refusal), CBCLError)
 
 
 @pytest.mark.parametrize(
