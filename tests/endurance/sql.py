@@ -14,12 +14,64 @@ COLUMNS = {
     "examples": "class picture centroid rank",
     "sqlite_sequence": "name seq",
 }
-TABLES = [*COLUMNS]
+NUMBERED = ("steps", "classes", "pictures")
 INDEXES = (
     *("known", "since", "until", "of_class", "of_picture", "of_checksum", "of_step"),
     "sqlite_autoindex_memory_1",
 )
-MAX_BLOB = 1 << 20
+NUMBERS = (-1, 0, 1, 2, 3, 4, 5, 6, 9, 40, 1 << 16, (1 << 31) - 1, 1 << 31, (1 << 63) - 1)
+TEXTS = (
+    *("''", "NULL", "'classes'", "'x'", "x'00'", "CAST(x'ff' AS TEXT)", "'a''b\"'"),
+    *("printf('%1000000s', 'x')", "char(0)", "'\U0001f511'"),
+)
+CHOICES = {  # what may stand for a word in braces
+    "table": [*COLUMNS],
+    "index": INDEXES,
+    "name": [*COLUMNS, *INDEXES],
+    "number": [*map(str, NUMBERS)],
+    "text": TEXTS,
+    "value": (
+        *("NULL", "1e999", "-0.5", *map(str, NUMBERS), *TEXTS),
+        *("zeroblob(0)", "randomblob(9)", "randomblob(24)", "zeroblob(1048576)"),
+    ),
+    "expression": (
+        *("1", "NULL", "random()", "zeroblob(1000000)", "hex(zeroblob(1000000))", "1e999"),
+        *("(SELECT count(*) FROM classes)", "load_extension('evil')", "json('[')"),
+        *("abs(-9223372036854775808)", "CAST(x'ff' AS TEXT)"),
+    ),
+    "select": (
+        "SELECT {expression} AS label",
+        "SELECT * FROM classes",
+        "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n",
+        "SELECT * FROM classes, classes AS b, classes AS c, pictures",
+        "SELECT * FROM evil",
+    ),
+    "event": ("BEFORE INSERT", "AFTER INSERT", "BEFORE UPDATE", "AFTER UPDATE", "AFTER DELETE"),
+    "action": (
+        "DELETE FROM classes",
+        "UPDATE classes SET label = label || 'x'",
+        "INSERT INTO pictures (jpeg, vector, checksum) VALUES (zeroblob(9), x'', x'')",
+        "SELECT RAISE(IGNORE)",
+        "{select}",
+    ),
+    "definition": (
+        "photo BLOB",
+        "photo DEFAULT ({expression}), k PRIMARY KEY",
+        "a, b AS ({expression}) STORED",
+        "a, b AS (a || a) VIRTUAL",
+        "a CHECK (a IN (1, 2)), b UNIQUE",
+        "a REFERENCES classes (class) ON DELETE CASCADE",
+        ", ".join(f"c{number}" for number in range(1500)),
+    ),
+    "term": (
+        "{column} DESC",
+        "{column}, rowid",
+        "length({column})",
+        "{column}) WHERE ({column} IS NOT NULL",
+        "{column}) WHERE ({column} = 'x'",
+    ),
+    "module": ("fts5(a)", "fts4(a)", "rtree(i, a, b)", "dbstat", "csv(a)"),
+}
 MAX_INSTRUCTIONS = 1_000_000  # of SQLite's machine, for a statement
 
 
@@ -30,49 +82,23 @@ def connect(path: str | Path) -> sqlite3.Connection:
     return connection
 
 
-class Values:
-    """Draws values and expressions with the random numbers of one case."""
+class Words:
+    """Draws what stands for the words in braces; columns are those of one table."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
+        self.table = rng.choice([*COLUMNS])
 
-    def _expression(self) -> str:
-        return self._rng.choice(
-            (
-                "1",
-                "NULL",
-                "random()",
-                "zeroblob(1000000)",
-                "hex(zeroblob(1000000))",
-                "(SELECT count(*) FROM classes)",
-                "load_extension('evil')",
-                "abs(-9223372036854775808)",
-                "json('[')",
-                "CAST(x'ff' AS TEXT)",
-                "1e999",
-            )
-        )
+    def __getitem__(self, name: str) -> str:
+        if name == "table":
+            return self.table
+        columns = COLUMNS[self.table].split()
+        if name == "columns":
+            return ", ".join(columns)
+        if name == "unnumbered":  # without the key that SQLite counts up
+            return ", ".join(columns[self.table in NUMBERED :])
+        choices = columns if name == "column" else CHOICES[name]
+        return self.fill(self._rng.choice(choices))
 
-    def _select(self) -> str:
-        return self._rng.choice(
-            (
-                f"SELECT {self._expression()} AS label",
-                "SELECT * FROM classes",
-                "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n",
-                "SELECT * FROM classes, classes AS b, classes AS c, pictures",
-                "SELECT * FROM evil",
-            )
-        )
-
-    def _number(self) -> int:
-        powers = (1 << 16, (1 << 31) - 1, 1 << 31, (1 << 63) - 1)
-        return self._rng.choice((-1, 0, 1, 2, 3, 4, 5, 6, 9, 40, *powers))
-
-    def _text(self) -> str:
-        texts = ("''", "NULL", "'classes'", "'x'", "x'00'", "CAST(x'ff' AS TEXT)", "'a''b\"'")
-        return self._rng.choice((*texts, "printf('%1000000s', 'x')", "char(0)", "'\U0001f511'"))
-
-    def _value(self) -> str:
-        size = self._rng.choice((0, 1, 9, 24, MAX_BLOB))
-        values = ("NULL", "1e999", "-0.5", f"zeroblob({size})", f"randomblob({size})")
-        return self._rng.choice((*values, str(self._number()), self._text()))
+    def fill(self, template: str) -> str:
+        return template.format_map(self)
