@@ -20,11 +20,33 @@ from pathlib import Path
 from typing import Any
 
 from cbcl_study.records import surroundings
-from endurance import costly_pictures, durability, files, network, pictures, soak, sockets
+from endurance import (
+    commands,
+    costly_pictures,
+    files,
+    flips,
+    full_disk,
+    kills,
+    logs,
+    network,
+    pictures,
+    schemas,
+    soak,
+    sockets,
+    teaching,
+    torn,
+)
 from endurance.trial import Attack, Outcome, Trial
 
 TRIALS: tuple[Trial, ...] = (
-    *durability.TRIALS,
+    *kills.TRIALS,
+    *commands.TRIALS,
+    *teaching.TRIALS,
+    *torn.TRIALS,
+    *full_disk.TRIALS,
+    *flips.TRIALS,
+    *logs.TRIALS,
+    *schemas.TRIALS,
     *soak.TRIALS,
     *pictures.TRIALS,
     *costly_pictures.TRIALS,

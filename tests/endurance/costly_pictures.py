@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import struct
 import warnings
 import zlib
@@ -35,6 +34,7 @@ from endurance.picture_seeds import bmp
 from endurance.pictures import LIMITS
 from endurance.trial import Attack, Outcome, Trial
 from endurance.workers import Batch, Input, measure, wants_memory
+from endurance.writes import fork
 
 SMALL, LARGE = 32, 2048  # pixels a side that a backbone asks for: a JPEG is scaled down for few
 
@@ -198,17 +198,7 @@ class CostlyReader:
 
 
 def _write(costly: CostlyPicture, path: Path) -> None:
-    """Make a picture in another process, so that the one that is measured has no memory of it."""
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            path.write_bytes(costly.make())
-            status = 0
-        finally:
-            os._exit(status)
-    if os.waitpid(pid, 0)[1]:
-        raise OSError(f"{costly.kind}, {costly.name} cannot be made")
+    path.write_bytes(costly.make())
 
 
 def read_costly_pictures(attack: Attack) -> Outcome:
@@ -217,7 +207,9 @@ def read_costly_pictures(attack: Attack) -> Outcome:
     worst: dict[str, str] = {}
     there = [costly for costly in COSTLY if costly.kind != "AVIF" or features.check("avif")]
     for costly in there[: attack.count]:
-        _write(costly, path)
+        # In another process, so that the one that is measured has no memory of it.
+        if fork(partial(_write, costly, path)):
+            raise OSError(f"{costly.kind}, {costly.name} cannot be made")
         name = f"{costly.kind}, {costly.name}"
         result = measure(CostlyReader(path, costly.side), Batch(name, 0, 1), LIMITS)
         outcome.tried += 1
