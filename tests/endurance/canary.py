@@ -56,7 +56,8 @@ class Canary:
         elif event == "open" and isinstance(arguments[0], str | bytes | Path):
             path = Path(arguments[0].decode() if isinstance(arguments[0], bytes) else arguments[0])
             is_allowed = self._allowed is not None and path.is_relative_to(self._allowed)
-            # What is imported late; and libraries that look for others.
-            is_import = path.suffix in (".py", ".pyc", ".so") or path == Path("/proc/self/maps")
+            # What is imported late, plugins that are looked for, libraries that look for others.
+            is_import = path.suffix in (".py", ".pyc", ".so") or str(path) in sys.path
+            is_import |= path.name == "entry_points.txt" or path == Path("/proc/self/maps")
             if not is_allowed and not is_import:
                 self.sung.append(f"open {path}")

@@ -13,7 +13,7 @@ from cbcl.vision.decoding import MAX_DECODING_SECONDS, ORDINARY_BYTES, load
 from cbcl.vision.decoding_budget import MAX_DECODED_BYTES
 from cbcl.vision.extraction import embed_pictures
 from cbcl_study.backbones.pixels import PIXELS
-from endurance.mutation import mutated, rearranged
+from endurance.mutation import edited_bytes, rearranged
 from endurance.picture_seeds import seeds
 from endurance.trial import Attack, Outcome, Trial
 from endurance.workers import MB, Batch, Input, Limits, attack_in_workers, wants_memory
@@ -61,7 +61,7 @@ class MutatedPictures:
             if number < len(originals):
                 data = originals[number]
             elif rng.random() < 0.5:
-                data = mutated(rng.choice(originals), originals, rng)
+                data = edited_bytes(rng.choice(originals), originals, rng)
             else:
                 data = rearranged(batch.kind, rng.choice(originals), originals, rng)
             yield Input(f"seed {self.seed}, {batch.kind} {number}", data)

@@ -9,6 +9,7 @@ import pickle
 import random
 import struct
 import tarfile
+import zipfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from hashlib import sha256
@@ -17,21 +18,31 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
-from support.checkpoints import MANIFEST, SHARDS, write_legacy, write_tar, write_zip
+from support.checkpoints import MANIFEST, SHARDS, depth_of, write_legacy, write_tar, write_zip
 
 from cbcl import Recognizer, load_backbone
 from cbcl.memory.exchange import _read_exported
 from cbcl.vision.backbones.network import read_network, read_stored
 from cbcl.vision.onnx_graph import Filters, NetworkGraph
 from cbcl.vision.preprocessing import Preprocessing
+from cbcl.vision.weights.safe_pickle import MAX_NESTING
 from cbcl.vision.weights.torch_checkpoint import read_note, read_state_dict
 from cbcl_study import records
 from cbcl_study.backbones import keras, vgg
+from cbcl_study.backbones.numpy_archive import read_numpy_pickle
+from cbcl_study.data.cifar import find_cifar
+from cbcl_study.data.datasets import CIFAR100
 from cbcl_study.data.vectors import ABOUT_FIELDS, _read_stored
-from endurance.json_mutation import mutate_json
-from endurance.mutation import mutated
-from endurance.pickle_mutation import NUMBERS, PLAIN
-from endurance.server_answers import make_answers, read_answers
+from endurance.mutation import edited_bytes, edited_json
+from endurance.pickles import (
+    CHECKPOINTS,
+    CIFAR_BATCHES,
+    NUMBERS,
+    NUMPY_PICKLES,
+    PLAIN,
+    legacy,
+    mutated_pickle,
+)
 
 PREPROCESSING = Preprocessing(32, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
 
@@ -66,7 +77,9 @@ def mutate_one(files: Files, rng: random.Random) -> Files:
         return {other: data for other, data in files.items() if other != name}
     is_json = name.endswith((".json", ".jsonl")) and chance < 0.85
     data = (
-        mutate_json(files[name], rng) if is_json else mutated(files[name], [*files.values()], rng)
+        edited_json(files[name], rng)
+        if is_json
+        else edited_bytes(files[name], [*files.values()], rng)
     )
     return {**files, name: data + b"\n" if name.endswith(".jsonl") else data}
 
@@ -167,7 +180,7 @@ def _mutate_export(files: Files, rng: random.Random) -> Files:
         return mutate_one(files, rng)
     data = files["words.safetensors"]
     (size,) = struct.unpack_from("<Q", data)
-    head = mutate_json(data[8 : 8 + size], rng)
+    head = edited_json(data[8 : 8 + size], rng)
     return {**files, "words.safetensors": struct.pack("<Q", len(head)) + head + data[8 + size :]}
 
 
@@ -192,9 +205,9 @@ def _mutate_archive(files: Files, rng: random.Random) -> Files:
     unpacked = gzip.decompress(data)
     chance = rng.random()
     if chance < 0.2:
-        return {name: mutated(data, [data], rng)}
+        return {name: edited_bytes(data, [data], rng)}
     if chance < 0.5:
-        return {name: gzip.compress(mutated(unpacked, [unpacked], rng), 1)}
+        return {name: gzip.compress(edited_bytes(unpacked, [unpacked], rng), 1)}
     file = io.BytesIO()
     with (
         tarfile.open(fileobj=io.BytesIO(unpacked)) as old,
@@ -205,7 +218,7 @@ def _mutate_archive(files: Files, rng: random.Random) -> Files:
             part = content.read() if content else b""
             if rng.random() < 0.5:
                 is_json = member.name.endswith(".json")
-                part = mutate_json(part, rng) if is_json else mutated(part, [part], rng)
+                part = edited_json(part, rng) if is_json else edited_bytes(part, [part], rng)
             if rng.random() < 0.1:
                 member.type = rng.choice((tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE))
                 member.linkname = "/etc/hostname"
@@ -240,24 +253,66 @@ def _read_vectors(place: Path) -> None:
         np.asarray(stored.vectors).sum()
 
 
+def _mutate_checkpoint(files: Files, rng: random.Random) -> Files:
+    """Mutate a checkpoint, or the pickle in it."""
+    if rng.random() < 0.3:
+        return mutate_one(files, rng)
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("weights/data.pkl", mutated_pickle(CHECKPOINTS, rng))
+        archive.writestr("weights/data/0", NUMBERS.tobytes())
+    return {"weights.pth": file.getvalue()}
+
+
+def _mutate_legacy(files: Files, rng: random.Random) -> Files:
+    if rng.random() < 0.3:
+        return mutate_one(files, rng)
+    return {"weights.pth": legacy(mutated_pickle(CHECKPOINTS, rng), {"0": NUMBERS})}
+
+
 def _read_checkpoint(place: Path) -> None:
     for tensor in read_state_dict(place / "weights.pth").values():
         np.asarray(tensor).sum()
     read_note(place / "weights.pth")
 
 
+def _make_cifar(place: Path) -> None:
+    batch, names = CIFAR_BATCHES
+    for name, data in {"train": batch, "test": batch, "meta": names}.items():
+        (place / name).write_bytes(data)
+
+
+def _read_numpy_pickle(place: Path) -> None:
+    value = read_numpy_pickle((place / "pickle").read_bytes())
+    if depth_of(value) > MAX_NESTING:
+        raise AssertionError("it is nested too deeply")
+    repr(value)
+
+
 FILE_KINDS: dict[str, FileKind] = {
     "torch files": FileKind(
-        5,
+        20,
         lambda place: write_zip(place / "weights.pth", PLAIN, {"0": NUMBERS}),
-        mutate_one,
+        _mutate_checkpoint,
         _read_checkpoint,
     ),
     "old torch files": FileKind(
-        5,
+        20,
         lambda place: write_legacy(place / "weights.pth", PLAIN, {"0": NUMBERS}),
-        mutate_one,
+        _mutate_legacy,
         _read_checkpoint,
+    ),
+    "numpy pickles": FileKind(
+        60,
+        lambda place: (place / "pickle").write_bytes(NUMPY_PICKLES[5]),
+        lambda _, rng: {"pickle": mutated_pickle(NUMPY_PICKLES, rng)},
+        _read_numpy_pickle,
+    ),
+    "CIFAR batches": FileKind(
+        10,
+        _make_cifar,
+        lambda files, rng: {**files, "train": mutated_pickle(CIFAR_BATCHES, rng)},
+        lambda place: find_cifar(CIFAR100, place),
     ),
     "Keras archives": FileKind(
         4,
@@ -282,7 +337,6 @@ FILE_KINDS: dict[str, FileKind] = {
     "imports of the vote": FileKind(
         1, lambda place: _export(place, "vote"), _mutate_export, _import_export
     ),
-    "answers of servers": FileKind(4, make_answers, mutate_one, read_answers),
     "records": FileKind(4, _make_record, mutate_one, records.read),
     "vectors": FileKind(4, _make_vectors, mutate_one, _read_vectors),
 }
