@@ -194,12 +194,13 @@ def _note_worst(outcome: Outcome, kind: str, result: BatchResult) -> None:
 def _fork(attacker: Attacker, batch: Batch, limits: Limits) -> Worker:
     read_end, write_end = os.pipe()
     shared = mmap.mmap(-1, SHARED_BYTES)
+    gc.freeze()  # garbage of ours, freed in the child, would hide as much that an input takes
     pid = os.fork()
     if pid:
+        gc.unfreeze()
         os.close(write_end)
         return Worker(pid, batch, read_end, shared)
     os.close(read_end)
-    gc.freeze()  # garbage of the parent, freed meanwhile, would hide as much that an input takes
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # libraries in C write there what they refuse
     try:
         result = _try_all(attacker, batch, limits, shared)

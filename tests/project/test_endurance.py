@@ -81,8 +81,16 @@ class Collecting(Faulty):
         return super().examine(batch, given)
 
 
+is_collected_in_children = False
+os.register_at_fork(after_in_child=lambda: is_collected_in_children and gc.collect())
+
+
+@pytest.mark.parametrize("at_once", [False, True])
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_garbage_of_the_parent_hides_nothing_that_grows() -> None:
+def test_garbage_of_the_parent_hides_nothing_that_grows(
+    at_once: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(globals(), "is_collected_in_children", at_once)
     cycle: list[object] = [bytearray(b"1" * 60_000_000)]
     cycle.append(cycle)
     del cycle
