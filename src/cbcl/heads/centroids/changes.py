@@ -1,4 +1,4 @@
-"""Changes of classes that answer by the vote: learned, moved, merged, added.
+"""Changes of classes that answer by the vote, and the examples that are kept of them.
 
 A class keeps the first examples, and those nearest to each centroid.
 """
@@ -12,12 +12,8 @@ import numpy as np
 
 from cbcl.heads.base import (
     FIRST,
-    Changes,
     ClassRecord,
-    Context,
     Picture,
-    PictureBatch,
-    Records,
     Settings,
     StoredExample,
     as_example,
@@ -25,7 +21,6 @@ from cbcl.heads.base import (
 from cbcl.method.centroids.budget import reduce
 from cbcl.method.centroids.concepts import Concepts, cluster, join
 from cbcl.method.centroids.confidence import NO_SPREAD, Spread, spread_of
-from cbcl.method.centroids.model import CentroidModel, Options, learn
 from cbcl.method.centroids.search import Index, nearest
 
 PER_CENTROID = 3  # of the nearest are always kept
@@ -41,66 +36,6 @@ class CentroidClass(NamedTuple):
 CentroidRecord: TypeAlias = ClassRecord[CentroidClass]
 
 
-def learn_pictures(
-    lesson: PictureBatch, records: Records[CentroidClass], context: Context, options: Options
-) -> Changes[CentroidClass]:
-    """Cluster each label's pictures with its centroids; merge some where a budget is reached."""
-    settings = context.settings
-    matrix = lesson.sight.matrix
-    before = {label: record.known for label, record in records.items()}
-    concepts = {label: known.concepts for label, known in before.items()}
-    known = None
-    if not context.is_empty:
-        known = CentroidModel(concepts, settings.radius, settings.n_voters)
-    after = learn(known, matrix, lesson.targets, options)
-    changed: dict[str, CentroidRecord | None] = {}
-    for label, learned in after.concepts.items():
-        if label in before and learned is concepts[label]:
-            continue
-        rows = np.flatnonzero(lesson.targets == label)
-        old_spread = before[label].spread if label in before else NO_SPREAD
-        spread = spread_of(matrix[rows], after.radius, concepts.get(label), old_spread)
-        candidates: list[Picture] = []
-        if label in before:
-            candidates += records[label].examples
-        if not context.private:
-            given = [lesson.pictures[row] for row in rows.tolist()]
-            candidates += [picture for picture in given if picture.has_thumbnail]
-        changed[label] = as_record(CentroidClass(learned, spread), candidates)
-    chosen = settings._replace(
-        radius=after.radius, n_voters=after.n_voters, max_centroids=options.max_centroids
-    )
-    return Changes(changed, chosen)
-
-
-def move_examples(
-    examples: Mapping[str, Sequence[StoredExample]],
-    target: str | None,
-    records: Records[CentroidClass],
-    settings: Settings,
-) -> Changes[CentroidClass]:
-    """Take examples out of their labels, and learn them with the target, unless it is None."""
-    before = {label: record.known for label, record in records.items()}
-    touched = [*examples] if target is None else [*examples, target]
-    kept = {label: records[label].examples for label in touched if label in records}
-    after = dict(before)
-    for label, own in examples.items():
-        for example in own:
-            _unlearn(example, label, after, kept, settings)
-    if target is not None:
-        every = [example for own in examples.values() for example in own]
-        every.sort(key=lambda example: example.number)
-        after[target] = _learn_examples(every, after.get(target), settings)
-        kept[target] = [*kept.get(target, []), *every]
-    changed: dict[str, CentroidRecord | None] = dict.fromkeys(
-        label for label in before if label not in after
-    )
-    new = [] if target is None else [target]
-    for label, known in find_changed(before, after, new, settings).items():
-        changed[label] = as_record(known, kept.get(label) or records[label].examples)
-    return Changes(changed, settings)
-
-
 def as_record(known: CentroidClass, candidates: Sequence[Picture]) -> CentroidRecord:
     """Return a class with the examples to keep of it."""
     return ClassRecord.of(known, _select(candidates, known.concepts))
@@ -111,7 +46,7 @@ def join_classes(these: CentroidClass, those: CentroidClass, radius: float) -> C
     return CentroidClass(concepts, these.spread + those.spread)
 
 
-def _learn_examples(
+def learn_examples(
     examples: Sequence[StoredExample], before: CentroidClass | None, settings: Settings
 ) -> CentroidClass:
     """Learn the vectors of examples with a class, or as a new one."""
@@ -122,7 +57,7 @@ def _learn_examples(
     return CentroidClass(cluster(vectors, None, settings.radius, concepts), spread)
 
 
-def _unlearn(
+def unlearn(
     example: StoredExample,
     label: str,
     classes: dict[str, CentroidClass],

@@ -25,6 +25,7 @@ from cbcl.heads.base import (
     Exchanged,
     Head,
     HeadModel,
+    Picture,
     PictureBatch,
     Records,
     Settings,
@@ -38,15 +39,21 @@ from cbcl.heads.centroids.changes import (
     as_record,
     find_changed,
     join_classes,
-    learn_pictures,
-    move_examples,
+    learn_examples,
+    unlearn,
 )
 from cbcl.heads.centroids.self_test import examine
 from cbcl.heads.self_test import SelfTestResult
 from cbcl.method.arrays import Float32s, read_only
 from cbcl.method.centroids.concepts import Concepts, check_concepts
-from cbcl.method.centroids.confidence import Scale, Spread, vote_on_all
-from cbcl.method.centroids.model import CentroidModel, Options
+from cbcl.method.centroids.confidence import (
+    NO_SPREAD,
+    Scale,
+    Spread,
+    spread_of,
+    vote_on_all,
+)
+from cbcl.method.centroids.model import CentroidModel, Options, learn
 from cbcl.method.centroids.tuning import MIN_VECTORS_FOR_RADIUS, tune
 from cbcl.method.discriminant.directions import as_directions
 from cbcl.method.model import Verdict
@@ -149,13 +156,34 @@ class CentroidHead(Head[CentroidClass]):
         return settings.max_centroids is not None or (settings.radius == inf and many)
 
     def learn(
-        self,
-        lesson: PictureBatch,
-        records: Records[CentroidClass],
-        context: Context,
+        self, lesson: PictureBatch, records: Records[CentroidClass], context: Context
     ) -> Changes[CentroidClass]:
-        limit = {"max_centroids": context.settings.max_centroids}
-        return learn_pictures(lesson, records, context, _options({**lesson.options, **limit}))
+        """Cluster the pictures of each label; merge centroids where a budget is reached."""
+        settings = context.settings
+        options = _options({**lesson.options, "max_centroids": settings.max_centroids})
+        matrix = lesson.sight.matrix
+        concepts = {label: record.known.concepts for label, record in records.items()}
+        known = None
+        if not context.is_empty:
+            known = CentroidModel(concepts, settings.radius, settings.n_voters)
+        after = learn(known, matrix, lesson.targets, options)
+        changed: dict[str, CentroidRecord | None] = {}
+        for label, learned in after.concepts.items():
+            before = records.get(label)
+            if before is not None and learned is before.known.concepts:
+                continue
+            rows = np.flatnonzero(lesson.targets == label)
+            old_spread = NO_SPREAD if before is None else before.known.spread
+            spread = spread_of(matrix[rows], after.radius, concepts.get(label), old_spread)
+            candidates: list[Picture] = [] if before is None else [*before.examples]
+            if not context.private:
+                given = [lesson.pictures[row] for row in rows.tolist()]
+                candidates += [picture for picture in given if picture.has_thumbnail]
+            changed[label] = as_record(CentroidClass(learned, spread), candidates)
+        chosen = settings._replace(
+            radius=after.radius, n_voters=after.n_voters, max_centroids=options.max_centroids
+        )
+        return Changes(changed, chosen)
 
     def move(
         self,
@@ -165,7 +193,26 @@ class CentroidHead(Head[CentroidClass]):
         context: Context,
         see: Callable[[list[bytes]], Float32s],  # noqa: ARG002  # all vectors are kept
     ) -> Changes[CentroidClass]:
-        return move_examples(examples, target, records, context.settings)
+        settings = context.settings
+        before = {label: record.known for label, record in records.items()}
+        touched = [*examples] if target is None else [*examples, target]
+        kept = {label: records[label].examples for label in touched if label in records}
+        after = dict(before)
+        for label, own in examples.items():
+            for example in own:
+                unlearn(example, label, after, kept, settings)
+        if target is not None:
+            every = [example for own in examples.values() for example in own]
+            every.sort(key=lambda example: example.number)
+            after[target] = learn_examples(every, after.get(target), settings)
+            kept[target] = [*kept.get(target, []), *every]
+        changed: dict[str, CentroidRecord | None] = dict.fromkeys(
+            label for label in before if label not in after
+        )
+        new = [] if target is None else [target]
+        for label, known in find_changed(before, after, new, settings).items():
+            changed[label] = as_record(known, kept.get(label) or records[label].examples)
+        return Changes(changed, settings)
 
     def merge(
         self, these: CentroidRecord, those: CentroidRecord, context: Context
