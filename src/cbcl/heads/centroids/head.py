@@ -274,11 +274,8 @@ class CentroidHeadModel(HeadModel):
         return vote_on_all(sight.matrix, self.voters, self.scale)
 
     def self_test(self, examples: Mapping[str, ClassRecord[Any]]) -> SelfTestResult:
-        numbered = {
-            label: [(example.number, example.vector) for example in record.examples]
-            for label, record in examples.items()
-        }
-        return examine(numbered, self.settings, initial_limit=self.initial_limit)
+        kept = {label: record.examples for label, record in examples.items()}
+        return examine(kept, self.settings, self.initial_limit)
 
     def estimator(self) -> CBCLClassifier:
         from cbcl.method.classifiers import CBCLClassifier  # which loads scikit-learn

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
 
 import numpy as np
 
-from cbcl.heads.base import Settings
+from cbcl.heads.base import Settings, StoredExample
 from cbcl.heads.self_test import AskedExample, SelfTestResult, find_problem, tabulate
-from cbcl.method.arrays import Float32s, Int64s
+from cbcl.method.arrays import Int64s
 from cbcl.method.centroids.budget import reduce
 from cbcl.method.centroids.concepts import cluster
 from cbcl.method.centroids.confidence import Scale, Spread, spread_of, vote_on_all
 from cbcl.method.centroids.model import CentroidModel
-
-# Numbers and vectors of the examples of one label, in the order learned.
-NumberedVectors: TypeAlias = Sequence[tuple[int, Float32s]]
 
 SELF_TEST_FOLDS = 5
 MAX_TESTED_EXAMPLES = 5000  # of all labels together; the others are for training only
@@ -26,11 +22,9 @@ BATCH_ROWS = 1024  # examples that are answered in one call
 
 
 def examine(
-    examples: Mapping[str, NumberedVectors],
+    examples: Mapping[str, Sequence[StoredExample]],
     settings: Settings,
-    *,
     initial_limit: float = math.inf,
-    seed: int = 0,
 ) -> SelfTestResult:
     """Test each example against what is learned from others, by five-fold cross-validation.
 
@@ -39,17 +33,17 @@ def examine(
     label with fewer than five examples always keeps all but one; one with a single example is
     learned, but not tested. Of more than 5,000 examples a sample is tested, evenly over the labels.
 
-    >>> cups, keys = ([np.float32([x, y]) for x in (1.0, 1.1)] for y in (1.0, 9.0))
-    >>> result = examine({"cup": [*enumerate(cups)], "key": [*enumerate(keys, 2)]}, Settings())
-    >>> result.matrix.tolist()
+    >>> cups = [StoredExample(0, b"", np.float32([x, 1.0])) for x in (1.0, 1.1)]
+    >>> keys = [StoredExample(0, b"", np.float32([x, 9.0])) for x in (1.0, 1.1)]
+    >>> examine({"cup": cups, "key": keys}, Settings()).matrix.tolist()
     [[2, 0, 0], [0, 2, 0]]
     """
-    labels = sorted(label for label, vectors in examples.items() if len(vectors))
+    labels = sorted(label for label, own in examples.items() if own)
     classes = [examples[label] for label in labels]
-    counts = [len(vectors) for vectors in classes]
+    counts = [len(own) for own in classes]
     if (problem := find_problem(counts)) is not None:
         return tabulate(labels, [], problem)
-    folds = _draw_folds(counts, seed)
+    folds = _draw_folds(counts, seed=0)
     tested: list[AskedExample] = []
     for fold in range(SELF_TEST_FOLDS):
         model, spreads = _train(labels, classes, folds, fold, settings)
@@ -75,7 +69,7 @@ def _draw_folds(counts: Sequence[int], seed: int) -> list[Int64s]:
 
 def _train(
     labels: Sequence[str],
-    classes: Sequence[NumberedVectors],
+    classes: Sequence[Sequence[StoredExample]],
     folds: Sequence[Int64s],
     fold: int,
     settings: Settings,
@@ -83,9 +77,9 @@ def _train(
     """Learn all examples but those of a fold; of many labels, measure the spreads of some."""
     step = -(-sum(map(len, classes)) // MAX_SPREAD_EXAMPLES)
     concepts, spreads = [], []
-    for row, (numbered, label_folds) in enumerate(zip(classes, folds, strict=True)):
-        pairs = zip(numbered, label_folds, strict=True)
-        vectors = np.stack([vector for (_, vector), own_fold in pairs if own_fold != fold])
+    for row, (examples, label_folds) in enumerate(zip(classes, folds, strict=True)):
+        pairs = zip(examples, label_folds, strict=True)
+        vectors = np.stack([example.vector for example, own_fold in pairs if own_fold != fold])
         concepts.append(cluster(vectors, None, settings.radius))
         if row % step == 0:
             spreads.append(spread_of(vectors, settings.radius))
@@ -96,7 +90,7 @@ def _train(
 
 
 def _test(
-    classes: Sequence[NumberedVectors],
+    classes: Sequence[Sequence[StoredExample]],
     folds: Sequence[Int64s],
     fold: int,
     model: CentroidModel,
@@ -105,14 +99,15 @@ def _test(
     """Yield each example of a fold with its answer."""
     columns = {label: column for column, label in enumerate(model.labels)}
     held_out = [
-        (row, number, vector)
-        for row, (numbered, label_folds) in enumerate(zip(classes, folds, strict=True))
-        for (number, vector), own_fold in zip(numbered, label_folds, strict=True)
+        (row, example)
+        for row, (examples, label_folds) in enumerate(zip(classes, folds, strict=True))
+        for example, own_fold in zip(examples, label_folds, strict=True)
         if own_fold == fold
     ]
     for start in range(0, len(held_out), BATCH_ROWS):
         batch = held_out[start : start + BATCH_ROWS]
-        verdicts = vote_on_all(np.stack([vector for _, _, vector in batch]), model, scale)
-        for (row, number, _), verdict in zip(batch, verdicts, strict=True):
+        vectors = np.stack([example.vector for _, example in batch])
+        verdicts = vote_on_all(vectors, model, scale)
+        for (row, example), verdict in zip(batch, verdicts, strict=True):
             answer = len(columns) if verdict.label is None else columns[verdict.label]
-            yield AskedExample(number, row, answer)
+            yield AskedExample(example.number, row, answer)
