@@ -221,14 +221,16 @@ def test_functions_that_take_no_pictures_run_on_as_many_threads_as_call_them() -
 
 FORKED = """
 import os, sys
-from cbcl.vision import extraction
+from cbcl.machine import cores
+from cbcl.vision.decoding_budget import BUDGET
+from cbcl.vision.extraction import extract
 from test_extraction import Counting, flat
 
-for _ in range(extraction.cores()):  # as threads hold them that embed while the process forks
-    extraction._DECODING.free.acquire()
+for _ in range(cores()):  # as threads hold them that embed while the process forks
+    BUDGET.slots.acquire()
 child = os.fork()
 if not child:
-    extraction.extract(Counting(), [flat(3)])
+    extract(Counting(), [flat(3)])
     os._exit(7)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """

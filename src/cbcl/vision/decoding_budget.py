@@ -1,13 +1,13 @@
-"""Limit on the bytes of decoded pictures that all threads of the process hold together."""
+"""Limits on the decoding of pictures by all threads of the process together."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Condition, local
+from threading import BoundedSemaphore, Condition, local
 
-from cbcl.machine import trim_memory
+from cbcl.machine import cores, trim_memory
 
 MAX_DECODED_BYTES = 390_000_000  # of one picture, at the peak of its decoding
 MAX_TOTAL_BYTES = 600_000_000  # of all pictures that are decoded together
@@ -23,16 +23,20 @@ class _Share(local):
 
 
 class DecodingBudget:
-    """Budget of bytes. No thread waits while it holds some, so that none waits for ever."""
+    """Budget of bytes, and slots for the batches that the process decodes in parallel.
+
+    No thread waits while it holds some bytes, so that none waits for ever.
+    """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._reset()
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._reset)  # the bytes taken are the parent's
+            os.register_at_fork(after_in_child=self._reset)  # what is taken is the parent's
 
     def _reset(self) -> None:
         self.taken = 0
+        self.slots = BoundedSemaphore(cores())
         self._changed = Condition()
         self._share = _Share()
 

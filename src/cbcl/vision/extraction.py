@@ -10,7 +10,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
-from threading import BoundedSemaphore
 from typing import Any, NamedTuple
 
 from PIL import Image
@@ -29,21 +28,6 @@ MAX_DECODED_PIXELS = 100_000_000  # of the pictures that wait to be embedded
 CACHE_WRITE_ROWS = 256  # vectors between two writes to the cache
 
 Progress = Callable[[int, int], None]  # number done, number of all
-
-
-class _DecodingSlots:
-    """Slots for the batches that the process decodes in parallel."""
-
-    def __init__(self) -> None:
-        self.reset()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self.reset)  # the parent's threads took slots
-
-    def reset(self) -> None:
-        self.free = BoundedSemaphore(cores())
-
-
-_DECODING = _DecodingSlots()
 
 
 @dataclass(frozen=True)
@@ -164,7 +148,7 @@ class _Pipeline:
         # A decoded picture may have hundreds of megabytes, so that only pictures take a slot. A
         # function of other things may take long, or ask another recognizer.
         takes_pictures = self.backbone.at_least is not None
-        slot = _DECODING.free if takes_pictures else nullcontext()
+        slot = BUDGET.slots if takes_pictures else nullcontext()
         results: dict[int, EmbeddedPicture | PictureError] = {}
         waiting: list[DecodedPicture] = []
 
