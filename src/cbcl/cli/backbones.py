@@ -97,7 +97,7 @@ def measure(name: str, folders: tuple[Path, Path], output: Path | None, screen: 
     cbcl backbones measure net.onnx birds/ groceries/
     """
     from cbcl.errors import WeightsError
-    from cbcl.method.discriminant.measured import COSINES, THRESHOLDS
+    from cbcl.method.discriminant.measured import NUMBERS
     from cbcl.recognition.cosines import measure as measured_on
     from cbcl.recognition.cosines import read_rows, write_row
     from cbcl.vision.backbones import load_backbone
@@ -129,6 +129,6 @@ def measure(name: str, folders: tuple[Path, Path], output: Path | None, screen: 
     else:
         write_row(output, key, row)
         things = f"{count(found.photos, 'photo')} of {count(found.classes, 'thing')}"
-        numbers = ", ".join(f"{name} {found.numbers[name]}" for name in (*COSINES, *THRESHOLDS))
+        numbers = ", ".join(f"{name} {found.numbers[name]}" for name in NUMBERS)
         screen.say(f"measured on {things}: {numbers}.\nwritten into {output}.")
     screen.problems(found.problems)

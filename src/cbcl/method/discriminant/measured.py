@@ -13,9 +13,8 @@ import numpy as np
 from cbcl.method.discriminant.coding import encode
 from cbcl.method.discriminant.open_set import Cosines
 
-COSINES = ("same", "deviation", "class_deviation", "other", "other_deviation")
-THRESHOLDS = ("copy", "alike")
-KEYS = {*COSINES, *THRESHOLDS, "scale", "centre"}
+NUMBERS = (*Cosines._fields[:-1], "copy", "alike")  # those without the centre
+KEYS = {*NUMBERS, "scale", "centre"}
 MAX_LENGTH = 1.01  # of a mean of directions, as it is coded
 
 
@@ -31,7 +30,7 @@ def pack_measured(cosines: Cosines, copy: float, alike: float) -> dict[str, Any]
     """Return numbers of four digits, and the centre as codes of eight bits and their scale."""
     coded = encode(np.atleast_2d(np.asarray(cosines.centre)))
     *numbers, _ = cosines
-    named = zip((*COSINES, *THRESHOLDS), (*numbers, copy, alike), strict=True)
+    named = zip(NUMBERS, (*numbers, copy, alike), strict=True)
     packed: dict[str, Any] = {name: round(float(value), 4) for name, value in named}
     centre = b64encode(coded.codes.tobytes()).decode()
     return {**packed, "scale": float(f"{coded.scales[0]:.5g}"), "centre": centre}
@@ -41,7 +40,7 @@ def unpack_measured(row: object, dimension: int) -> Measured:
     """Read what `pack_measured` gives, whoever wrote it; ValueError or TypeError: it is not so."""
     if not isinstance(row, dict) or row.keys() != KEYS:
         raise ValueError("its keys are not those that are measured")
-    numbers = [row[name] for name in (*COSINES, *THRESHOLDS, "scale")]
+    numbers = [row[name] for name in (*NUMBERS, "scale")]
     if not all(type(value) in (int, float) and -1.0 <= value <= 1.0 for value in numbers):
         raise ValueError("its numbers are not from -1 to 1")
     same, deviation, class_deviation, other, other_deviation, copy, alike, scale = numbers
