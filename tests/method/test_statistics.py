@@ -14,7 +14,7 @@ from cbcl.method.discriminant.statistics import (
     MAX_WITNESSES,
     ClassStatistics,
     learn_class,
-    merge_classes,
+    merge_summaries,
     sketch,
     unlearn_view,
 )
@@ -194,21 +194,11 @@ def test_a_view_of_zeros_is_a_view_like_others() -> None:
     assert bits(unlearn(learn(views[:10]), 4)) == bits(learn(others))
 
 
-@pytest.mark.parametrize("d", DIMENSIONS)
-def test_classes_of_few_views_merge_as_if_learned_together(d: int) -> None:
-    views = draw(30, d)
-    assert bits(merge_classes(learn(views[:20]), learn(views[20:]))) == bits(learn(views))
-    long = learn(draw(50, d, seed=1))
-    assert bits(merge_classes(long, learn(views[:9]))) == bits(learn_class(views[:9], long)[0])
-    assert bits(merge_classes(learn(views[:9]), long)) == bits(learn_class(views[:9], long)[0])
-    assert bits(merge_classes(learn(views), learn(views[:9]))) == bits(learn(views))
-
-
 @pytest.mark.parametrize("d", [3, 200])
 def test_summaries_merge_to_the_mean_and_scatter_of_both(d: int) -> None:
     these, those = draw(50, d), draw(70, d, seed=1)
     both = np.concatenate([these, those])
-    merged = merge_classes(learn(these), learn(those))
+    merged = merge_summaries(learn(these), learn(those))
     assert (merged.n, len(merged.views), len(merged.sketches)) == (120, MAX_WITNESSES, 120)
     np.testing.assert_allclose(merged.mean, both.mean(axis=0), atol=2e-3 * np.abs(both).max())
     whole = scatter_of(both)
@@ -223,7 +213,7 @@ def test_learning_changes_neither_what_was_known_nor_what_was_given() -> None:
     known = learn(views[:24])
     before, given = bits(known), views.copy()
     learn_class(views, known)
-    merge_classes(known, learn(views[24:]))
+    merge_summaries(known, learn(views[24:]))
     unlearn_view(known, 0)
     assert bits(known) == before
     np.testing.assert_array_equal(views, given)

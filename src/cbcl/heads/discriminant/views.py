@@ -30,7 +30,7 @@ from cbcl.method.discriminant.statistics import (
     ClassStatistics,
     learn_class,
     learn_coded,
-    merge_classes,
+    merge_summaries,
     sketch,
     unlearn_view,
 )
@@ -130,7 +130,7 @@ def join_batches(parts: Sequence[ViewBatch], order: Int64s) -> ViewBatch:
 def merge_views(these: ViewRecord, those: ViewRecord, least_cosine: float) -> ViewRecord:
     """Make one class of two; the views of these come first, if possible."""
     if these.known.summary is not None and those.known.summary is not None:
-        merged = merge_classes(these.known, those.known)
+        merged = merge_summaries(these.known, those.known)
         is_view = np.ones(those.known.n, dtype=bool)
     else:
         if those.known.summary is not None:

@@ -168,13 +168,8 @@ def learn_coded(
     return state, is_view
 
 
-def merge_classes(
-    these: ClassStatistics, those: ClassStatistics, least_cosine: float = EXACT
-) -> ClassStatistics:
-    """Make one class of two: exact while neither is summarized, else as exact as summaries are."""
-    if these.summary is None or those.summary is None:
-        into, other = (these, those) if those.summary is None else (those, these)
-        return learn_coded(other.views, other.sketches, into, least_cosine)[0]
+def merge_summaries(these: ClassStatistics, those: ClassStatistics) -> ClassStatistics:
+    """Make one class of two that are summarized, as exact as summaries are."""
     with one_thread():
         this = _fold(these)
         that = _fold(those)
