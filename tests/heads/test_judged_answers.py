@@ -214,7 +214,7 @@ def test_measurements_are_answered_as_well(tmp_path: Path) -> None:
 
 def self_test(knowledge: DiscriminantModel) -> SelfTestResult:
     """Test a model whose examples are numbered from 1 on, through all views."""
-    sizes = np.cumsum([0, *knowledge.sizes]).tolist()
+    sizes = np.cumsum([0, *knowledge.discriminant.counts]).tolist()
     records = {}
     for (label, known), first in zip(knowledge.statistics.items(), sizes, strict=False):
         places = [

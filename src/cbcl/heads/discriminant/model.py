@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -61,7 +61,7 @@ class DiscriminantHeadModel(HeadModel):
     def self_test(self, examples: Mapping[str, ClassRecord[Any]]) -> SelfTestResult:
         """Test each view that is kept, as if it, and its copies, had not been learned."""
         solved = self.solved
-        problem = find_problem(solved.sizes.tolist())
+        problem = find_problem([known.n for known in solved.statistics.values()])
         tested = [] if problem else solved.self_test()
         numbers = [
             {place: number for number, place in examples[label].places} for label in self.labels
@@ -116,10 +116,9 @@ class DiscriminantHeadModel(HeadModel):
         return {"head": "discriminant"}
 
 
-def spread_of_views(classes: Iterable[ClassStatistics]) -> float:
+def spread_of_views(classes: Collection[ClassStatistics]) -> float:
     """Return the usual distance of a view to the mean of its class, over its length."""
     freedom = 0
-    n_classes = 0
     scatter = 0.0
     lengths = 0.0
     for known in classes:
@@ -128,10 +127,9 @@ def spread_of_views(classes: Iterable[ClassStatistics]) -> float:
         own += 0.0 if known.rest is None else float(known.rest.sum())
         scatter += own
         lengths += float((known.mean**2).sum()) + own / known.n  # the mean squared length
-        n_classes += 1
     if not freedom or lengths == 0.0:
         return 1.0
-    return math.sqrt(scatter / freedom / (lengths / n_classes)) or 1.0
+    return math.sqrt(scatter / freedom / (lengths / len(classes))) or 1.0
 
 
 def _as_concepts(known: ClassStatistics) -> Concepts:

@@ -43,7 +43,7 @@ def report_unknown(knowledge: DiscriminantModel) -> UnknownReport | None:
     hypotheses = open_set.hypotheses
     if hypotheses is None:
         return None
-    has_others = knowledge.sizes[open_set.chosen] > 1
+    has_others = knowledge.discriminant.counts[open_set.chosen] > 1
     scores = open_set.scores[has_others]
     strange = open_set.stranger_scores if len(knowledge.labels) > 1 else np.empty(0)
     deviation = float(np.median(hypotheses.deviations))
@@ -81,7 +81,7 @@ def _log_best_shares(knowledge: DiscriminantModel) -> tuple[Float64s, Float64s]:
         return np.log(known), np.empty(0)
     own, _, views = knowledge.chosen
     if knowledge.dimension < MIN_EMBEDDING:  # only the witnesses were asked about as strangers
-        has_others = knowledge.sizes[own] > 1
+        has_others = knowledge.discriminant.counts[own] > 1
         own = own[has_others]
         views = views[has_others]
     total = knowledge.discriminant.scores(views).total

@@ -58,7 +58,6 @@ class Judgement(NamedTuple):
     known: Float64s  # (q,), probability that it is
     distances: Float64s  # (q, t), to the means, by the pooled covariance
     taught: Int64s  # (q,), the class that this very vector was taught as; -1: none, or NEGATIVE
-    scores: Scores
 
 
 class Standing(NamedTuple):
@@ -91,10 +90,6 @@ class DiscriminantModel(Model):
     @property
     def dimension(self) -> int:
         return next(iter(self.statistics.values())).dimension
-
-    @cached_property
-    def sizes(self) -> Int64s:
-        return np.array([known.n for known in self.statistics.values()])
 
     @cached_property
     def discriminant(self) -> Discriminant:
@@ -144,7 +139,7 @@ class DiscriminantModel(Model):
 
         `strangers` takes the place of the attribute.
         """
-        return self.judge_directions(as_directions(matrix), strangers or self.strangers)
+        return self.judge_directions(as_directions(matrix), strangers)
 
     def judge_directions(
         self,
@@ -165,7 +160,7 @@ class DiscriminantModel(Model):
         strange = taught == NEGATIVE
         odds[strange] = np.minimum(odds[strange], -TAUGHT_ODDS)
         known = 1.0 / (1.0 + np.exp(np.clip(-odds, -700.0, 700.0)))
-        return Judgement(shares, known, np.sqrt(scores.distances), taught, scores)
+        return Judgement(shares, known, np.sqrt(scores.distances), taught)
 
     def winners(self, matrix: Matrix) -> Int64s:
         def work(rows: slice) -> Int64s:
@@ -204,7 +199,7 @@ class DiscriminantModel(Model):
         if witnesses is None:
             return []
         shares = self.shares(witnesses.scores)
-        known = self.sizes[self.open_set.chosen] > 1
+        known = self.discriminant.counts[self.open_set.chosen] > 1
         odds = self.open_set.log_odds(self.open_set.scores[known], self.strangers)
         named = odds + np.log(np.maximum(shares.max(axis=1), 1e-300)) >= 0.0
         answers = np.where(named, shares.argmax(axis=1), len(self.labels))
