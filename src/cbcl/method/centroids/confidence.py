@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cbcl.method.arrays import Float32s, Float64s, Int64s, as_float32
+from cbcl.method.arrays import Float32s, Float64s, Int64s
 from cbcl.method.centroids.concepts import Concepts, cluster
 from cbcl.method.centroids.distances import distances_between, norms_squared
 from cbcl.method.centroids.model import CentroidModel
@@ -144,11 +144,10 @@ def vote_on_all(matrix: Float32s, model: CentroidModel, scale: Scale) -> list[Ve
     of the nearest 64 centroids, the largest for the first guess, times the probability that the
     picture shows any known class.
     """
-    index, n_voters = model.index, model.n_voters
-    block = as_float32(matrix)
-    neighbours = nearest(matrix, index, max(RANKED_CENTROIDS, n_voters))
-    neighbours = index.prefer_small_classes(block, neighbours)  # so that the winner is among them
-    voters = index.prefer_small_classes(block, neighbours.first(n_voters))
+    index = model.index
+    neighbours = nearest(matrix, index, max(RANKED_CENTROIDS, model.n_voters))
+    neighbours = index.prefer_small_classes(matrix, neighbours)  # so that the winner is among them
+    voters = index.prefer_small_classes(matrix, neighbours.first(model.n_voters))
     rows = zip(matrix, *neighbours, *voters, strict=True)
     return [_verdict(model, scale, *row) for row in rows]
 
