@@ -18,7 +18,7 @@ from cbcl.heads.base import (
     StoredExample,
     as_example,
 )
-from cbcl.method.centroids.budget import reduce
+from cbcl.method.centroids.budget import keep_to_limit
 from cbcl.method.centroids.concepts import Concepts, cluster, join
 from cbcl.method.centroids.confidence import NO_SPREAD, Spread, spread_of
 from cbcl.method.centroids.search import Index, nearest
@@ -133,17 +133,9 @@ def find_changed(
     settings: Settings,
 ) -> dict[str, CentroidClass]:
     """Return the classes that are not as before, within the budget: those of `new` shrink last."""
-    combined = dict(sorted(after.items()))
-    if settings.max_centroids is not None:
-        numbers = {number for number, label in enumerate(combined) if label in new}
-        every = [known.concepts for known in combined.values()]
-        fewer = reduce(every, settings.max_centroids, new=numbers)
-        combined = {
-            label: known._replace(concepts=concepts)
-            for (label, known), concepts in zip(combined.items(), fewer, strict=True)
-        }
+    every = {label: known.concepts for label, known in after.items()}
     return {
-        label: known
-        for label, known in combined.items()
-        if label not in before or known.concepts is not before[label].concepts
+        label: CentroidClass(concepts, after[label].spread)
+        for label, concepts in keep_to_limit(every, settings.max_centroids, new).items()
+        if label not in before or concepts is not before[label].concepts
     }

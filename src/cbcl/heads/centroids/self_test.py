@@ -10,7 +10,7 @@ import numpy as np
 from cbcl.heads.base import Settings, StoredExample
 from cbcl.heads.self_test import AskedExample, SelfTestResult, find_problem, tabulate
 from cbcl.method.arrays import Int64s
-from cbcl.method.centroids.budget import reduce
+from cbcl.method.centroids.budget import keep_to_limit
 from cbcl.method.centroids.concepts import cluster
 from cbcl.method.centroids.confidence import Scale, Spread, spread_of, vote_on_all
 from cbcl.method.centroids.model import CentroidModel
@@ -83,10 +83,8 @@ def _train(
         concepts.append(cluster(vectors, None, settings.radius))
         if row % step == 0:
             spreads.append(spread_of(vectors, settings.radius))
-    if settings.max_centroids is not None:
-        concepts = reduce(concepts, settings.max_centroids)
-    by_label = dict(zip(labels, concepts, strict=True))
-    return CentroidModel(by_label, settings.radius, settings.n_voters), spreads
+    known = keep_to_limit(dict(zip(labels, concepts, strict=True)), settings.max_centroids)
+    return CentroidModel(known, settings.radius, settings.n_voters), spreads
 
 
 def _test(

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Collection, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -120,6 +120,23 @@ def reduce(
         old if sizes[y] <= limits[y] else shrink(old, limits[y], seed)
         for y, old in enumerate(concepts)
     ]
+
+
+def keep_to_limit(
+    concepts: Mapping[Any, Concepts],
+    max_centroids: int | None,
+    new: Container[Any] = (),
+    *,
+    seed: int = 0,
+    shrink: ShrinkFunction = merge,
+) -> dict[Any, Concepts]:
+    """Return the concepts of labels, sorted, reduced as `reduce` does; None: there is no limit."""
+    ordered = dict(sorted(concepts.items()))
+    if max_centroids is None:
+        return ordered
+    numbers = {number for number, label in enumerate(ordered) if label in new}
+    reduced = reduce([*ordered.values()], max_centroids, new=numbers, seed=seed, shrink=shrink)
+    return dict(zip(ordered, reduced, strict=True))
 
 
 def _limits(sizes: Sequence[int], max_centroids: int, new: Collection[int]) -> dict[int, int]:

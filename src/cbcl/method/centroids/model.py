@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix, as_count, as_radius
 from cbcl.method.blocks import map_classes
-from cbcl.method.centroids.budget import ShrinkFunction, merge, reduce
+from cbcl.method.centroids.budget import ShrinkFunction, keep_to_limit, merge
 from cbcl.method.centroids.concepts import Concepts, cluster
 from cbcl.method.centroids.search import Index, Search, search_rows
 from cbcl.method.centroids.tuning import (
@@ -169,7 +169,14 @@ def learn(
             radius = parts.widen(matrix, rows, radius, limit)
     if parts.cluster is not cluster or radius != tuning.radius:
         learned = _cluster_classes(parts.cluster, matrix, classes, radius)
-    return CentroidModel(_reduce(known, learned, options, parts.shrink), *tuning)
+    everything = keep_to_limit(
+        {**known, **learned},
+        options.max_centroids,
+        new=learned,
+        seed=options.seed,
+        shrink=parts.shrink,
+    )
+    return CentroidModel(everything, *tuning)
 
 
 def _cluster_classes(
@@ -183,23 +190,6 @@ def _cluster_classes(
     n_numbers = n_rows * matrix.shape[1] if cluster_class is cluster else 0
     clustered = map_classes(work, classes.values(), n_numbers)
     return dict(zip(classes, clustered, strict=True))
-
-
-def _reduce(
-    known: dict[Any, Concepts],
-    learned: dict[Any, Concepts],
-    options: Options,
-    shrink: ShrinkFunction,
-) -> dict[Any, Concepts]:
-    """Return the concepts of all classes, within the limit if there is one."""
-    everything = dict(sorted({**known, **learned}.items()))
-    if options.max_centroids is None:
-        return everything
-    new = {number for number, label in enumerate(everything) if label in learned}
-    reduced = reduce(
-        [*everything.values()], options.max_centroids, new=new, seed=options.seed, shrink=shrink
-    )
-    return dict(zip(everything, reduced, strict=True))
 
 
 def _is_auto(value: object) -> bool:
