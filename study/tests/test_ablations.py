@@ -19,7 +19,6 @@ from cbcl.method.arrays import Float32s, Float64s
 from cbcl.method.centroids import concepts
 from cbcl.method.centroids.budget import ShrinkFunction, merge
 from cbcl.method.centroids.concepts import Concepts
-from cbcl.method.centroids.model import ClusterFunction
 from cbcl.method.centroids.search import Index, Search
 from cbcl.method.centroids.tuning import ClassRows, Tuning
 from cbcl_study.ablations import (
@@ -32,7 +31,7 @@ from cbcl_study.ablations import (
     remove,
     voters,
 )
-from cbcl_study.hybrid import Hybrid
+from cbcl_study.hybrid import ClusterFunction, Hybrid
 
 
 def assert_equal(hybrid: Hybrid, judge: CBCLClassifier, queries: Float32s) -> None:

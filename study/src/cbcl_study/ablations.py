@@ -31,10 +31,10 @@ from cbcl.method.centroids import concepts, tuning
 from cbcl.method.centroids.budget import merge, merge_groups
 from cbcl.method.centroids.concepts import Concepts
 from cbcl.method.centroids.distances import distances_between
-from cbcl.method.centroids.model import ChooseFunction, ClusterFunction
 from cbcl.method.centroids.search import Index, Search, nearest
 from cbcl.method.centroids.tuning import ClassRows, Tuning, mean_distance_to_mean
 from cbcl.method.centroids.voting import sum_votes
+from cbcl_study.hybrid import ChooseFunction, ClusterFunction
 
 ROUNDING = 1e-11  # of squared distances computed from products, relative to the squared lengths
 

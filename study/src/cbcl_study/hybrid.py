@@ -6,29 +6,29 @@ how to make room, how to vote. Other parts than CBCL's are in `cbcl_study.ablati
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from cbcl.method.arrays import Float32s, Float64s, Int64s, as_array, as_matrix
+from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix, as_array, as_matrix
 from cbcl.method.centroids import concepts, tuning
-from cbcl.method.centroids.budget import ShrinkFunction, merge
-from cbcl.method.centroids.model import (
-    CentroidModel,
-    ChooseFunction,
-    ClusterFunction,
-    LearningParts,
-    Options,
-    WidenFunction,
-    learn,
-)
+from cbcl.method.centroids.budget import ShrinkFunction, keep_to_limit, merge
+from cbcl.method.centroids.concepts import Concepts
+from cbcl.method.centroids.model import CentroidModel, Options, kept_tuning, room_for
 from cbcl.method.centroids.search import Search, search_rows
+from cbcl.method.centroids.tuning import ClassRows, Tuning
 from cbcl.method.centroids.voting import block_votes
+from cbcl.method.model import group_rows
 from cbcl_study.rivals.inputs import check_labels, check_width, nothing_learned
 
+# After the matrix and its rows: the previous tuning and a seed; the radius and max_centroids; the
+# radius and the known concepts.
+ChooseFunction: TypeAlias = Callable[[Matrix, Sequence[ClassRows], Tuning | None, int], Tuning]
+WidenFunction: TypeAlias = Callable[[Matrix, Sequence[ClassRows], float, int], float]
+ClusterFunction: TypeAlias = Callable[[Matrix, Int64s, float, Concepts | None], Concepts]
 VoteFunction: TypeAlias = Callable[[Search, Float32s], Float64s]  # votes on one block: (b, t)
 
 
@@ -62,7 +62,10 @@ class Hybrid:
         # As CBCLClassifier draws it.
         seed = int(check_random_state(seed).randint(np.iinfo(np.int32).max))
         self.options = Options.of("auto", "auto", max_centroids, seed)
-        self.parts = LearningParts(choose or self.options.choose, widen, cluster, shrink)
+        self.choose = choose
+        self.widen = widen
+        self.cluster = cluster
+        self.shrink = shrink
         self.vote = vote
         self.knowledge: CentroidModel | None = None
 
@@ -72,8 +75,34 @@ class Hybrid:
         check_labels(matrix, labels)
         if self.knowledge is not None:
             check_width(matrix, self.knowledge.index.centroids.shape[1])
-        self.knowledge = learn(self.knowledge, matrix, labels, self.options, self.parts)
+        self.knowledge = self._learn(matrix, labels)
         return self
+
+    def _learn(self, matrix: Matrix, labels: NDArray[Any]) -> CentroidModel:
+        """Learn as `cbcl.method.centroids.model.learn` does, by these parts."""
+        known = {} if self.knowledge is None else self.knowledge.concepts
+        groups = group_rows(labels, known)
+        classes = {label: ClassRows(rows, known.get(label)) for label, rows in groups.items()}
+        every = [*classes.values()]
+        before = kept_tuning(self.knowledge, every)
+        seed, limit = self.options.seed, self.options.max_centroids
+        if self.choose is None:
+            chosen = self.options.choose(matrix, every, before)
+        else:
+            chosen = self.choose(matrix, every, before, seed)
+        radius = chosen.radius
+        if limit is not None and self.widen is not None:
+            room = room_for(classes.keys(), known, limit)
+            made = [concepts.cluster(matrix, rows, radius, old) for rows, old in every]
+            if sum(len(one.counts) for one in made) > room:
+                radius = self.widen(matrix, every, radius, room)
+        learned = {
+            label: self.cluster(matrix, rows, radius, old) for label, (rows, old) in classes.items()
+        }
+        everything = keep_to_limit(
+            {**known, **learned}, limit, new=learned, seed=seed, shrink=self.shrink
+        )
+        return CentroidModel(everything, *chosen)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the label of each vector."""

@@ -6,17 +6,17 @@ one, so a thread that predicts meanwhile sees the old or the new, never a mixtur
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cbcl.method.arrays import Float32s, Float64s, Int64s, Matrix, as_count, as_radius
 from cbcl.method.blocks import map_classes
-from cbcl.method.centroids.budget import ShrinkFunction, keep_to_limit, merge
+from cbcl.method.centroids.budget import keep_to_limit
 from cbcl.method.centroids.concepts import Concepts, cluster
 from cbcl.method.centroids.search import Index, Search, search_rows
 from cbcl.method.centroids.tuning import (
@@ -29,12 +29,6 @@ from cbcl.method.centroids.tuning import (
 )
 from cbcl.method.centroids.voting import block_votes, vote_weights
 from cbcl.method.model import Model, group_rows
-
-# After the matrix and its rows: the previous tuning and a seed; the radius and max_centroids; the
-# radius and the known concepts.
-ChooseFunction: TypeAlias = Callable[[Matrix, Sequence[ClassRows], Tuning | None, int], Tuning]
-WidenFunction: TypeAlias = Callable[[Matrix, Sequence[ClassRows], float, int], float]
-ClusterFunction: TypeAlias = Callable[[Matrix, Int64s, float, Concepts | None], Concepts]
 
 
 class Evidence(NamedTuple):
@@ -66,25 +60,14 @@ class Options(NamedTuple):
             seed,
         )
 
-    def choose(
-        self, matrix: Matrix, classes: Sequence[ClassRows], before: Tuning | None, seed: int
-    ) -> Tuning:
+    def choose(self, matrix: Matrix, classes: Sequence[ClassRows], before: Tuning | None) -> Tuning:
         """Return the radius and the number of voters as given, and choose those that are not."""
         n_voters = self.n_voters
         if n_voters is None and self.max_centroids is not None:
             n_voters = 1  # more voters help among many centroids, and harm when those are merged
         if self.radius is not None and n_voters is not None:
             return Tuning(self.radius, n_voters)
-        return choose(matrix, classes, before, seed, radius=self.radius, n_voters=n_voters)
-
-
-class LearningParts(NamedTuple):
-    """The functions that learning consists of; the study exchanges some of them."""
-
-    choose: ChooseFunction
-    widen: WidenFunction | None  # where new classes would take more than their share of the budget
-    cluster: ClusterFunction = cluster
-    shrink: ShrinkFunction = merge
+        return choose(matrix, classes, before, self.seed, radius=self.radius, n_voters=n_voters)
 
 
 @dataclass(frozen=True)
@@ -136,71 +119,56 @@ class CentroidModel(Model):
 
 
 def learn(
-    before: CentroidModel | None,
-    matrix: Matrix,
-    targets: NDArray[Any],
-    options: Options,
-    parts: LearningParts | None = None,
+    before: CentroidModel | None, matrix: Matrix, targets: NDArray[Any], options: Options
 ) -> CentroidModel:
-    """Return the knowledge after learning these vectors and their labels.
-
-    `parts` take the place of the functions that follow from the options.
-    """
-    if parts is None:
-        parts = LearningParts(options.choose, widen_radius if options.radius is None else None)
+    """Return the knowledge after learning these vectors and their labels."""
     known = {} if before is None else before.concepts
-    classes = {
-        label: ClassRows(rows, known.get(label))
-        for label, rows in group_rows(targets, known).items()
-    }
-    rows = [*classes.values()]
-    tuning = None
-    if before is not None and not _can_choose_anew(before, rows):
-        tuning = Tuning(before.radius, before.n_voters)
-    tuning = parts.choose(matrix, rows, tuning, options.seed)
-    radius = tuning.radius
-    learned = _cluster_classes(cluster, matrix, classes, radius)
-    if options.max_centroids is not None and parts.widen is not None:
-        others = sum(len(known[label].counts) for label in known.keys() - classes.keys())
-        n_new = sum(len(concepts.counts) for concepts in learned.values())
-        share = options.max_centroids * len(classes) // len(known.keys() | classes.keys())
-        limit = max(share, options.max_centroids - others)
-        if n_new > limit:
-            radius = parts.widen(matrix, rows, radius, limit)
-    if parts.cluster is not cluster or radius != tuning.radius:
-        learned = _cluster_classes(parts.cluster, matrix, classes, radius)
+    groups = group_rows(targets, known)
+    classes = {label: ClassRows(rows, known.get(label)) for label, rows in groups.items()}
+    every = [*classes.values()]
+    tuning = options.choose(matrix, every, kept_tuning(before, every))
+    learned = _cluster_classes(matrix, classes, tuning.radius)
+    if options.max_centroids is not None and options.radius is None:
+        room = room_for(classes.keys(), known, options.max_centroids)
+        if sum(len(concepts.counts) for concepts in learned.values()) > room:
+            radius = widen_radius(matrix, every, tuning.radius, room)
+            learned = _cluster_classes(matrix, classes, radius)
     everything = keep_to_limit(
-        {**known, **learned},
-        options.max_centroids,
-        new=learned,
-        seed=options.seed,
-        shrink=parts.shrink,
+        {**known, **learned}, options.max_centroids, new=learned, seed=options.seed
     )
     return CentroidModel(everything, *tuning)
 
 
+def kept_tuning(before: CentroidModel | None, classes: Sequence[ClassRows]) -> Tuning | None:
+    """Return the tuning chosen before; None: none yet, or of too few vectors where now are many."""
+    if before is None:
+        return None
+    is_open = before.radius == np.inf and bool(before.concepts) and have_many_vectors(classes)
+    if is_open and before.index.sizes.mean() < MIN_VECTORS_FOR_RADIUS:
+        return None
+    return Tuning(before.radius, before.n_voters)
+
+
+def room_for(new: Set[Any], known: Mapping[Any, Concepts], max_centroids: int) -> int:
+    """Return how many centroids new classes may have: their share, or what the others leave."""
+    others = sum(len(known[label].counts) for label in known.keys() - new)
+    share = max_centroids * len(new) // len(known.keys() | new)
+    return max(share, max_centroids - others)
+
+
 def _cluster_classes(
-    cluster_class: ClusterFunction, matrix: Matrix, classes: dict[Any, ClassRows], radius: float
+    matrix: Matrix, classes: dict[Any, ClassRows], radius: float
 ) -> dict[Any, Concepts]:
     def work(one: ClassRows) -> Concepts:
-        return cluster_class(matrix, one.rows, radius, one.known)
+        return cluster(matrix, one.rows, radius, one.known)
 
     n_rows = sum(len(one.rows) for one in classes.values())
-    # Others may not be made for threads.
-    n_numbers = n_rows * matrix.shape[1] if cluster_class is cluster else 0
-    clustered = map_classes(work, classes.values(), n_numbers)
+    clustered = map_classes(work, classes.values(), n_rows * matrix.shape[1])
     return dict(zip(classes, clustered, strict=True))
 
 
 def _is_auto(value: object) -> bool:
     return isinstance(value, str) and value == "auto"
-
-
-def _can_choose_anew(before: CentroidModel, classes: Sequence[ClassRows]) -> bool:
-    """Tell if there were too few vectors before to choose a radius, and are enough now."""
-    if before.radius < np.inf or not before.concepts or not have_many_vectors(classes):
-        return False
-    return bool(before.index.sizes.mean() < MIN_VECTORS_FOR_RADIUS)
 
 
 def _block_winners(search: Search, block: Float32s) -> Int64s:
