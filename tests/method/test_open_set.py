@@ -137,16 +137,6 @@ def test_near_copies_move_no_template_and_more_views_none_of_another_class() -> 
     assert norms(third)[1] == pytest.approx(norms(first)[1], rel=0.1)  # by the mean of all cosines
 
 
-@pytest.mark.parametrize("cosines", [MADE, COSINES, None])
-def test_the_size_of_a_batch_changes_no_odds(cosines: Cosines | None) -> None:
-    known = know(draw(*[6] * 12), cosines)
-    views = np.concatenate(draw(*[9] * 15, seed=0))
-    whole = known.judge(views).known
-    for size in (1, 7, 64):
-        parts = [known.judge(views[start : start + size]).known for start in range(0, 135, size)]
-        np.testing.assert_allclose(np.concatenate(parts), whole, atol=1e-6)
-
-
 @pytest.mark.parametrize("cosines", [MADE, None])
 @pytest.mark.parametrize("counts", [(3, 20, 20), (3, 3, 3, 20), (3, 60, 20, 8, 5), (5, 5, 5)])
 def test_unequal_counts_keep_strangers_unknown_and_things_known(
@@ -161,21 +151,6 @@ def test_unequal_counts_keep_strangers_unknown_and_things_known(
         found.append((known.judge(np.concatenate(drawn[len(counts) :])).known < 0.5).mean())
     assert np.mean(right, axis=0).min() > 0.85  # of each class
     assert np.mean(found) > 0.95
-
-
-def test_a_negative_turns_what_is_like_it_to_unknown_and_leaves_others() -> None:
-    drawn = draw(12, 12, 12, 12)
-    likes = drawn[0] + drawn[3]
-    likes /= np.linalg.norm(likes, axis=1, keepdims=True)
-    known = know([own[:4] for own in drawn[:3]])
-    against = replace(known, negatives=learn_class(likes[:6])[0])
-    before, after = (
-        [one.judge(own[6:]).known for own in (likes, *drawn[:3])] for one in (known, against)
-    )
-    assert (before[0] > 0.9).all()
-    assert (after[0] < 0.1).all()
-    assert min(own.min() for own in after[1:]) > 0.9
-    assert all((now <= then).all() for now, then in zip(after, before, strict=True))
 
 
 @STRANGERS
