@@ -27,8 +27,8 @@ from cbcl.method.arrays import (
     as_radius,
     read_only,
 )
-from cbcl.method.centroids import concepts, tuning
-from cbcl.method.centroids.budget import merge, merge_groups
+from cbcl.method.centroids import budget, concepts, tuning
+from cbcl.method.centroids.budget import merge_groups
 from cbcl.method.centroids.concepts import Concepts
 from cbcl.method.centroids.distances import distances_between
 from cbcl.method.centroids.search import Index, Search, nearest
@@ -143,7 +143,12 @@ def merge_evenly(known: Concepts, n: int, seed: int) -> Concepts:
     >>> merge_evenly(three, 2, seed=0).centroids.tolist()
     [[0.5], [9.0]]
     """
-    return merge(known, n, seed, np.ones_like(known.counts))
+    if as_count(n, "n") >= len(known.counts):
+        return known
+    weights = np.ones_like(known.counts)
+    with one_thread():
+        groups = budget.k_means(known.centroids, weights, n, seed)
+    return merge_groups(known, weights, groups)
 
 
 def remove(known: Concepts, n: int, seed: int) -> Concepts:  # noqa: ARG001

@@ -24,25 +24,23 @@ MAX_POINTS = 2048  # whose inner products are in memory: 16 MB
 MAX_ITERATIONS = 100  # after which the groups are taken as they are
 
 
-def merge(concepts: Concepts, n: int, seed: int, weights: Int64s | None = None) -> Concepts:
+def merge(concepts: Concepts, n: int, seed: int) -> Concepts:
     """Merge into at most n concepts, by k-means on the centroids, weighted by their counts.
 
-    Or by other `weights`. A centroid remains the mean of all vectors behind it (equation 1),
-    however often centroids are merged; the mean of the class does not change, and counts add up.
-    Identical centroids may leave fewer than n.
+    A centroid remains the mean of all vectors behind it (equation 1), however often centroids are
+    merged; the mean of the class does not change, and counts add up. Identical centroids may leave
+    fewer than n.
 
     >>> concepts = Concepts(np.float32([[0.0], [1.0], [9.0]]), np.array([3, 1, 2]))
     >>> merged = merge(concepts, 2, seed=0)
     >>> merged.centroids.tolist(), merged.counts.tolist()
     ([[0.25], [9.0]], [4, 2])
     """
-    if weights is None:
-        weights = concepts.counts
     if as_count(n, "n") >= len(concepts.counts):
         return concepts
     with one_thread():  # the order of the sums, so their last bits, depends on the threads
-        groups = k_means(concepts.centroids, weights, n, seed)
-    return merge_groups(concepts, weights, groups)
+        groups = k_means(concepts.centroids, concepts.counts, n, seed)
+    return merge_groups(concepts, concepts.counts, groups)
 
 
 def merge_groups(concepts: Concepts, weights: Int64s, groups: Int64s) -> Concepts:
