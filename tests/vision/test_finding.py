@@ -58,7 +58,9 @@ def test_links_to_folders_are_followed_but_not_in_circles(tmp_path: Path) -> Non
     assert found == [("ant", "2.jpg"), ("cup", "1.jpg")]
 
 
-def test_folders_that_link_to_one_another_are_walked_once_each(tmp_path: Path) -> None:
+def test_folders_that_link_to_one_another_are_walked_once_by_their_own_names(
+    tmp_path: Path,
+) -> None:
     names = [f"{number:02}" for number in range(12)]
     for name in names:
         (tmp_path / name).mkdir()
@@ -67,13 +69,6 @@ def test_folders_that_link_to_one_another_are_walked_once_each(tmp_path: Path) -
             (tmp_path / name / f"to {other}").symlink_to(tmp_path / other)
     assert find([tmp_path]) == [tmp_path / name / "photo.jpg" for name in names]
     assert [label for label, _ in find_labelled([tmp_path])] == names
-
-
-def test_a_folder_is_walked_by_its_own_name_before_a_link_to_it(tmp_path: Path) -> None:
-    (tmp_path / "cup" / "inner").mkdir(parents=True)
-    (tmp_path / "cup" / "inner" / "1.jpg").touch()
-    (tmp_path / "a link").symlink_to(tmp_path / "cup")
-    assert find_labelled([tmp_path]) == [("cup", tmp_path / "cup" / "inner" / "1.jpg")]
 
 
 def test_folders_nested_deeply_are_walked_or_told(
