@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from cbcl.method.centroids.budget import keep_to_limit
 from cbcl.method.centroids.concepts import cluster
 from cbcl.method.centroids.confidence import Scale, Spread, spread_of, vote_on_all
 from cbcl.method.centroids.model import CentroidModel
+
+DealtExamples: TypeAlias = Mapping[str, Sequence[tuple[StoredExample, int]]]  # with their folds
 
 SELF_TEST_FOLDS = 5
 MAX_TESTED_EXAMPLES = 5000  # of all labels together; the others are for training only
@@ -39,16 +42,16 @@ def examine(
     [[2, 0, 0], [0, 2, 0]]
     """
     labels = sorted(label for label, own in examples.items() if own)
-    classes = [examples[label] for label in labels]
-    counts = [len(own) for own in classes]
+    counts = [len(examples[label]) for label in labels]
     if (problem := find_problem(counts)) is not None:
         return tabulate(labels, [], problem)
-    folds = _draw_folds(counts, seed=0)
+    folds = zip(labels, _draw_folds(counts, seed=0), strict=True)
+    dealt = {label: [*zip(examples[label], own.tolist(), strict=True)] for label, own in folds}
     tested: list[AskedExample] = []
     for fold in range(SELF_TEST_FOLDS):
-        model, spreads = _train(labels, classes, folds, fold, settings)
+        model, spreads = _train(dealt, fold, settings)
         scale = Scale.of(spreads, model.index, initial_limit)
-        tested += _test(classes, folds, fold, model, scale)
+        tested += _test(dealt, fold, model, scale)
     return tabulate(labels, tested)
 
 
@@ -68,38 +71,30 @@ def _draw_folds(counts: Sequence[int], seed: int) -> list[Int64s]:
 
 
 def _train(
-    labels: Sequence[str],
-    classes: Sequence[Sequence[StoredExample]],
-    folds: Sequence[Int64s],
-    fold: int,
-    settings: Settings,
+    dealt: DealtExamples, fold: int, settings: Settings
 ) -> tuple[CentroidModel, list[Spread]]:
     """Learn all examples but those of a fold; of many labels, measure the spreads of some."""
-    step = -(-sum(map(len, classes)) // MAX_SPREAD_EXAMPLES)
-    concepts, spreads = [], []
-    for row, (examples, label_folds) in enumerate(zip(classes, folds, strict=True)):
-        pairs = zip(examples, label_folds, strict=True)
-        vectors = np.stack([example.vector for example, own_fold in pairs if own_fold != fold])
-        concepts.append(cluster(vectors, None, settings.radius))
+    step = -(-sum(map(len, dealt.values())) // MAX_SPREAD_EXAMPLES)
+    concepts = {}
+    spreads = []
+    for row, (label, examples) in enumerate(dealt.items()):
+        vectors = np.stack([example.vector for example, own_fold in examples if own_fold != fold])
+        concepts[label] = cluster(vectors, None, settings.radius)
         if row % step == 0:
             spreads.append(spread_of(vectors, settings.radius))
-    known = keep_to_limit(dict(zip(labels, concepts, strict=True)), settings.max_centroids)
+    known = keep_to_limit(concepts, settings.max_centroids)
     return CentroidModel(known, settings.radius, settings.n_voters), spreads
 
 
 def _test(
-    classes: Sequence[Sequence[StoredExample]],
-    folds: Sequence[Int64s],
-    fold: int,
-    model: CentroidModel,
-    scale: Scale,
+    dealt: DealtExamples, fold: int, model: CentroidModel, scale: Scale
 ) -> Iterator[AskedExample]:
     """Yield each example of a fold with its answer."""
     columns = {label: column for column, label in enumerate(model.labels)}
     held_out = [
         (row, example)
-        for row, (examples, label_folds) in enumerate(zip(classes, folds, strict=True))
-        for example, own_fold in zip(examples, label_folds, strict=True)
+        for row, examples in enumerate(dealt.values())
+        for example, own_fold in examples
         if own_fold == fold
     ]
     for start in range(0, len(held_out), BATCH_ROWS):
