@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from click.shell_completion import CompletionItem
 
 from cbcl.cli.output import Output
 from cbcl.vision.finding import is_url
@@ -22,20 +22,18 @@ ENGINES = ("loky", "dask", "ray")
 MEMORY_SUFFIX = ".cbcl"  # usual, not required
 
 
-class PathArgument(click.ParamType):  # type: ignore[type-arg] # older versions are not generic
+class PathArgument(click.Path):
     """A path that is not empty: an unset shell variable must not mean the working folder."""
 
-    name = "path"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+    def convert(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Path:
         if not str(value):
             self.fail("a path is empty.", param, ctx)
         return Path(value)
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        return click.Path().shell_complete(ctx, param, incomplete)
 
 
 class PhotoArgument(PathArgument):
