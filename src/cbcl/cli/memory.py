@@ -131,10 +131,7 @@ def forget(memory: Path, label: str | None, none: bool, for_good: bool, screen: 
     if (label is None) != none or (none and for_good):
         raise click.UsageError("give either a label or --none; --for-good goes with a label.")
     with open_memory(memory) as recognizer:
-        if label is None:
-            recognizer.forget(None)
-        else:
-            recognizer.forget(label, for_good=for_good)
+        recognizer.forget(label, for_good=for_good)
     screen.say(
         f"forgot {name_of(label or '')}"
         f"{' for good' if for_good else ' (cbcl undo brings it back)'}."
@@ -301,7 +298,7 @@ def export(
             recognizer.snapshot().export_onnx(onnx, any_size=any_size)
             screen.say(f"wrote {onnx}.")
         if file is not None:
-            files, left_out = recognizer.export(_safetensors(file))
+            files, left_out = recognizer.export(file)
             screen.say(f"wrote {' and '.join(map(str, files))}.")
             screen.problems([MemoryFileError(label, "is damaged") for label in left_out])
 
@@ -331,13 +328,8 @@ def import_(memory: Path, file: Path, screen: Output) -> None:
     cbcl import copy.cbcl things.safetensors
     """
     with open_memory(memory) as recognizer:
-        recognizer.import_(_safetensors(file))
-        known = count(len(recognizer.labels()), "thing")
+        known = count(len(recognizer.import_(file)), "thing")
     screen.say(f"{memory} knows {known}.")
-
-
-def _safetensors(file: Path) -> Path:
-    return file if file.suffix == ".safetensors" else file.with_name(f"{file.name}.safetensors")
 
 
 COMMANDS = (show, forget, rename, merge, undo, strangers, upgrade, check, export, import_)

@@ -123,7 +123,7 @@ def _draw_curve(curve: tuple[float, float], low: float, high: float) -> list[str
         away = (low + (high - low) * number / (WIDTH - 1) - mean) / deviation
         levels.append(round(math.exp(-0.5 * away**2) * HEIGHT * (len(BLOCKS) - 1)))
     full = len(BLOCKS) - 1
-    rows = [range(HEIGHT)[place] * full for place in range(HEIGHT - 1, -1, -1)]
+    rows = [place * full for place in reversed(range(HEIGHT))]
     return ["".join(BLOCKS[min(max(one - floor, 0), full)] for one in levels) for floor in rows]
 
 
