@@ -75,11 +75,6 @@ def as_api_error(error: Exception) -> ApiError:
     return ApiError("argument", "the request cannot be read.")
 
 
-def internal_error() -> ApiError:
-    """Return what to answer for a bug: nothing but that there is one."""
-    return ApiError("internal", "internal error: the server's log has the details.")
-
-
 def _validation_message(error: RequestValidationError) -> str:
     """Return the first problem with a body or an address, as a sentence."""
     first = error.errors()[0]

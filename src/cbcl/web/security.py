@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cbcl.web.connections import client_address, is_loopback
-from cbcl.web.errors import ApiError, internal_error
+from cbcl.web.errors import ApiError
 from cbcl.web.events import EVENTS_PATH
 from cbcl.web.limits import (
     MAX_CONCURRENT_REQUESTS,
@@ -176,7 +176,8 @@ class SecurityMiddleware:
             )
             await responder.refuse(ApiError("busy", message, retry_after=5))
         except Exception:
-            await responder.refuse(internal_error())
+            message = "internal error: the server's log has the details."
+            await responder.refuse(ApiError("internal", message))
             raise  # for the log
         finally:
             if "route" in inner:
