@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from fastapi import FastAPI, Request, Response
@@ -73,9 +74,7 @@ def create_app(
     """
     metrics = Metrics()
 
-    def make_service(opened: Recognizer) -> TeachingService:
-        return TeachingService(opened, metrics, backbone=backbone, private=private)
-
+    make_service = partial(TeachingService, metrics=metrics, backbone=backbone, private=private)
     app = FastAPI(
         title="cbcl",
         version=__version__,

@@ -173,7 +173,9 @@ def serve(
     """
     for name in ("python_multipart", "uvicorn.error"):
         logging.getLogger(name).setLevel(logging.ERROR)  # the sender gets these errors as answers
-    _check_memory(recognizer)
+    recognizer.embedder.check_usable()
+    if not recognizer.path.parent.is_dir():
+        raise MemoryFileError(recognizer.path.parent, "does not exist", "make that folder first")
     if key is not None and certificate is None:
         raise ServerError("--key", "is of no use alone", "give --certificate, too")
     if http and certificate is not None:
@@ -307,9 +309,3 @@ def _has_browser() -> bool:
     return sys.platform in ("darwin", "win32") or any(
         map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
     )
-
-
-def _check_memory(recognizer: Recognizer) -> None:
-    recognizer.embedder.check_usable()
-    if not recognizer.path.parent.is_dir():
-        raise MemoryFileError(recognizer.path.parent, "does not exist", "make that folder first")
