@@ -30,7 +30,7 @@ def photos() -> Photos:
 
 @pytest.fixture
 def open_page(tmp_path: Path, backbone: Backbone) -> Iterator[OpenPage]:
-    """Opens a page on a memory: as others see it with client=, policy=, log=."""
+    """Opens a page on a memory: as others see it with client=, policy=."""
     opened: list[TestClient] = []
     recognizers: list[Recognizer] = []
 

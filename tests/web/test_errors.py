@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -19,7 +18,6 @@ from support.server import until
 from cbcl import Recognizer
 from cbcl.errors import CBCLError, MemoryFileError, PictureError, WeightsError
 from cbcl.recognition.snapshot import Snapshot
-from cbcl.web.monitoring import RequestLog
 
 pytest_plugins = ["support.api_fixtures"]
 
@@ -257,14 +255,16 @@ def test_a_backbone_given_by_its_path_is_shown_by_name(
 
 @pytest.mark.parametrize("error", [RuntimeError, ValueError, OSError])
 def test_an_error_of_ours_tells_nothing_but_is_in_the_log(
-    open_page: OpenPage, failing: Failing, error: type[Exception]
+    open_page: OpenPage,
+    failing: Failing,
+    error: type[Exception],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    file = io.StringIO()
     failing.error = error(f"something secret at {failing.path}")
-    page = open_page(recognizer=failing, log=RequestLog(file=file))
+    page = open_page(recognizer=failing)
     message = refused(page.get("/api/history"), "internal")["message"]
     assert message == "internal error: the server's log has the details."
-    entry = json.loads(file.getvalue())
+    entry = json.loads(capsys.readouterr().err)
     assert (entry["route"], entry["status"]) == ("/api/history", 500)
     assert "something secret" in entry["trace"]
 

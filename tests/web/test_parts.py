@@ -250,7 +250,7 @@ def test_a_queue_with_too_much_waiting_sends_away() -> None:
         queue = WorkQueue("one", 1, 2)
         jobs = [asyncio.create_task(queue.run(hold.wait)) for _ in range(4)]
         await asyncio.sleep(0)
-        assert (queue.pending, queue.waiting) == (3, 2)
+        assert (queue.pending, queue.waiting()) == (3, 2)
         hold.set()
         done = await asyncio.gather(*jobs, return_exceptions=True)
         assert queue.pending == 0

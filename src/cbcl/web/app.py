@@ -30,7 +30,7 @@ from cbcl.web.events import EVENTS_PATH
 from cbcl.web.inbox import PhotoInbox
 from cbcl.web.inbox import router as inbox_router
 from cbcl.web.limits import Capacity, RouteTable
-from cbcl.web.monitoring import Metrics, RequestLog, RequestLogMiddleware
+from cbcl.web.monitoring import Metrics, RequestLogMiddleware
 from cbcl.web.request_body import BodyRegistry
 from cbcl.web.security import AccessPolicy, SecurityMiddleware
 from cbcl.web.served_memory import ServedMemory
@@ -59,17 +59,17 @@ def create_app(
     recognizer: Recognizer,
     *,
     policy: AccessPolicy | None = None,
-    log: RequestLog | None = None,
     backbone: str = DEFAULT,
     private: bool = False,
     several: bool = False,
     inbox: Path | None = None,
+    log: bool = False,
 ) -> FastAPI:
     """Return the application that serves a memory; it closes the recognizer in the end.
 
     `backbone` and `private` are those given to the recognizer: they are shown until there is a
     memory. With `several`, other memories of its folder can be opened in its place. `inbox` is a
-    folder of `cbcl watch`, whose photos the page shows.
+    folder of `cbcl watch`, whose photos the page shows. With `log`, all requests are logged.
     `app.state.on_start` is called in the event loop when the server starts.
     """
     metrics = Metrics()
@@ -103,7 +103,7 @@ def create_app(
         bodies=app.state.bodies,
         routes=RouteTable(route for router in ROUTERS for route in router.routes),
     )
-    app.add_middleware(RequestLogMiddleware, log=log or RequestLog(), metrics=metrics)
+    app.add_middleware(RequestLogMiddleware, metrics=metrics, log_all=log)
     return app
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import partial
 from time import perf_counter
-from typing import Any, TextIO
+from typing import Any
 
 from prometheus_client import (
     CollectorRegistry,
@@ -64,7 +64,7 @@ class Metrics:
     ) -> None:
         """Set the functions that gauges are read from."""
         for queue in queues:
-            self._waiting.labels(queue.name).set_function(partial(_count_waiting, queue))
+            self._waiting.labels(queue.name).set_function(queue.waiting)
         self._labels.set_function(labels)
         self._streams.set_function(streams)
 
@@ -81,32 +81,11 @@ class Metrics:
         return generate_latest(self._registry)
 
 
-def _count_waiting(queue: WorkQueue) -> float:
-    return queue.waiting
-
-
-class RequestLog:
-    """A file to which requests are logged: all, or only those that failed with a bug."""
-
-    def __init__(self, *, everything: bool = False, file: TextIO | None = None) -> None:
-        self._everything, self._file = everything, file
-
-    def write(self, entry: dict[str, Any], error: BaseException | None = None) -> None:
-        """Write a line; an error with its traceback."""
-        if error is not None:
-            trace = "".join(traceback.format_exception(error))
-            entry = {**entry, "error": repr(error), "trace": trace}
-        elif not self._everything:
-            return
-        line = json.dumps(entry)  # in ASCII: a terminal obeys none of it
-        (self._file or sys.stderr).write(f"{line}\n")
-
-
 class RequestLogMiddleware:
-    """Logs and counts every request, also those that fail."""
+    """Counts every request; logs all of them, or only those that failed with a bug."""
 
-    def __init__(self, app: ASGIApp, log: RequestLog, metrics: Metrics) -> None:
-        self._app, self._log, self._metrics = app, log, metrics
+    def __init__(self, app: ASGIApp, metrics: Metrics, *, log_all: bool) -> None:
+        self._app, self._metrics, self._log_all = app, metrics, log_all
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -138,7 +117,9 @@ class RequestLogMiddleware:
         self._metrics.count_request(
             method, route, status, None if route == EVENTS_PATH else seconds
         )
-        entry = {
+        if failure is None and not self._log_all:
+            return
+        entry: dict[str, Any] = {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "method": method,
             "route": route,
@@ -147,4 +128,8 @@ class RequestLogMiddleware:
             "bytes": size,
             "client": scope["client"][0] if scope.get("client") else "",
         }
-        self._log.write(entry, failure)
+        if failure is not None:
+            entry["error"] = repr(failure)
+            entry["trace"] = "".join(traceback.format_exception(failure))
+        line = json.dumps(entry)  # in ASCII: a terminal obeys none of it
+        sys.stderr.write(f"{line}\n")

@@ -32,7 +32,6 @@ from cbcl.web.connections import (
     connection_limit,
     is_loopback,
 )
-from cbcl.web.monitoring import RequestLog
 from cbcl.web.security import AccessPolicy
 from cbcl.web.tls import ServerCertificate, ServerContext, load_certificate
 from cbcl.web.tokens import AccessTokens
@@ -197,11 +196,11 @@ def serve(
         app = create_app(
             recognizer,
             policy=policy,
-            log=RequestLog(everything=log),
             backbone=backbone or DEFAULT,
             private=private,
             several=several,
             inbox=inbox,
+            log=log,
         )
         memories = app.state.served.folder.paths()
         others = [path.name for path in memories if path != recognizer.path]

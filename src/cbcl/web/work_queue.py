@@ -29,9 +29,8 @@ class WorkQueue:
         self.pending = 0  # jobs that wait or run
         self._mean_seconds = 0.0  # of a job
 
-    @property
     def waiting(self) -> int:
-        """Jobs without a thread yet."""
+        """Return the number of jobs without a thread yet."""
         return max(0, self.pending - self._threads)
 
     def check(self) -> None:
