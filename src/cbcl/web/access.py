@@ -8,14 +8,14 @@ import ssl
 from typing import Annotated, Literal
 
 import segno
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
 from cbcl.web.errors import NOT_FOUND, ApiError
 from cbcl.web.limits import RouteLimits
+from cbcl.web.route_parts import Served, kept
 from cbcl.web.security import AccessPolicy, access_of, set_token_cookie
-from cbcl.web.service import TeachingService
 from cbcl.web.tls import fingerprint
 from cbcl.web.tokens import AccessTokens, Role
 
@@ -38,20 +38,14 @@ class AccessResponse(BaseModel):
     authority: str | None = None  # SHA-256 of the authority that we made; None: not ours
 
 
-def _policy(request: Request) -> AccessPolicy:
-    policy: AccessPolicy = request.app.state.policy
-    return policy
-
-
-Policy = Annotated[AccessPolicy, Depends(_policy)]
+Policy = Annotated[AccessPolicy, kept("policy")]
 
 
 @router.get("/api/access")
 @RouteLimits()
-def show_access(request: Request, policy: Policy) -> AccessResponse:
+def show_access(served: Served, policy: Policy) -> AccessResponse:
     """Return the links, and what to compare the certificate with."""
-    service: TeachingService = request.app.state.served.service
-    command = f"cbcl teach {shlex.quote(service.name)} --host 0.0.0.0"
+    command = f"cbcl teach {shlex.quote(served.service.name)} --host 0.0.0.0"
     if policy.tokens is None:
         return AccessResponse(network=False, command=command)
     certificate = policy.certificate()
@@ -79,13 +73,13 @@ def show_code(policy: Policy, link: Literal["full", "view"]) -> Response:
 
 @router.post("/api/access/renew")
 @RouteLimits()
-async def renew_access(request: Request, response: Response, policy: Policy) -> AccessResponse:
+async def renew_access(served: Served, response: Response, policy: Policy) -> AccessResponse:
     """Make new tokens: who has an old one is let in no more, but for who asks."""
     tokens = _tokens(policy)
     tokens.renew()
-    request.app.state.served.service.notifier.wake()  # so that the streams of the others end
+    served.service.notifier.wake()  # so that the streams of the others end
     set_token_cookie(response, policy, tokens.current()["full"])
-    return show_access(request, policy)
+    return show_access(served, policy)
 
 
 @router.get("/cbcl-authority.crt")
@@ -101,9 +95,9 @@ def authority(policy: Policy) -> Response:
 
 @router.get("/manifest.webmanifest")
 @RouteLimits("view")
-def manifest(request: Request) -> Response:
+def manifest(request: Request, served: Served) -> Response:
     """Describe the page for a home screen; its link has the token, which a phone keeps with it."""
-    service: TeachingService = request.app.state.served.service
+    memory = served.service.name
     token = access_of(request.scope).token
     icons = [
         {"src": "/static/icon.svg", "sizes": "any", "type": SVG_TYPE},
@@ -120,8 +114,8 @@ def manifest(request: Request) -> Response:
     ]
     content = {
         "id": "/",
-        "name": f"{service.name}: cbcl",
-        "short_name": service.name.removesuffix(".cbcl"),
+        "name": f"{memory}: cbcl",
+        "short_name": memory.removesuffix(".cbcl"),
         "start_url": f"/?token={token}" if token else "/",
         "scope": "/",
         "display": "standalone",

@@ -9,13 +9,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Response
 from pydantic import BaseModel
 
 from cbcl.errors import PictureError, encodable, reason
 from cbcl.vision.decoding import read
 from cbcl.web.errors import ApiError
 from cbcl.web.limits import RouteLimits
+from cbcl.web.route_parts import kept
 
 BINARY_TYPE = "application/octet-stream"
 
@@ -67,12 +68,7 @@ class PhotoInbox:
             raise PictureError(photo, f"cannot be removed: {reason(error)}") from error
 
 
-def _inbox(request: Request) -> PhotoInbox:
-    inbox: PhotoInbox = request.app.state.inbox
-    return inbox
-
-
-ServedInbox = Annotated[PhotoInbox, Depends(_inbox)]
+ServedInbox = Annotated[PhotoInbox, kept("inbox")]
 
 
 @router.get("")

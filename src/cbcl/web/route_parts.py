@@ -22,19 +22,25 @@ JSON_TYPE = "application/json"
 MEMORY_HEADER = "CBCL-Memory"  # percent-encoded name of the memory that a request is meant for
 
 
-def _served(request: Request) -> ServedMemory:
-    served: ServedMemory = request.app.state.served
-    return served
+def kept(name: str) -> Any:
+    """Return the dependency of a route on what the application keeps in its state."""
+
+    async def find(request: Request) -> Any:
+        return getattr(request.app.state, name)
+
+    return Depends(find)
 
 
-async def _service(request: Request) -> AsyncIterator[TeachingService]:
+Served = Annotated[ServedMemory, kept("served")]
+
+
+async def _service(request: Request, served: Served) -> AsyncIterator[TeachingService]:
     """Provide the service of the memory that is open, unless the request is meant for another."""
     memory = request.headers.get(MEMORY_HEADER)
-    async with _served(request).use(None if memory is None else unquote(memory)) as service:
+    async with served.use(None if memory is None else unquote(memory)) as service:
         yield service
 
 
-Served = Annotated[ServedMemory, Depends(_served)]
 Service = Annotated[TeachingService, Depends(_service)]
 Number = Annotated[int, PathParameter(ge=0, lt=1 << 63, description="Number of an example")]
 LabelQuery = Annotated[str, Query(json_schema_extra={**schemas.LABEL_RULES})]
