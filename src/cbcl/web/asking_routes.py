@@ -62,7 +62,8 @@ async def suspects(service: Service, request: Request) -> schemas.SuspectsRespon
     Each comes with the answer had it not been learned, the most decisive first.
     """
     form = await read_form(request, files="picture", fields=["seen"])
-    snapshot, embedded = await service.embedding.queue.run(_embed_one, service, form)
+    embedding = service.embedding
+    snapshot, _, embedded = await embedding.queue.run(embedding.embed_one, form)
     return await service.reports.run(_find_suspects, snapshot, embedded)
 
 
@@ -149,12 +150,6 @@ def similar(service: Service, label: LabelQuery) -> schemas.SimilarResponse:
     )
 
 
-def _embed_one(service: TeachingService, form: UploadForm) -> tuple[Snapshot, EmbeddedPicture]:
-    snapshot = service.snapshot()
-    _, embedded = service.embedding.embed_one(form, snapshot)
-    return snapshot, embedded
-
-
 def _find_suspects(snapshot: Snapshot, embedded: EmbeddedPicture) -> schemas.SuspectsResponse:
     entries = [
         schemas.SuspectEntry(
@@ -168,8 +163,7 @@ def _find_suspects(snapshot: Snapshot, embedded: EmbeddedPicture) -> schemas.Sus
 
 
 def _recognize(service: TeachingService, form: UploadForm) -> schemas.RecognizeResponse:
-    snapshot = service.snapshot()
-    picture, embedded = service.embedding.embed_one(form, snapshot)
+    snapshot, picture, embedded = service.embedding.embed_one(form)
     answer = snapshot.recognize(embedded) if snapshot.labels() else None
     return _recognized(picture, answer, snapshot.revision)
 

@@ -160,17 +160,16 @@ class EmbeddingService:
             new += await self.queue.run_part(self._embed_files, some, snapshot)
         return snapshot, new + cached
 
-    def embed_one(
-        self, form: UploadForm, snapshot: Snapshot
-    ) -> tuple[RequestPicture, EmbeddedPicture]:
+    def embed_one(self, form: UploadForm) -> tuple[Snapshot, RequestPicture, EmbeddedPicture]:
         """Embed the only picture of a form, in this thread; ApiError: it cannot be read."""
+        snapshot = self._recognizer.snapshot()
         digests = form.texts("seen")
         if len(form.files) + len(digests) != 1:
             raise ApiError("argument", "give one file as 'picture', or one digest as 'seen'.")
         (picture,) = self._embed_files(form.files, snapshot) + self._find(digests)
         if isinstance(picture.result, PictureError):
             raise ApiError("picture", picture.result.about(picture.name))
-        return picture, picture.result
+        return snapshot, picture, picture.result
 
     def _embed_files(
         self, files: Sequence[UploadedFile], snapshot: Snapshot
