@@ -17,7 +17,6 @@ from cbcl.web.embedding import RequestPicture
 from cbcl.web.errors import ApiError
 from cbcl.web.limits import MAX_PICTURE_BYTES, MAX_PICTURES_BYTES, MAX_TEXT_BYTES, RouteLimits
 from cbcl.web.route_parts import (
-    JSON_TYPE,
     PICTURE_ERRORS,
     PICTURES,
     LabelQuery,
@@ -95,14 +94,14 @@ async def group(service: Service, body: schemas.GroupRequest) -> schemas.GroupsR
 @RouteLimits("view")
 async def advice(service: Service) -> Response:
     """List labels that look alike, and labels for which more examples would help."""
-    return Response(await service.report(_advise), media_type=JSON_TYPE)
+    return await service.report(_advise)
 
 
 @router.get("/scores", response_model=schemas.ScoresResponse, responses=describe_errors("memory"))
 @RouteLimits("view")
 async def scores(service: Service) -> Response:
     """Return the confusion matrix of a leave-one-out test on the examples."""
-    return Response(await service.report(_score), media_type=JSON_TYPE)
+    return await service.report(_score)
 
 
 @router.get(
@@ -114,14 +113,14 @@ async def self_test(service: Service) -> Response:
 
     The same test as for the scores; with many labels it takes seconds, once after a change.
     """
-    return Response(await service.report(_test_examples), media_type=JSON_TYPE)
+    return await service.report(_test_examples)
 
 
 @router.get("/unknown", response_model=schemas.UnknownResponse, responses=describe_errors("memory"))
 @RouteLimits("view")
 async def unknown(service: Service) -> Response:
     """Return what decides between known and unknown, and what each setting would change."""
-    return Response(await service.report(_report_unknown), media_type=JSON_TYPE)
+    return await service.report(_report_unknown)
 
 
 @router.get(

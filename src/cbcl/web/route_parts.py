@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 from urllib.parse import unquote
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi import Path as PathParameter
 
+from cbcl.recognition.recognizer import Step
 from cbcl.web import schemas
 from cbcl.web.errors import STATUSES
 from cbcl.web.limits import MAX_PICTURES
 from cbcl.web.served_memory import ServedMemory
 from cbcl.web.service import TeachingService
 
-if TYPE_CHECKING:
-    from cbcl.recognition.recognizer import Step
-
-JSON_TYPE = "application/json"
 MEMORY_HEADER = "CBCL-Memory"  # percent-encoded name of the memory that a request is meant for
 
 

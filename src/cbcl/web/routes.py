@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
@@ -12,11 +11,11 @@ from cbcl import __version__
 from cbcl.errors import LabelError
 from cbcl.recognition.answer import Example
 from cbcl.recognition.labels import as_label
+from cbcl.recognition.recognizer import Step
 from cbcl.recognition.snapshot import MAX_SHOWN, Snapshot
 from cbcl.web import schemas
 from cbcl.web.limits import RouteLimits
 from cbcl.web.route_parts import (
-    JSON_TYPE,
     LabelQuery,
     Number,
     Served,
@@ -29,9 +28,6 @@ from cbcl.web.route_parts import (
 from cbcl.web.security import access_of
 from cbcl.web.service import TeachingService
 from cbcl.web.static_files import thumbnail_response
-
-if TYPE_CHECKING:
-    from cbcl.recognition.recognizer import Step
 
 API_VERSION = 1  # changes when a program written for it would break
 
@@ -89,7 +85,7 @@ async def events(served: Served, request: Request) -> Response:
 @RouteLimits("view")
 def labels(service: Service) -> Response:
     """List all labels, sorted."""
-    return Response(service.response(_list_labels), media_type=JSON_TYPE)
+    return service.response(_list_labels)
 
 
 @router.get("/examples", tags=["things"], responses=describe_errors("label", "argument", "memory"))
@@ -133,14 +129,7 @@ def history(service: Service) -> schemas.HistoryResponse:
     steps = service.history()
     next_step = _step_to_undo(steps)
     entries = [
-        schemas.HistoryEntry(
-            step=step.step,
-            time=step.time,
-            action=step.action,
-            text=step.summary,
-            undone=step.undone,
-            next=step is next_step,
-        )
+        schemas.HistoryEntry(**step._asdict(), text=step.summary, next=step is next_step)
         for step in steps
     ]
     return schemas.HistoryResponse(revision=revision, steps=entries)

@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TypeAlias, TypeVar
 
+from fastapi import Response
 from pydantic import BaseModel
 
 from cbcl.errors import CBCLError, LabelError, MemoryFileError, encodable
@@ -94,17 +95,17 @@ class TeachingService:
             learning=self.changes.pending,
         )
 
-    def response(self, make: Report) -> str:
-        """Return a response about the present revision, as JSON, made once for all who ask."""
+    def response(self, make: Report) -> Response:
+        """Return a response about the present revision, whose JSON is made once for all who ask."""
         cached = self._responses.setdefault(make, CachedResponse())
         with cached.lock:
             snapshot = self.snapshot()
             if cached.snapshot is not snapshot:
                 cached.text = make(self, snapshot).model_dump_json()
                 cached.snapshot = snapshot
-            return cached.text
+            return Response(cached.text, media_type="application/json")
 
-    async def report(self, make: Report) -> str:
+    async def report(self, make: Report) -> Response:
         """Return a response that takes long to make."""
         return await self.reports.run(self.response, make)
 
