@@ -23,11 +23,7 @@ MAX_TEXT_BYTES = 64_000  # of a body without files
 MAX_PICTURES_BYTES = 64 * MB  # of a body with any number of pictures
 MAX_MEMORY_BYTES = 1000 * MB
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
-PICTURE_RATE, PICTURE_BURST = 30.0, 60.0  # requests of one address, a second and at once
-WRONG_TOKEN_RATE, WRONG_TOKEN_BURST = 1 / 3, 20.0
 MAX_ADDRESSES = 4096
-MAX_CONCURRENT_REQUESTS = 256  # event streams are counted by themselves
-MAX_STREAMS = 64
 MAX_SHARE = 0.75  # of a capacity, for one address: something is left for others
 
 

@@ -17,19 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from cbcl.web.connections import client_address, is_loopback
 from cbcl.web.errors import ApiError
 from cbcl.web.events import EVENTS_PATH
-from cbcl.web.limits import (
-    MAX_CONCURRENT_REQUESTS,
-    MAX_STREAMS,
-    PICTURE_BURST,
-    PICTURE_RATE,
-    SAFE_METHODS,
-    WRONG_TOKEN_BURST,
-    WRONG_TOKEN_RATE,
-    Capacity,
-    RateLimiter,
-    RouteLimits,
-    RouteTable,
-)
+from cbcl.web.limits import SAFE_METHODS, Capacity, RateLimiter, RouteLimits, RouteTable
 from cbcl.web.monitoring import Metrics
 from cbcl.web.request_body import BodyRegistry, RequestBody
 from cbcl.web.tls import ServerCertificate
@@ -48,6 +36,10 @@ HEADERS = {
     "Permissions-Policy": "camera=(self)",
 }
 COOKIE_SECONDS = 400 * 24 * 3600  # the longest that browsers keep one
+PICTURE_RATE, PICTURE_BURST = 30.0, 60.0  # requests of one address, a second and at once
+WRONG_TOKEN_RATE, WRONG_TOKEN_BURST = 1 / 3, 20.0
+MAX_CONCURRENT_REQUESTS = 256  # event streams are counted by themselves
+MAX_STREAMS = 64
 PICTURE_RATE_MESSAGE = f"more than {PICTURE_RATE:.0f} requests with pictures a second"
 ACCESS_KEY = "cbcl.access"  # of a request's Access in its scope
 HOST_HEADER = re.compile(r"(\[[^\[\]]*\]|[^\[\]:@]*)(?::[0-9]*)?")  # a name or an address, a port
