@@ -10,13 +10,14 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from fastapi import APIRouter, Request, Response
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from cbcl import __version__
 from cbcl.export.words import DEFAULT_LANGUAGE, choose_language, page_in
 from cbcl.web.bundles import bundle_page, link_bundles
 from cbcl.web.errors import NOT_FOUND, ApiError
 from cbcl.web.limits import RouteLimits
-from cbcl.web.monitoring import MEDIA_TYPE, Metrics
+from cbcl.web.monitoring import Metrics
 from cbcl.web.security import access_of
 from cbcl.web.tokens import Role
 
@@ -98,7 +99,7 @@ def static(name: str, request: Request) -> Response:
 @RouteLimits()
 def metrics(request: Request) -> Response:
     counted: Metrics = request.app.state.metrics
-    return Response(counted.text(), media_type=MEDIA_TYPE)
+    return Response(counted.text(), media_type=CONTENT_TYPE_LATEST)
 
 
 def prepare() -> None:
