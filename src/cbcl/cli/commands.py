@@ -19,9 +19,6 @@ from cbcl.cli.options import (
     ADDRESS,
     BACKBONE,
     ENGINE,
-    FOLDERS,
-    HEAD,
-    JOBS,
     MAX_CENTROIDS,
     MEMORY,
     NO_CACHE,
@@ -29,7 +26,9 @@ from cbcl.cli.options import (
     PRIVATE,
     QUIET,
     STRICT,
+    HeadName,
     PathArgument,
+    PhotoArgument,
     flag,
     import_extra,
     open_memory,
@@ -119,7 +118,12 @@ def main() -> None:
 @flag("--none", help="The photos show none of the known things: what looks like them is unknown.")
 @BACKBONE
 @PRIVATE
-@HEAD
+@click.option(
+    "--head",
+    type=HeadName(),
+    help="How a new memory tells things apart: discriminant (the default: right more often) weighs"
+    " all that sets them apart, vote takes the nearest means of photos (as in the paper).",
+)
 @MAX_CENTROIDS
 @click.option(
     "--radius",
@@ -128,7 +132,14 @@ def main() -> None:
     help="With the vote: merge photos closer than this into one centroid; chosen if not given.",
 )
 @STRICT
-@JOBS
+@click.option(
+    "--jobs",
+    "-j",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Embed photos in N worker processes, and learn each thing as a step of its own: after"
+    " Ctrl-C, the same command goes on from there.",
+)
 @ENGINE
 @ADDRESS
 @NO_CACHE
@@ -351,7 +362,7 @@ def teach(
 
 @main.command()
 @MEMORY
-@FOLDERS
+@click.argument("folders", nargs=-1, required=True, type=PhotoArgument())
 @BACKBONE
 @STRICT
 @NO_CACHE

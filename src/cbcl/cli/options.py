@@ -106,7 +106,6 @@ def _is_not_given(_: click.Context, __: click.Parameter, given: bool) -> bool:
 
 
 MEMORY = click.argument("memory", type=PathArgument())
-FOLDERS = click.argument("folders", nargs=-1, required=True, type=PhotoArgument())
 PHOTOS = click.argument(
     "photos", nargs=-1, required=True, type=PhotoArgument(), callback=_memory_first
 )
@@ -132,14 +131,6 @@ PRIVATE = flag(
     "--private",
     help="Create the memory without thumbnails, and do not cache the vectors of its photos.",
 )
-JOBS = click.option(
-    "--jobs",
-    "-j",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Embed photos in N worker processes, and learn each thing as a step of its own: after"
-    " Ctrl-C, the same command goes on from there.",
-)
 ENGINE = click.option(
     "--backend",
     "engine",
@@ -156,10 +147,4 @@ MAX_CENTROIDS = click.option(
     type=click.IntRange(1),
     metavar="K",
     help="With the vote: keep at most this many centroids from now on.",
-)
-HEAD = click.option(
-    "--head",
-    type=HeadName(),
-    help="How a new memory tells things apart: discriminant (the default: right more often) weighs"
-    " all that sets them apart, vote takes the nearest means of photos (as in the paper).",
 )
