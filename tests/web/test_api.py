@@ -274,7 +274,7 @@ def test_a_private_memory_shows_nothing(
     tmp_path: Path,
 ) -> None:
     recognizer = Recognizer(tmp_path / "private.cbcl", backbone, private=True)
-    page = open_page(recognizer=recognizer, private=True)
+    page = open_page(recognizer=recognizer)
     assert page.get("/api/health").json()["private"] is True
     page.learn("coffee", *photos["coffee"][:3])
     listed = page.get("/api/labels").json()

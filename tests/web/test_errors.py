@@ -15,7 +15,7 @@ import pytest
 from support.api import NOISE, OpenPage, Page, Photos, files, leaves, refused
 from support.server import until
 
-from cbcl import Recognizer
+from cbcl import Recognizer, load_backbone
 from cbcl.errors import CBCLError, MemoryFileError, PictureError, WeightsError
 from cbcl.recognition.snapshot import Snapshot
 
@@ -240,10 +240,9 @@ def test_files_have_the_names_they_were_sent_under(open_page: OpenPage, failing:
     ]
 
 
-def test_a_backbone_given_by_its_path_is_shown_by_name(
-    open_page: OpenPage, failing: Failing
-) -> None:
-    page = open_page(recognizer=failing, backbone=str(SECRET / "my net.onnx"))
+def test_a_backbone_given_by_its_path_is_shown_by_name(open_page: OpenPage, tmp_path: Path) -> None:
+    network = load_backbone(lambda things: things, name=str(SECRET / "my net.onnx"))
+    page = open_page(recognizer=Failing(tmp_path / "x.cbcl", network))
     until(lambda: page.get("/api/health").json()["backbone"]["problem"])
     assert page.get("/api/health").json()["backbone"] == {
         "name": "my net.onnx",

@@ -345,15 +345,7 @@ def teach(
     several = given.is_dir()
     path = first_memory(given) if several else given
     with open_memory(path, backbone, private=private, max_centroids=max_centroids) as recognizer:
-        server.serve(
-            recognizer,
-            say=screen.say,
-            browser=not no_browser,
-            backbone=backbone,
-            private=private,
-            several=several,
-            **serving,
-        )
+        server.serve(recognizer, say=screen.say, browser=not no_browser, several=several, **serving)
         if several:
             screen.say("stopped.")
         else:

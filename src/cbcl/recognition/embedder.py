@@ -53,16 +53,21 @@ class Embedder:
         self, memory: Memory, given: BackboneSpec | None, *, private: bool, cache: bool
     ) -> None:
         self._memory = memory
-        self._private = private
+        self.private = private
         self._cached = cache
         self._given = None if given is None else load_backbone(given)
         self._backbone: Backbone | None = None
         self._loading = Lock()
         self._cache: VectorCache | None = None
 
+    @property
+    def backbone_name(self) -> str:
+        """Name of the backbone of a new memory; it need not be loaded."""
+        return DEFAULT if self._given is None else self._given.name
+
     def for_memory(self, memory: Memory) -> Embedder:
         """Return one with the same options for another memory."""
-        return Embedder(memory, self._given, private=self._private, cache=self._cached)
+        return Embedder(memory, self._given, private=self.private, cache=self._cached)
 
     def close(self) -> None:
         if self._cache is not None:
@@ -119,7 +124,7 @@ class Embedder:
             backbone.name,
             backbone.fingerprint,
             dimension,
-            self._private,
+            self.private,
             __version__,
             numbers_of(backbone, dimension),
         )
@@ -184,7 +189,7 @@ class Embedder:
                 raise PictureError(f"picture {number + 1}", problem, "give the picture itself")
         if about is not None:
             self.check(about)
-        return backbone, self._private if about is None else about.private
+        return backbone, self.private if about is None else about.private
 
     def look(
         self,
@@ -218,7 +223,7 @@ class Embedder:
             raise BackboneError("that memory", problem, "they cannot be put together")
 
     def check_private(self, about: MemoryInfo) -> None:
-        if self._private and not about.private:
+        if self.private and not about.private:
             problem = "was not begun as a private memory and cannot become one"
             raise BackboneError(self._memory.path, problem, "begin a new one")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 
 from fastapi import FastAPI, Request, Response
@@ -16,7 +15,6 @@ from starlette.routing import Match, Route
 from cbcl import __version__
 from cbcl.errors import CBCLError
 from cbcl.recognition.recognizer import Recognizer
-from cbcl.vision.backbones import DEFAULT
 from cbcl.web import (
     access,
     asking_routes,
@@ -34,7 +32,7 @@ from cbcl.web.monitoring import Metrics, RequestLogMiddleware
 from cbcl.web.request_body import BodyRegistry
 from cbcl.web.security import AccessPolicy, SecurityMiddleware
 from cbcl.web.served_memory import ServedMemory
-from cbcl.web.service import MAX_EXPORTS, TeachingService
+from cbcl.web.service import MAX_EXPORTS
 
 DESCRIPTION = """Teach labels from a few pictures each, and recognize what other pictures show.
 
@@ -59,22 +57,18 @@ def create_app(
     recognizer: Recognizer,
     *,
     policy: AccessPolicy | None = None,
-    backbone: str = DEFAULT,
-    private: bool = False,
     several: bool = False,
     inbox: Path | None = None,
     log: bool = False,
 ) -> FastAPI:
     """Return the application that serves a memory; it closes the recognizer in the end.
 
-    `backbone` and `private` are those given to the recognizer: they are shown until there is a
-    memory. With `several`, other memories of its folder can be opened in its place. `inbox` is a
-    folder of `cbcl watch`, whose photos the page shows. With `log`, all requests are logged.
+    With `several`, other memories of its folder can be opened in its place. `inbox` is a folder of
+    `cbcl watch`, whose photos the page shows. With `log`, all requests are logged.
     `app.state.on_start` is called in the event loop when the server starts.
     """
     metrics = Metrics()
 
-    make_service = partial(TeachingService, metrics=metrics, backbone=backbone, private=private)
     app = FastAPI(
         title="cbcl",
         version=__version__,
@@ -85,7 +79,7 @@ def create_app(
         lifespan=_lifespan,
         generate_unique_id_function=lambda route: route.name.strip("_"),
     )
-    app.state.served = ServedMemory(recognizer, make_service, several=several)
+    app.state.served = ServedMemory(recognizer, metrics, several=several)
     app.state.metrics = metrics
     app.state.bodies = BodyRegistry()
     app.state.exports = Capacity(MAX_EXPORTS, "several memories are being exported", retry_after=5)

@@ -24,6 +24,7 @@ from cbcl.recognition.memory_files import (
 from cbcl.recognition.recognizer import Recognizer
 from cbcl.web import schemas
 from cbcl.web.errors import ApiError
+from cbcl.web.monitoring import Metrics
 from cbcl.web.service import TeachingService
 
 MAX_MEMORY_NAME = 80  # characters of a name, without its suffix
@@ -100,21 +101,15 @@ class ServedMemory:
     A recognizer is closed when it is no longer served.
     """
 
-    def __init__(
-        self,
-        recognizer: Recognizer,
-        make_service: Callable[[Recognizer], TeachingService],
-        *,
-        several: bool,
-    ) -> None:
-        self._recognizer, self._make_service = recognizer, make_service
+    def __init__(self, recognizer: Recognizer, metrics: Metrics, *, several: bool) -> None:
+        self._recognizer, self._metrics = recognizer, metrics
         self._users: Counter[TeachingService] = Counter()  # requests under way
         self._opening = asyncio.Lock()
         self._warming_up: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[None]] = set()
         self._stopping = False
         self.folder = MemoryFolder(recognizer.path.parent, several=several)
-        self.service = make_service(recognizer)
+        self.service = TeachingService(recognizer, metrics)
 
     def start(self) -> None:
         """Load the backbone; called in the event loop."""
@@ -155,7 +150,7 @@ class ServedMemory:
             if path == self.service.path:
                 return self.service
             recognizer = await run_in_threadpool(self._recognizer.beside, path)
-            before, self.service = self.service, self._make_service(recognizer)
+            before, self.service = self.service, TeachingService(recognizer, self._metrics)
             self.start()
             before.notifier.close()  # its streams go on with the new one
             self._close_unused(before)

@@ -24,7 +24,6 @@ from fastapi import FastAPI
 
 from cbcl.errors import MemoryFileError, ServerError, encodable, first_line, reason
 from cbcl.recognition.recognizer import Recognizer
-from cbcl.vision.backbones import DEFAULT
 from cbcl.web.app import begin_stop, create_app
 from cbcl.web.connections import (
     ConnectionLimiter,
@@ -156,8 +155,6 @@ def serve(
     host: str = "127.0.0.1",
     port: int | None = None,
     browser: bool = True,
-    backbone: str | None = None,
-    private: bool = False,
     several: bool = False,
     inbox: Path | None = None,
     certificate: Path | None = None,
@@ -196,8 +193,6 @@ def serve(
         app = create_app(
             recognizer,
             policy=policy,
-            backbone=backbone or DEFAULT,
-            private=private,
             several=several,
             inbox=inbox,
             log=log,

@@ -46,10 +46,8 @@ class TeachingService:
     for none of them.
     """
 
-    def __init__(
-        self, recognizer: Recognizer, metrics: Metrics, *, backbone: str, private: bool
-    ) -> None:
-        self._recognizer, self._backbone, self._private = recognizer, backbone, private
+    def __init__(self, recognizer: Recognizer, metrics: Metrics) -> None:
+        self._recognizer = recognizer
         self.metrics = metrics
         self.replaced: Path | None = None  # by the latest restore
         self.snapshot = recognizer.snapshot
@@ -80,9 +78,10 @@ class TeachingService:
 
     def health(self) -> schemas.HealthResponse:
         snapshot = self.snapshot()
-        info = snapshot.about
+        about = snapshot.about
+        name = about.backbone if about else self._recognizer.embedder.backbone_name
         backbone = schemas.BackboneStatus(
-            name=encodable(Path(info.backbone if info else self._backbone).name),
+            name=encodable(Path(name).name),
             ready=self.embedding.ready,
             problem=self.embedding.problem,
             looks_at=self.embedding.looks_at,
@@ -155,7 +154,7 @@ class TeachingService:
             raise missing from None
 
     def is_private(self, snapshot: Snapshot) -> bool:
-        return snapshot.about.private if snapshot.about else self._private
+        return (snapshot.about or self._recognizer.embedder).private
 
     def _clear_caches(self) -> None:
         self._responses = {}  # what is being made is not kept either
