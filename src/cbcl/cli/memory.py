@@ -82,18 +82,14 @@ def _show_labels(snapshot: Snapshot, settings: Settings) -> None:
         _count_all(rows, snapshot.n_negatives()),
         f"backbone {about.backbone} ({about.dimension} features)",
         f"head {settings.head}{_describe_centroids(settings, rows) if by_centroids else ''}",
-        *_describe_strangers(settings),
-        *(["private"] if about.private else []),
     ]
+    if settings.strangers != DEFAULT_STRANGERS:
+        parts.append(f"expects strangers {settings.strangers}")
+    if about.private:
+        parts.append("private")
     screen.say(f"{'; '.join(parts)}.")
     if rows and "upgrade" in snapshot.abilities:
         screen.say("`cbcl upgrade` makes it right more often, if it keeps all its photos' vectors.")
-
-
-def _describe_strangers(settings: Settings) -> list[str]:
-    if settings.strangers == DEFAULT_STRANGERS:
-        return []
-    return [f"expects strangers {settings.strangers}"]
 
 
 def _count_all(rows: Sequence[tuple[str, int, int]], n_negatives: int) -> str:
