@@ -14,7 +14,6 @@ from cbcl.cli.output import Output
 from cbcl.vision.finding import is_url
 
 if TYPE_CHECKING:
-    from cbcl.recognition.embedder import OnBroken
     from cbcl.recognition.recognizer import Recognizer
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -97,14 +96,6 @@ def _output(_: click.Context, __: click.Parameter, quiet: bool) -> Output:
     return Output(quiet=quiet)
 
 
-def _on_broken(_: click.Context, __: click.Parameter, strict: bool) -> OnBroken:
-    return "raise" if strict else "report"
-
-
-def _is_not_given(_: click.Context, __: click.Parameter, given: bool) -> bool:
-    return not given
-
-
 MEMORY = click.argument("memory", type=PathArgument())
 PHOTOS = click.argument(
     "photos", nargs=-1, required=True, type=PhotoArgument(), callback=_memory_first
@@ -113,7 +104,7 @@ QUIET = flag("--quiet", "-q", "screen", callback=_output, help="Print only resul
 STRICT = flag(
     "--strict",
     "broken",
-    callback=_on_broken,
+    callback=lambda _, __, strict: "raise" if strict else "report",
     help="Stop at the first photo that cannot be read, and change nothing.",
 )
 BACKBONE = click.option(
@@ -124,7 +115,7 @@ BACKBONE = click.option(
 NO_CACHE = flag(
     "--no-cache",
     "cache",
-    callback=_is_not_given,
+    callback=lambda _, __, given: not given,
     help="Do not read or write the vector cache.",
 )
 PRIVATE = flag(
