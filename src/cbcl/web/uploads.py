@@ -10,6 +10,7 @@ import math
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -147,15 +148,17 @@ class _FormReader:
     def __init__(self, open_part: Callable[[str, str | None], _Part]) -> None:
         self._open_part = open_part
         self._part = _Part(lambda _: None)
-        self._header_name = self._header_value = self._disposition = b""
-        self._header_bytes = 0
+        self._header_name = bytearray()
+        self._header_value = bytearray()
+        self._header_bytes = 0  # of the part
+        self._disposition = b""
         self.complete = False
 
     def callbacks(self) -> MultipartCallbacks:
         return {
             "on_part_begin": self._begin_part,
-            "on_header_field": self._read_header_name,
-            "on_header_value": self._read_header_value,
+            "on_header_field": partial(self._read_header, self._header_name),
+            "on_header_value": partial(self._read_header, self._header_value),
             "on_header_end": self._end_header,
             "on_headers_finished": self._open,
             "on_part_data": self._write,
@@ -166,23 +169,17 @@ class _FormReader:
     def _begin_part(self) -> None:
         self._disposition, self._header_bytes = b"", 0
 
-    def _read_header_name(self, data: bytes, start: int, end: int) -> None:
-        self._count_header(end - start)
-        self._header_name += data[start:end]
-
-    def _read_header_value(self, data: bytes, start: int, end: int) -> None:
-        self._count_header(end - start)
-        self._header_value += data[start:end]
-
-    def _count_header(self, size: int) -> None:
-        self._header_bytes += size
+    def _read_header(self, into: bytearray, data: bytes, start: int, end: int) -> None:
+        self._header_bytes += end - start
         if self._header_bytes > MAX_PART_HEADER_BYTES:
             raise ApiError("argument", "a part of the form has too long a header.")
+        into += data[start:end]
 
     def _end_header(self) -> None:
         if self._header_name.lower() == b"content-disposition":
-            self._disposition = self._header_value
-        self._header_name = self._header_value = b""
+            self._disposition = bytes(self._header_value)
+        self._header_name.clear()
+        self._header_value.clear()
 
     def _open(self) -> None:
         _, options = parse_options_header(self._disposition)
