@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -53,18 +52,14 @@ class RouteTable:
     """The limits of all routes; what no route has declared has the strictest."""
 
     def __init__(self, routes: Iterable[BaseRoute]) -> None:
-        self._limits: list[tuple[str, re.Pattern[str], RouteLimits]] = []
-        for route in routes:
-            if isinstance(route, Route):
-                limits = DECLARED.get(route.endpoint, STRICTEST)
-                self._limits += [(name, route.path_regex, limits) for name in route.methods or ()]
+        self._routes = [route for route in routes if isinstance(route, Route)]
 
     def find(self, scope: Scope) -> RouteLimits:
         """Return the limits of a request; one that changes nothing has those of reading."""
         method = "GET" if scope["method"] in SAFE_METHODS else scope["method"]
-        for known, pattern, limits in self._limits:
-            if known == method and pattern.match(scope["path"]):
-                return limits
+        for route in self._routes:
+            if method in (route.methods or ()) and route.path_regex.match(scope["path"]):
+                return DECLARED.get(route.endpoint, STRICTEST)
         return STRICTEST
 
 
