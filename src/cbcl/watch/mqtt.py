@@ -148,7 +148,8 @@ class MqttSink:
             return
         self._publish(f"{DISCOVERY}/sensor/{self._device}/answer/config", self._answer_config())
         for label in self._labels:
-            self._publish(self._config_topic(label), self._thing_config(label))
+            sensor = self._config(topic_id(label), label, self._thing_topic(label))
+            self._publish(self._config_topic(label), sensor)
         self._publish(self._availability, "online")
         self._tell_state()
 
@@ -170,9 +171,6 @@ class MqttSink:
 
     def _thing_topic(self, label: str) -> str:
         return f"{self._topic}/things/{topic_id(label)}"
-
-    def _thing_config(self, label: str) -> dict[str, Any]:
-        return self._config(topic_id(label), label, self._thing_topic(label))
 
     def _answer_config(self) -> dict[str, Any]:
         state = f"{self._topic}/state"
