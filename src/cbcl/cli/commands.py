@@ -375,10 +375,7 @@ def tune(
     \b
     cbcl tune things.cbcl photos/
     """
-    with (
-        open_memory(memory, **opening) as recognizer,
-        screen.progress("tuning") as progress,
-    ):
+    with open_memory(memory, **opening) as recognizer, screen.progress("tuning") as progress:
         things = recognizer.embedder.find_labelled(folders)
         tuning = recognizer.tune(things, broken=broken, progress=progress)
     photos = count(sum(tuning.pictures.values()), "photo")

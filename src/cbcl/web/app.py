@@ -15,14 +15,7 @@ from starlette.routing import Match, Route
 from cbcl import __version__
 from cbcl.errors import CBCLError
 from cbcl.recognition.recognizer import Recognizer
-from cbcl.web import (
-    access,
-    asking_routes,
-    memory_routes,
-    routes,
-    static_files,
-    teaching_routes,
-)
+from cbcl.web import access, asking_routes, memory_routes, routes, static_files, teaching_routes
 from cbcl.web.errors import as_api_error
 from cbcl.web.events import EVENTS_PATH
 from cbcl.web.inbox import PhotoInbox

@@ -78,11 +78,7 @@ class RequestBody:
     """The body of one request, counted while it is received."""
 
     def __init__(
-        self,
-        scope: Scope,
-        receive: Receive,
-        bodies: BodyRegistry,
-        limits: RouteLimits,
+        self, scope: Scope, receive: Receive, bodies: BodyRegistry, limits: RouteLimits
     ) -> None:
         headers = dict(scope["headers"])
         length = headers.get(b"content-length", b"")

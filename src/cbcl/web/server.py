@@ -190,13 +190,7 @@ def serve(
             link=address.url,
             certificate=tls.current if tls else lambda: None,
         )
-        app = create_app(
-            recognizer,
-            policy=policy,
-            several=several,
-            inbox=inbox,
-            log=log,
-        )
+        app = create_app(recognizer, policy=policy, several=several, inbox=inbox, log=log)
         memories = app.state.served.folder.paths()
         others = [path.name for path in memories if path != recognizer.path]
 
