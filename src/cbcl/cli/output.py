@@ -97,7 +97,7 @@ class Output:
     ) -> Iterator[Callable[[int, int], None]]:
         """Show a bar with rate and time left, on a terminal without other output."""
         if self.quiet or not sys.stderr.isatty() or (beside_output and sys.stdout.isatty()):
-            yield _show_nothing
+            yield lambda *_: None
             return
         from rich.console import Console
         from rich.progress import (
@@ -146,10 +146,6 @@ def column_widths(rows: Sequence[Sequence[str]], room: int) -> list[int]:
 
 def _total(widths: Sequence[int]) -> int:
     return sum(widths) + GAP * (len(widths) - 1)
-
-
-def _show_nothing(done: int, total: int) -> None:
-    """Take a progress report without showing it."""
 
 
 def count(number: int, noun: str) -> str:
