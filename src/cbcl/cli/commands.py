@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
 from time import perf_counter
@@ -48,8 +49,6 @@ from cbcl.cli.workers import start_workers
 from cbcl.errors import CBCLError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from cbcl.recognition.answer import Answer
     from cbcl.recognition.embedder import OnBroken
     from cbcl.recognition.learning import LearningResult

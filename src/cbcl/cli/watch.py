@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,8 +16,6 @@ from cbcl.cli.output import Output, csv_writer, print_json, printable
 from cbcl.errors import MemoryFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from cbcl.memory.rows import MemoryInfo
     from cbcl.watch.frames import ProblemLog, WatchedFrame
     from cbcl.watch.inbox import Inbox
