@@ -6,8 +6,8 @@ All that can be worked out is, before the file is locked and others must wait.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -21,10 +21,8 @@ from cbcl.heads.base import (
     NEGATIVES,
     Changes,
     ClassRecord,
-    Context,
     Head,
     PictureBatch,
-    Records,
     Settings,
     check_able,
     find_head,
@@ -97,20 +95,6 @@ class LabelledBatch(NamedTuple):
     problems: tuple[PictureError, ...]
     info: MemoryInfo  # of a memory that would begin with them
     state: bytes  # of the backbone, to be kept in such a memory
-
-
-class LearningInputs(NamedTuple):
-    """All that learning a batch depends on, read from one state of the memory."""
-
-    step: int  # of the state
-    head: Head[Any]
-    lesson: PictureBatch
-    records: Records[Any]
-    context: Context
-
-    def work_out(self) -> Changes[Any]:
-        """Work out the classes that learning the batch changes; nothing is read or written."""
-        return self.head.learn(self.lesson, self.records, self.context)
 
 
 def embed_labelled(
@@ -196,23 +180,22 @@ def learn_batch(
     changes = None
     with suppress(ChangedError):
         state = memory.view() if memory.exists() else MemoryState(batch.info, Settings(), {})
-        inputs = _read(batch, state, memory, options)
-        changes = inputs.work_out()
-    with _begin(memory, embedder, batch) as writing:
-        if changes is None or inputs.step != writing.view.step:  # another was faster
-            inputs = _read(batch, writing.view, memory, options)
-            changes = inputs.work_out()
+        changes = _work_out(batch, state, memory, options)
+    with memory.writing(batch.info, batch.state) as writing:
+        embedder.check(writing.view.about, batch.info.dimension)
+        if changes is None or state.step != writing.view.step:  # another was faster
+            changes = _work_out(batch, writing.view, memory, options)
         if changes.copies != batch.counts or changes.moved:
             about = {"pictures": batch.counts, **note}
             writing.add_step("learn", about, changes.settings)
             write_records(writing, changes.records)
-    return _summarize(memory, writing.view, batch, inputs.head, changes)
+    return _summarize(memory, writing.view, batch, changes)
 
 
-def _read(
+def _work_out(
     batch: LabelledBatch, state: MemoryState, memory: Memory, options: LearningOptions
-) -> LearningInputs:
-    """Read what learning a batch depends on."""
+) -> Changes[Any]:
+    """Read what learning a batch depends on, then work out the classes that change by it."""
     head = head_of(state, options)
     if NEGATIVES in batch.counts:
         check_able("negatives", head, '"none of these"', "cannot be taught to a memory")
@@ -232,7 +215,7 @@ def _read(
     records = memory.records(state, None if needs_all else touched) if state.rows else {}
     for label in touched:
         records[label].examples  # noqa: B018  # read now, not while the change is worked out
-    return LearningInputs(state.step, head, lesson, records, context)
+    return head.learn(lesson, records, context)
 
 
 def write_records(writing: Transaction, records: Mapping[str, ClassRecord[Any] | None]) -> None:
@@ -248,9 +231,9 @@ def _summarize(
     memory: Memory,
     before: MemoryState,
     batch: LabelledBatch,
-    head: Head[Any],
     changes: Changes[Any],
 ) -> LearningResult:
+    head = find_head(changes.settings.head)
     sizes = {
         label: 0 if record is None else head.summarize(record.known).pictures
         for label, record in changes.records.items()
@@ -277,8 +260,9 @@ def tune_by(memory: Memory, embedder: Embedder, batch: LabelledBatch) -> TuningR
     """Choose radius and voters by cross-validation on a batch, in one step."""
     classes = [batch.matrix[batch.targets == label] for label in batch.counts]
     chosen = head_with("tune").tune(classes, Settings())
-    with _begin(memory, embedder, batch) as writing:
+    with memory.writing(batch.info, batch.state) as writing:
         view = writing.view
+        embedder.check(view.about, batch.info.dimension)
         if view.step and "tune" not in view.head.abilities:
             problem = f"learns by the {view.head.name}, which has nothing to tune"
             advice = "it weighs its photos again whenever it learns; go on with `cbcl learn`"
@@ -288,14 +272,6 @@ def tune_by(memory: Memory, embedder: Embedder, batch: LabelledBatch) -> TuningR
         )
         writing.add_step("tune", {"pictures": batch.counts}, settings)
     return TuningResult(chosen.radius, chosen.n_voters, batch.counts, batch.problems)
-
-
-@contextmanager
-def _begin(memory: Memory, embedder: Embedder, batch: LabelledBatch) -> Iterator[Transaction]:
-    """Open a transaction on the memory, made if need be, if its backbone is the same."""
-    with memory.writing(batch.info, batch.state) as writing:
-        embedder.check(writing.view.about, batch.info.dimension)
-        yield writing
 
 
 def head_of(state: MemoryState | None, options: LearningOptions) -> Head[Any]:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import closing
 from copy import copy
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -120,12 +119,7 @@ class Recognizer(Questions):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def beside(self, path: str | os.PathLike[str]) -> Recognizer:
