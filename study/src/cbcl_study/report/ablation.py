@@ -79,4 +79,4 @@ def _extra_rows(records: Records, group: RunGroup) -> list[list[str]]:
 
 def _less(records: Records, group: RunGroup, base: RunGroup) -> str:
     gap = paired(records, group, base)
-    return format_difference(gap) if gap.n and group != base else DASH
+    return format_difference(gap) if group != base else DASH

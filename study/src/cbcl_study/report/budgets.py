@@ -22,16 +22,12 @@ from cbcl_study.report.aggregate import (
 )
 from cbcl_study.report.comparison import backbones_for, compare
 from cbcl_study.report.figures import Line, Look
-from cbcl_study.report.looks import DASHES
+from cbcl_study.report.looks import look_of
 from cbcl_study.report.reasons import suspicions
 from cbcl_study.report.rendering import Drawing, RowGroup, Section, Table
 from cbcl_study.report.significance import Difference, format_difference, paired
 
 NAMES = {"cbcl": "CBCL", "remove-centroids": "Remove-Centroids"}
-LOOKS = {
-    "cbcl": Look("orange", "-", "o", width=1.7),
-    "remove-centroids": Look("ink", DASHES, "s"),
-}
 
 
 def section(records: Records) -> Section:
@@ -80,7 +76,7 @@ def table(records: Records) -> Table:
             mean = mean_of(shared, group, aggregate.average)
             row += [format_claim(claims.get((NAMES[group.learner], limit))), format_spread(mean)]
         gap = paired(records, groups[0], groups[1])
-        row.append(format_difference(gap) if gap.n else DASH)
+        row.append(format_difference(gap))
         row.append(format_number(mean_of(shared, groups[0], aggregate.centroids).mean, 0))
         rows.append(row)
         counts[f"K = {limit}"] = gap.n
@@ -128,7 +124,7 @@ def draw(records: Records) -> list[str]:
             k: mean_of(records, group_at(learner, k), aggregate.average) for k in limits(records)
         }
         run = {k: mean for k, mean in means.items() if mean.n}
-        look = LOOKS[learner]
+        look = look_of(learner)
         if run:
             averages, spreads = [m.mean for m in run.values()], [m.std for m in run.values()]
             lines.append(Line(name, [*run], averages, look, spreads))

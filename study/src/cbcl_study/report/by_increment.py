@@ -71,7 +71,7 @@ def compare_increments(
     # On FLB, see Table 2.
     explained = [claim for claim in (*ours, *stated) if claim.method != "FLB"]
     notes = [note_orders({backbone: orders}), *reasons(explained, [backbone])]
-    return Table(caption, columns, [RowGroup(None, rows)], [*filter(None, notes)])
+    return Table(caption, columns, [RowGroup(None, rows)], notes)
 
 
 def _by_classes(claims: list[Claim]) -> list[list[Claim]]:

@@ -5,7 +5,6 @@ D as in the paper.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 
 from cbcl_study.experiments import CIFAR, MAIN, OBJECTS, SHOTS
@@ -25,7 +24,7 @@ from cbcl_study.report.aggregate import (
     name_of,
     runs_of,
 )
-from cbcl_study.report.rendering import BoldText, RowGroup, Section, Table
+from cbcl_study.report.rendering import BoldText, RowGroup, Section, Table, bold_best
 from cbcl_study.report.significance import format_difference, paired
 
 CHOICES = (
@@ -79,7 +78,7 @@ def compare_learners(records: Records, data: str, backbone: str) -> Table:
     ]
     shared = {shots: in_common_orders(records, groups) for shots, groups in every.items()}
     averages = {
-        shots: _bold_best(
+        shots: bold_best(
             [
                 mean_of(shared[shots], _group(data, backbone, name, shots), aggregate.average).mean
                 for name in learners
@@ -99,14 +98,6 @@ def compare_learners(records: Records, data: str, backbone: str) -> Table:
     caption = f"{DATA[data]}, {backbone}, K = {BUDGETS[data]}"
     notes = [f"{name_of(name)}: {describe_learner(name)}." for name in learners]
     return Table(caption, columns, [RowGroup(None, rows)], notes)
-
-
-def _bold_best(values: list[float]) -> list[str]:
-    best = max((value for value in values if not math.isnan(value)), default=math.nan)
-    texts = [format_number(value, 1) for value in values]
-    return [
-        BoldText(text) if value == best else text for value, text in zip(values, texts, strict=True)
-    ]
 
 
 def tuner_section(records: Records) -> Section:
@@ -145,19 +136,14 @@ def _tuned_groups(records: Records) -> list[list[RunGroup]]:
     return found
 
 
-def _best(records: Records, groups: list[RunGroup]) -> RunGroup:
-    """Return the best fixed radius, in the orders that all share."""
-    shared = in_common_orders(records, groups)
-    return max(groups[1:], key=lambda one: mean_of(shared, one, aggregate.average).mean)
-
-
 def _tuned(records: Records, groups: list[RunGroup]) -> list[str]:
     shared = in_common_orders(records, groups)
     means = {group: mean_of(shared, group, aggregate.average).mean for group in groups}
     tuned, *fixed = groups
-    best, worst = _best(records, groups), min(fixed, key=means.__getitem__)
+    best = max(fixed, key=means.__getitem__)
+    worst = min(fixed, key=means.__getitem__)
     gap = paired(shared, tuned, best)
-    less = format_difference(gap) if gap.n else DASH
+    less = format_difference(gap)
     shown = BoldText(f"{less} (!)") if gap.mean < -TOLERANCE else less
     ends = [
         text

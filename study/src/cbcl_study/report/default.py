@@ -18,7 +18,6 @@ from cbcl_study.paper import BUDGETS
 from cbcl_study.records import RunRecord
 from cbcl_study.report import aggregate
 from cbcl_study.report.aggregate import (
-    DASH,
     DATA,
     Records,
     RunGroup,
@@ -103,7 +102,7 @@ def leads(records: Records) -> Table:
             row = [str(shots or "all"), format_error(mean_of(records, ours, aggregate.average))]
             for other in AGAINST:
                 gap = paired(records, ours, group_for(other, data, shots))
-                row.append(format_difference(gap) if gap.n else DASH)
+                row.append(format_difference(gap))
                 where = f"{name_of(other)} on {DATA[data]}"
                 counts.setdefault(where, {})[f"{where}, {shots or 'all'}"] = gap.n
             rows.append(row)
@@ -116,7 +115,7 @@ def leads(records: Records) -> Table:
         alike = len({*by_shots.values()}) == 1
         merged |= {where: next(iter(by_shots.values()))} if alike else by_shots
     notes = [note_orders(merged), f"Batch: {describe_learner(LOGISTIC)}."]
-    return Table(caption, columns, parts, [*filter(None, notes)])
+    return Table(caption, columns, parts, notes)
 
 
 def draw_sizes(records: Records, numbers: Iterable[int | None] = SHOTS) -> list[str]:

@@ -43,5 +43,5 @@ def section(records: Records) -> Section:
     }
     notes = [note_orders(counts), *reasons(claims, backbones)]
     wanted = [claim_group(claim, claim.protocol.ours[0]) for claim in claims]
-    table = Table(caption, columns, parts, [*filter(None, notes)], heads=2)
+    table = Table(caption, columns, parts, notes, heads=2)
     return Section("Table 2: few shots", [], [table], wanted)

@@ -87,15 +87,6 @@ class Level(NamedTuple):
     look: Look
 
 
-class EndLabel(NamedTuple):
-    """A name for the right end of a line, which is at (x, y)."""
-
-    y: float
-    x: float
-    name: str
-    colour: Colour
-
-
 class CostPoint(NamedTuple):
     """A learner or a backbone: what it costs, and its average accuracy in per cent."""
 
@@ -112,23 +103,20 @@ def draw_curves(
     levels: Sequence[Level] = (),
     *,
     about: str,
-    limits: tuple[float, float] = (0.0, 100.0),
 ) -> str:
     """Draw accuracy over classes seen, each curve with its name at its end."""
 
     def draw(figure: Figure) -> None:
         axes = _axes(figure, (0.1, 0.12, 0.52, 0.79))
         axes.set(title=title, xlabel="classes seen", ylabel="accuracy (%)")
-        axes.set(xlim=(0, 100), ylim=limits)
+        axes.set(xlim=(0, 100), ylim=(0, 100))
         for line in lines:
             _plot(axes, line)
         for level in levels:
             axes.axhline(level.y, **_stroke(level.look))
         if not lines:
-            axes.text(50, sum(limits) / 2, "not run", ha="center", color=COLOURS["quiet"])
-        ends = [EndLabel(line.y[-1], line.x[-1], line.name, line.look.colour) for line in lines]
-        ends += [EndLabel(one.y, 100.0, one.name, one.look.colour) for one in levels]
-        _label_ends(axes, ends)
+            axes.text(50, 50, "not run", ha="center", color=COLOURS["quiet"])
+        _label_ends(axes, [*lines, *(Line(one.name, [100], [one.y], one.look) for one in levels)])
 
     return _draw(f"{about}, {title}: accuracy over classes seen", 3.6, draw)
 
@@ -153,10 +141,7 @@ def draw_budgets(
             lower.errorbar(line.x, line.y, line.spread, **_stroke(line.look), **bars)
         for axes, drawn in ((upper, [*lines, *stated]), (lower, gaps)):
             axes.margins(x=0.05, y=0.12)
-            _label_ends(
-                axes,
-                [EndLabel(line.y[-1], line.x[-1], line.name, line.look.colour) for line in drawn],
-            )
+            _label_ends(axes, drawn)
 
     return _draw(title, 3.9, draw)
 
@@ -237,20 +222,21 @@ def _plot(axes: Axes, line: Line) -> None:
     axes.plot(x, y, markevery=every, **_stroke(line.look))
 
 
-def _label_ends(axes: Axes, ends: Sequence[EndLabel]) -> None:
-    """Write names right of the axes, as near to their heights as the others allow."""
+def _label_ends(axes: Axes, lines: Sequence[Line]) -> None:
+    """Write names right of the axes, as near to the ends of the lines as the others allow."""
     low, high = axes.get_ylim()
     left, right = axes.get_xlim()
     points = axes.get_window_extent().height / axes.figure.dpi * 72.0
-    ordered = sorted(ends)
+    ordered = sorted(lines, key=lambda line: (line.y[-1], line.x[-1], line.name))
     step = 1.25 * LABEL_SIZE / points * (high - low)
-    heights = spread_out([end.y for end in ordered], step, low, high)
+    heights = spread_out([line.y[-1] for line in ordered], step, low, high)
     gap = 0.02 * (right - left)
-    for end, y in zip(ordered, heights, strict=True):
-        colour = COLOURS[end.colour]
+    for line, y in zip(ordered, heights, strict=True):
+        colour = COLOURS[line.look.colour]
         leader: dict[str, Any] = {"color": colour, "linewidth": 0.5, "clip_on": False}
-        axes.plot([end.x, right, right + 2.2 * gap], [end.y, end.y, y], **leader)
-        axes.text(right + 2.7 * gap, y, end.name, color=colour, va="center", fontsize=LABEL_SIZE)
+        ends = [line.y[-1], line.y[-1], y]
+        axes.plot([line.x[-1], right, right + 2.2 * gap], ends, **leader)
+        axes.text(right + 2.7 * gap, y, line.name, color=colour, va="center", fontsize=LABEL_SIZE)
     axes.set(xlim=(left, right), ylim=(low, high))
 
 

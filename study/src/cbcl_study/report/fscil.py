@@ -130,4 +130,4 @@ def table(records: Records, benchmark: Benchmark) -> Table:
     )
     columns = ["learner", *map(str, sessions), "average", "last, less published (p)"]
     notes = [note_orders(counts), "± is a standard error.", *sources]
-    return Table(caption, columns, [RowGroup(None, rows)], [*filter(None, notes)])
+    return Table(caption, columns, [RowGroup(None, rows)], notes)

@@ -29,6 +29,7 @@ LOOKS = {
     "icarl-hybrid1": Look("ink", DOTS, "<", is_hollow=True),
     "eeil": Look("ink", DASH_DOT, "^", is_hollow=True),
     "bic": Look("ink", "-", "o", is_hollow=True),
+    "remove-centroids": Look("ink", DASHES, "s"),
     "joint": Look("ink", LONG),
     "joint-resnet34": Look("ink", DOTS),
 }

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import NamedTuple
 
-from cbcl_study.report.aggregate import RunGroup
+from cbcl_study.report.aggregate import RunGroup, format_number
 
 
 class BoldText(str):
     """A text in bold."""
 
     __slots__ = ()
+
+
+def bold_best(values: Sequence[float]) -> list[str]:
+    """Return numbers in one digit after the point, the highest in bold.
+
+    >>> [isinstance(text, BoldText) for text in bold_best([71.2, 69.0, math.nan])]
+    [True, False, False]
+    """
+    best = max((value for value in values if not math.isnan(value)), default=math.nan)
+    return [
+        BoldText(format_number(value, 1)) if value == best else format_number(value, 1)
+        for value in values
+    ]
 
 
 class RowGroup(NamedTuple):
@@ -28,7 +42,7 @@ class Table(NamedTuple):
     caption: str
     columns: Sequence[str]
     groups: Sequence[RowGroup]
-    notes: Sequence[str] = ()  # sentences
+    notes: Sequence[str] = ()  # sentences; empty ones are left out
     heads: int = 1  # columns that name the row
     words: Sequence[str] = ()  # other columns that hold no numbers
 
@@ -127,8 +141,8 @@ def markdown_table(table: Table) -> str:
         if group.title:
             lines.append(_markdown_row([BoldText(group.title), *[""] * (len(table.columns) - 1)]))
         lines += map(_markdown_row, group.rows)
-    if table.notes:
-        lines += ["", _plain(" ".join(table.notes))]
+    if notes := _notes(table):
+        lines += ["", _plain(notes)]
     return "\n".join(lines)
 
 
@@ -144,6 +158,10 @@ def _plain(text: str) -> str:
     for sign in ("\\", "|", "*", "_", "<", "`"):
         text = text.replace(sign, f"\\{sign}")
     return text
+
+
+def _notes(table: Table) -> str:
+    return " ".join(filter(None, table.notes))
 
 
 def _is_number(table: Table, place: int) -> bool:
@@ -198,7 +216,7 @@ def _html_table(table: Table) -> str:
         f'<div class="wide" role="region" tabindex="0" aria-label="{label}">\n'
         f"<table><caption><span>{label}</span></caption>\n"
         f"<thead><tr>{heads}</tr></thead>\n{bodies}</table></div>\n"
-        + (f'<p class="notes">{escape(" ".join(table.notes))}</p>\n' if table.notes else "")
+        + (f'<p class="notes">{escape(notes)}</p>\n' if (notes := _notes(table)) else "")
     )
 
 

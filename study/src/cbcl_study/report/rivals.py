@@ -37,7 +37,7 @@ from cbcl_study.report.figures import Level, Line, Look
 from cbcl_study.report.looks import DOTS, look_of
 from cbcl_study.report.reasons import reasons
 from cbcl_study.report.rendering import Drawing, RowGroup, Section, Table
-from cbcl_study.report.significance import Difference, difference, format_difference, paired
+from cbcl_study.report.significance import difference, format_difference, paired
 from cbcl_study.scores import Summary, curve
 
 SIZES = STATISTICS[CIFAR].increments
@@ -60,24 +60,18 @@ def section(records: Records) -> Section:
         "any."
     )
     figure = Drawing(caption, partial(draw, records))
-    wanted = [group for size in SIZES for _, group in [*_vector_lines(size), *_network_lines(size)]]
-    wanted += [_joint(learner) for learner in JOINT]
+    wanted = [_group(learner, size) for size in SIZES for learner in (*OURS, *NETWORKS)]
+    wanted += [_group(learner, AT_ONCE) for learner in JOINT]
     parts: list[Table | Drawing] = [figure, sizes_table(records)]
     parts += [rivals_table(records), last_table(records)]
     return Section("Figure 2 and section 4.3: CIFAR-100 and the rivals", [text], parts, wanted)
 
 
-def _vector_lines(size: int) -> list[tuple[str, RunGroup]]:
-    groups = [RunGroup(CIFAR, MAIN, name, size, max_centroids=BUDGETS[CIFAR]) for name in OURS]
-    return [(name_of(group.learner), group) for group in groups]
-
-
-def _network_lines(size: int) -> list[tuple[str, RunGroup]]:
-    return [(name_of(name), RunGroup(CIFAR, PIXELS, name, size)) for name in NETWORKS]
-
-
-def _joint(learner: str, shots: int | None = None) -> RunGroup:
-    return RunGroup(CIFAR, PIXELS, learner, AT_ONCE, shots=shots)
+def _group(learner: str, size: int) -> RunGroup:
+    """Return the runs of a learner, so many classes at a time: of vectors, or of pixels."""
+    if learner in OURS:
+        return RunGroup(CIFAR, MAIN, learner, size, max_centroids=BUDGETS[CIFAR])
+    return RunGroup(CIFAR, PIXELS, learner, size)
 
 
 def draw(records: Records) -> list[str]:
@@ -86,20 +80,23 @@ def draw(records: Records) -> list[str]:
 
 def draw_panel(records: Records, size: int, about: str) -> str:
     """Draw all curves of so many classes at a time."""
-    papers = RunGroup(CIFAR, OWN_RESNET34, VOTE, size, max_centroids=BUDGETS[CIFAR])
-    named = [*_vector_lines(size), ("vote, ResNet-34", papers), *_network_lines(size)]
-    lines = [line for name, group in named for line in _line(records, name, group)]
+    papers = _group(VOTE, size)._replace(backbone=OWN_RESNET34)
+    vectors = [_group(learner, size) for learner in OURS]
+    networks = [_group(learner, size) for learner in NETWORKS]
+    lines = [line for group in (*vectors, papers, *networks) for line in _line(records, group)]
     title = f"{size} classes at a time"
     return figures.draw_curves(title, lines, _levels(records), about=about)
 
 
-def _line(records: Records, name: str, group: RunGroup) -> Iterator[Line]:
+def _line(records: Records, group: RunGroup) -> Iterator[Line]:
     if runs := runs_of(records, group):
         seen, mean, std, _ = curve(runs)
-        label = f"{name} ({_averages(records, group)})"
+        name = name_of(group.learner)
         look = look_of(group.learner)
         if group.backbone == OWN_RESNET34:
+            name = "vote, ResNet-34"
             look = look._replace(dashes=DOTS, is_hollow=True)
+        label = f"{name} ({_averages(records, group)})"
         yield Line(label, seen.tolist(), (100 * mean).tolist(), look, (100 * std).tolist())
 
 
@@ -121,7 +118,7 @@ def _levels(records: Records) -> list[Level]:
     """Return the accuracies of networks trained on all classes at once: ours, or the paper's."""
     levels = []
     for learner in JOINT:
-        mean = mean_of(records, _joint(learner), aggregate.last)
+        mean = mean_of(records, _group(learner, AT_ONCE), aggregate.last)
         if mean.n:
             label = f"{name_of(learner)} ({mean.mean:.1f}; {_published_last(learner):g})"
             levels.append(Level(label, mean.mean, look_of(learner)))
@@ -153,7 +150,7 @@ def last_table(records: Records) -> Table:
 
 def rivals_table(records: Records) -> Table:
     """Return published and our figures of each rival, and how far CBCL's default is above it."""
-    groups = [RunGroup(CIFAR, PIXELS, name) for name in (*NETWORKS, HYBRID)]
+    groups = [_group(name, 10) for name in (*NETWORKS, HYBRID)]
     rows = [
         _rival_row(records, group)
         for group in groups
@@ -161,7 +158,7 @@ def rivals_table(records: Records) -> Table:
     ]
     usual = [group._replace(usual_order=True) for group in groups]
     once = [_rival_row(records, group) for group in usual if runs_of(records, group)]
-    joint = [_joint_row(records, _joint(learner)) for learner in JOINT]
+    joint = [_joint_row(records, _group(learner, AT_ONCE)) for learner in JOINT]
     parts = [RowGroup("10 classes at a time", rows), RowGroup("all classes at once", joint)]
     if once:
         parts.insert(1, RowGroup("10 classes at a time, in the usual order of papers", once))
@@ -196,12 +193,7 @@ def sizes_table(records: Records) -> Table:
 
 def _size_column(records: Records, learners: Iterable[str], size: int) -> list[str]:
     """Return each learner's average, and the number of orders."""
-    groups = [
-        RunGroup(CIFAR, MAIN, name, size, max_centroids=BUDGETS[CIFAR])
-        if name in OURS
-        else RunGroup(CIFAR, PIXELS, name, size)
-        for name in learners
-    ]
+    groups = [_group(name, size) for name in learners]
     shared = in_common_orders(records, groups)
     means = [mean_of(shared, group, aggregate.average) for group in groups]
     return [*map(format_error, means), str(count_orders(shared) or DASH)]
@@ -231,8 +223,8 @@ def _rival_row(records: Records, group: RunGroup) -> list[str]:
         _format_gap(last, found.last if found else None),
     ]
     default = group._replace(backbone=MAIN, learner=DEFAULT)
-    lead = paired(records, default, group)
-    return [name_of(group.learner), stated, ours, *gaps, *_cost(records, group), _show(lead)]
+    lead = format_difference(paired(records, default, group))
+    return [name_of(group.learner), stated, ours, *gaps, *_cost(records, group), lead]
 
 
 def _joint_row(records: Records, group: RunGroup) -> list[str]:
@@ -250,10 +242,4 @@ def _cost(records: Records, group: RunGroup) -> list[str]:
 
 
 def _format_gap(ours: Summary, stated: float | None) -> str:
-    if stated is None or not ours.n:
-        return DASH
-    return format_difference(difference(ours, stated))
-
-
-def _show(gap: Difference) -> str:
-    return format_difference(gap) if gap.n else DASH
+    return DASH if stated is None else format_difference(difference(ours, stated))

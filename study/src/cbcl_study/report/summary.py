@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from cbcl_study.experiments import CIFAR, PAIRS, SHOTS
 from cbcl_study.paper import find_claims
 from cbcl_study.report import aggregate
@@ -19,7 +17,7 @@ from cbcl_study.report.aggregate import (
     name_of,
 )
 from cbcl_study.report.default import LEARNERS, group_for
-from cbcl_study.report.rendering import BoldText, Drawing, RowGroup, Section, Table
+from cbcl_study.report.rendering import Drawing, RowGroup, Section, Table, bold_best
 from cbcl_study.report.rivals import draw_panel
 
 
@@ -69,11 +67,6 @@ def _column(records: Records, data: str, shots: int | None) -> list[str]:
     groups = [group_for(learner, data, shots) for learner in LEARNERS]
     shared = in_common_orders(records, groups)
     means = [mean_of(shared, group, aggregate.average).mean for group in groups]
-    best = max((mean for mean in means if not math.isnan(mean)), default=math.nan)
-    shown = [
-        BoldText(format_number(mean, 1)) if mean == best else format_number(mean, 1)
-        for mean in means
-    ]
     where = "" if shots or data != CIFAR else "Table 5"
     claim = find_claims("CBCL", "average", data, increment=10, shots=shots, where=where)[0]
-    return [format_claim(claim), *shown, str(count_orders(shared) or DASH)]
+    return [format_claim(claim), *bold_best(means), str(count_orders(shared) or DASH)]

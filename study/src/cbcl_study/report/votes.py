@@ -56,7 +56,7 @@ def table(records: Records, data: str) -> Table:
         scores = (aggregate.average, aggregate.last)
         shown = [format_spread(mean_of(shared, group, score)) for score in scores]
         gap = paired(shared, group, base)
-        less = format_difference(gap) if gap.n and group != base else DASH
+        less = format_difference(gap) if group != base else DASH
         kept = format_number(mean_of(shared, group, aggregate.centroids).mean, 0)
         rows.append([describe(group), *shown, less, kept])
     caption = (
