@@ -77,9 +77,8 @@ def rename(memory: Memory, label: str, new: str) -> str | None:
             advice = f"to make {label!r} part of it, merge them"
             raise LabelError(repr(new), "is taken", advice)
         writing.add_step("rename", {"label": label, "new": new}, writing.view.settings)
-        stored = memory.load(writing.view, [label])[label]
-        writing.replace_class(new, stored, memory.thumbnails(writing.view, label))
-        writing.retire_class(label)
+        record = memory.records(writing.view, [label])[label]
+        write_records(writing, {new: record, label: None})
         others = (known for known in writing.view.classes if known != label)
         return find_same_spelling([new], [*others, new]).get(new)
 
@@ -95,8 +94,7 @@ def merge(memory: Memory, label: str, into: str) -> None:
         view = writing.view
         records = memory.records(view, [into, label])
         merged = view.head.merge(records[into], records[label], context_of(view))
-        write_records(writing, {into: merged})
-        writing.retire_class(label)
+        write_records(writing, {into: merged, label: None})
 
 
 def expect_strangers(memory: Memory, how_often: str) -> None:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from cbcl.errors import LabelError
-from cbcl.heads.base import NEGATIVES, StoredExample, check_able
+from cbcl.heads.base import NEGATIVES, check_able
 from cbcl.memory.rows import as_label, show_label
 from cbcl.memory.store import Memory
 from cbcl.memory.transaction import Transaction
@@ -36,7 +36,7 @@ def unlearn(
     """Take examples out of their labels in one step; return how many of each label there were."""
     with memory.writing() as writing:
         by_label = _group(memory, numbers)
-        counts = {label: len(examples) for label, examples in by_label.items()}
+        counts = {label: len(own) for label, own in by_label.items()}
         writing.add_step("unlearn", {"pictures": counts}, writing.view.settings)
         _move(memory, writing, by_label, None, see)
     return counts
@@ -53,13 +53,13 @@ def move(
     with memory.writing() as writing:
         by_label = _group(memory, numbers)
         if target in by_label:
-            problem = f"has example {by_label[target][0].number} already"
+            problem = f"has example {min(by_label[target])} already"
             raise LabelError(repr(show_label(target)), problem, "choose examples of other labels")
         if target == NEGATIVES:
             subject = '"none of these"'
             check_able("negatives", writing.view.head, subject, "cannot be taught to a memory")
         before = {*writing.view.classes}
-        counts = {label: len(examples) for label, examples in by_label.items()}
+        counts = {label: len(own) for label, own in by_label.items()}
         about = {"pictures": counts, "into": target}
         writing.add_step("move", about, writing.view.settings)
         copies = _move(memory, writing, by_label, target, see)
@@ -71,12 +71,12 @@ def move(
     return MoveResult(counts, copies, tuple(gone), alike)
 
 
-def _group(memory: Memory, numbers: Iterable[int]) -> dict[str, list[StoredExample]]:
-    """Read examples by label, in the order learned; LabelError: there is none, or one is gone."""
-    by_label: dict[str, list[StoredExample]] = {}
+def _group(memory: Memory, numbers: Iterable[int]) -> dict[str, set[int]]:
+    """Return the numbers of examples by label; LabelError: there is none, or one is gone."""
+    by_label: dict[str, set[int]] = {}
     for number in sorted({*numbers}):
-        label, example = memory.example(number)
-        by_label.setdefault(label, []).append(example)
+        label, _ = memory.example(number)
+        by_label.setdefault(label, set()).add(number)
     if not by_label:
         raise LabelError("no example", "was given", "give the numbers of some")
     return by_label
@@ -85,7 +85,7 @@ def _group(memory: Memory, numbers: Iterable[int]) -> dict[str, list[StoredExamp
 def _move(
     memory: Memory,
     writing: Transaction,
-    by_label: Mapping[str, list[StoredExample]],
+    by_label: Mapping[str, set[int]],
     target: str | None,
     see: Callable[[list[bytes]], Float32s],
 ) -> int:
@@ -97,11 +97,10 @@ def _move(
     if not view.head.needs_all(context):
         labels = [label for label in touched if label in view.rows]
     records = memory.records(view, labels)
-    checked = {}
-    for label, examples in by_label.items():
-        numbers = {example.number for example in examples}
-        own = records[label].examples  # read with their class, so that their places are checked
-        checked[label] = [example for example in own if example.number in numbers]
-    changes = view.head.move(checked, target, records, context, see)
+    examples = {  # read with their class, so that their places are checked
+        label: [example for example in records[label].examples if example.number in numbers]
+        for label, numbers in by_label.items()
+    }
+    changes = view.head.move(examples, target, records, context, see)
     write_records(writing, changes.records)
     return sum(changes.copies.values())
