@@ -88,9 +88,9 @@ def features(
     if stored is not None and (data in NAMES or not readable):
         return stored
     if not readable and (stale or data in NAMES):
-        raise missing_vectors(
-            data, name, "were made with other weights" if stale else "are not here"
-        )
+        problem = "were made with other weights" if stale else "are not here"
+        command = f"`cbcl bench vectors {data} --data DIR --backbone {name}`"
+        raise DataError(f"the vectors of {data} through {name}", problem, f"{command} makes them")
     data_set = load(data, folder, progress=progress)
     if stored is not None and stored.about["fingerprint"] == fingerprint(data_set.pictures):
         return stored
@@ -99,13 +99,6 @@ def features(
     if made is None:
         raise DataError(place, "was changed while vectors were written to it", "try again")
     return made
-
-
-def missing_vectors(data: str, backbone: str, problem: str = "are not here") -> DataError:
-    """Return the error of a data set whose vectors were not computed yet."""
-    command = f"`cbcl bench vectors {data} --data DIR --backbone {backbone}`"
-    subject = f"the vectors of {data} through {backbone}"
-    return DataError(subject, problem, f"{command} makes them")
 
 
 def kept(home: Path | None = None) -> dict[str, list[str]]:

@@ -5,7 +5,9 @@ D as in the paper.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
+from collections.abc import Sequence
 
 from cbcl_study.experiments import CIFAR, MAIN, OBJECTS, SHOTS
 from cbcl_study.learners import FIXED_RADIUS_SCALES, LOGISTIC
@@ -24,7 +26,7 @@ from cbcl_study.report.aggregate import (
     name_of,
     runs_of,
 )
-from cbcl_study.report.rendering import BoldText, RowGroup, Section, Table, bold_best
+from cbcl_study.report.rendering import BoldText, RowGroup, Section, Table
 from cbcl_study.report.significance import format_difference, paired
 
 CHOICES = (
@@ -70,34 +72,38 @@ def side_by_side(records: Records) -> Section:
 
 def compare_learners(records: Records, data: str, backbone: str) -> Table:
     """Return the learners that were run, each column in the orders that all of them share."""
-    every = {shots: [_group(data, backbone, name, shots) for name in CHOICES] for shots in SHOTS}
     learners = [
         name
         for name in CHOICES
         if any(runs_of(records, _group(data, backbone, name, shots)) for shots in SHOTS)
     ]
-    shared = {shots: in_common_orders(records, groups) for shots, groups in every.items()}
-    averages = {
-        shots: bold_best(
-            [
-                mean_of(shared[shots], _group(data, backbone, name, shots), aggregate.average).mean
-                for name in learners
-            ]
-        )
+    columns = [
+        column(records, [_group(data, backbone, name, shots) for name in learners])
         for shots in SHOTS
-    }
-    rows = []
-    for place, name in enumerate(learners):
-        group = _group(data, backbone, name, None)
-        costs = (mean_of(shared[None], group, score).mean for score in COSTS.values())
-        shown = [averages[shots][place] for shots in SHOTS]
-        rows.append([name_of(name), *shown, *(format_number(cost, 1) for cost in costs)])
-    orders = [str(count_orders(shared[shots]) or DASH) for shots in SHOTS]
-    rows.append(["orders", *orders, *[DASH] * len(COSTS)])
-    columns = ("learner", *(f"{shots} shots" if shots else "all" for shots in SHOTS), *COSTS)
+    ]
+    groups = [_group(data, backbone, name, None) for name in learners]
+    shared = in_common_orders(records, groups)
+    for score in COSTS.values():
+        costs = [mean_of(shared, group, score).mean for group in groups]
+        columns.append([*(format_number(cost, 1) for cost in costs), DASH])
+    names = [*map(name_of, learners), "orders"]
+    rows = [[name, *cells] for name, *cells in zip(names, *columns, strict=True)]
+    heads = ("learner", *(f"{shots} shots" if shots else "all" for shots in SHOTS), *COSTS)
     caption = f"{DATA[data]}, {backbone}, K = {BUDGETS[data]}"
     notes = [f"{name_of(name)}: {describe_learner(name)}." for name in learners]
-    return Table(caption, columns, [RowGroup(None, rows)], notes)
+    return Table(caption, heads, [RowGroup(None, rows)], notes)
+
+
+def column(records: Records, groups: Sequence[RunGroup]) -> list[str]:
+    """Return the average of each group, the best in bold, and in how many orders: those of all."""
+    shared = in_common_orders(records, groups)
+    means = [mean_of(shared, group, aggregate.average).mean for group in groups]
+    best = max((mean for mean in means if not math.isnan(mean)), default=math.nan)
+    shown = [
+        BoldText(format_number(mean, 1)) if mean == best else format_number(mean, 1)
+        for mean in means
+    ]
+    return [*shown, str(count_orders(shared) or DASH)]
 
 
 def tuner_section(records: Records) -> Section:

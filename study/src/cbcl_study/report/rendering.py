@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import NamedTuple
 
-from cbcl_study.report.aggregate import RunGroup, format_number
+from cbcl_study.report.aggregate import RunGroup
 
 
 class BoldText(str):
     """A text in bold."""
 
     __slots__ = ()
-
-
-def bold_best(values: Sequence[float]) -> list[str]:
-    """Return numbers in one digit after the point, the highest in bold.
-
-    >>> [isinstance(text, BoldText) for text in bold_best([71.2, 69.0, math.nan])]
-    [True, False, False]
-    """
-    best = max((value for value in values if not math.isnan(value)), default=math.nan)
-    return [
-        BoldText(format_number(value, 1)) if value == best else format_number(value, 1)
-        for value in values
-    ]
 
 
 class RowGroup(NamedTuple):

@@ -9,15 +9,14 @@ from cbcl_study.report.aggregate import (
     DASH,
     DATA,
     Records,
-    count_orders,
     format_claim,
     format_number,
-    in_common_orders,
     mean_of,
     name_of,
 )
+from cbcl_study.report.choices import column
 from cbcl_study.report.default import LEARNERS, group_for
-from cbcl_study.report.rendering import Drawing, RowGroup, Section, Table, bold_best
+from cbcl_study.report.rendering import Drawing, RowGroup, Section, Table
 from cbcl_study.report.rivals import draw_panel
 
 
@@ -64,9 +63,7 @@ def standings(records: Records) -> Table:
 
 def _column(records: Records, data: str, shots: int | None) -> list[str]:
     """Return the paper's number, each learner's mean, and the number of orders."""
-    groups = [group_for(learner, data, shots) for learner in LEARNERS]
-    shared = in_common_orders(records, groups)
-    means = [mean_of(shared, group, aggregate.average).mean for group in groups]
     where = "" if shots or data != CIFAR else "Table 5"
     claim = find_claims("CBCL", "average", data, increment=10, shots=shots, where=where)[0]
-    return [format_claim(claim), *bold_best(means), str(count_orders(shared) or DASH)]
+    groups = [group_for(learner, data, shots) for learner in LEARNERS]
+    return [format_claim(claim), *column(records, groups)]
