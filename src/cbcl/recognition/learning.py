@@ -30,7 +30,7 @@ from cbcl.heads.base import (
     head_taking,
     head_with,
 )
-from cbcl.memory.rows import MemoryInfo, as_label
+from cbcl.memory.rows import as_label
 from cbcl.memory.state import MemoryState
 from cbcl.memory.store import Memory
 from cbcl.memory.transaction import Transaction
@@ -93,8 +93,6 @@ class LabelledBatch(NamedTuple):
     targets: NDArray[Any]  # (n,), their labels
     counts: dict[str, int]  # of pictures, by label
     problems: tuple[PictureError, ...]
-    info: MemoryInfo  # of a memory that would begin with them
-    state: bytes  # of the backbone, to be kept in such a memory
 
 
 def embed_labelled(
@@ -111,7 +109,7 @@ def embed_labelled(
     results = embedder.embed(
         sources, embedder.about(), thumbnails=certain, broken=broken, progress=progress
     )
-    return as_batch(embedder, labels, results)
+    return as_batch(labels, results)
 
 
 def expand(embedder: Embedder, things: Mapping[Any, Any]) -> tuple[list[str], list[Any]]:
@@ -129,7 +127,7 @@ def expand(embedder: Embedder, things: Mapping[Any, Any]) -> tuple[list[str], li
 
 
 def as_batch(
-    embedder: Embedder, labels: Sequence[str], results: Sequence[EmbeddedPicture | PictureError]
+    labels: Sequence[str], results: Sequence[EmbeddedPicture | PictureError]
 ) -> LabelledBatch:
     """Put pictures of these labels together; raise an error if none could be read."""
     pictures: list[EmbeddedPicture] = []
@@ -150,8 +148,6 @@ def as_batch(
         np.array(targets, dtype=object),
         dict(Counter(targets)),
         tuple(problems),
-        embedder.describe(matrix.shape[1]),
-        embedder.backbone().state,
     )
 
 
@@ -177,12 +173,13 @@ def learn_batch(
 
     The note is kept in the history, beside the numbers of pictures.
     """
+    info = embedder.describe(batch.matrix.shape[1])
     changes = None
     with suppress(ChangedError):
-        state = memory.view() if memory.exists() else MemoryState(batch.info, Settings(), {})
+        state = memory.view() if memory.exists() else MemoryState(info, Settings(), {})
         changes = _work_out(batch, state, memory, options)
-    with memory.writing(batch.info, batch.state) as writing:
-        embedder.check(writing.view.about, batch.info.dimension)
+    with memory.writing(info, embedder.backbone().state) as writing:
+        embedder.check(writing.view.about, info.dimension)
         if changes is None or state.step != writing.view.step:  # another was faster
             changes = _work_out(batch, writing.view, memory, options)
         if changes.copies != batch.counts or changes.moved:
@@ -260,9 +257,10 @@ def tune_by(memory: Memory, embedder: Embedder, batch: LabelledBatch) -> TuningR
     """Choose radius and voters by cross-validation on a batch, in one step."""
     classes = [batch.matrix[batch.targets == label] for label in batch.counts]
     chosen = head_with("tune").tune(classes, Settings())
-    with memory.writing(batch.info, batch.state) as writing:
+    info = embedder.describe(batch.matrix.shape[1])
+    with memory.writing(info, embedder.backbone().state) as writing:
         view = writing.view
-        embedder.check(view.about, batch.info.dimension)
+        embedder.check(view.about, info.dimension)
         if view.step and "tune" not in view.head.abilities:
             problem = f"learns by the {view.head.name}, which has nothing to tune"
             advice = "it weighs its photos again whenever it learns; go on with `cbcl learn`"

@@ -65,7 +65,7 @@ def learn_run(
         for number, size in enumerate(groups[n_done:], start=n_done + 1):
             pictures = [*islice(embedded, size)]
             if any(isinstance(picture, EmbeddedPicture) for picture in pictures):
-                batch = as_batch(embedder, labels[first : first + size], pictures)
+                batch = as_batch(labels[first : first + size], pictures)
                 note = {"run": f"{run} {number}"} if run else {}
                 results.append(learn_batch(memory, embedder, batch, options, note))
             problems += [picture for picture in pictures if isinstance(picture, PictureError)]
