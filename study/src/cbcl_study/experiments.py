@@ -9,6 +9,7 @@ from typing import Any
 from cbcl_study.learners import FIXED_RADIUS_SCALES, VOTERS, learner_kind
 from cbcl_study.paper import BUDGETS, ORDERS, OWN_RESNET34
 from cbcl_study.records import Run
+from cbcl_study.streams import Protocol
 
 TRAINED_ORDERS = 3  # of networks, which take minutes a run on a GPU
 CLASSES = 100
@@ -58,23 +59,19 @@ def runs(
     learners: Iterable[str],
     *,
     seed: int,
-    increment: int = 10,
-    base: int | None = None,
-    shots: int | None = None,
-    classes: int = CLASSES,
     max_centroids: int | None = None,
-    whole_base: bool = False,
-    usual_order: bool = False,
+    **protocol: Any,
 ) -> Iterator[Run]:
     """Yield one run a learner; the limit on centroids is for those to which it means something.
 
-    Learners of pictures are given pixels, whatever the backbone.
+    Learners of pictures are given pixels, whatever the backbone. The rest are fields of `Protocol`.
     """
-    protocol = increment, base, shots, classes, seed, whole_base, usual_order
+    fields = Protocol(**protocol)._asdict()
     for name in learners:
         kind = learner_kind(name)
         limit = max_centroids if kind.budgeted else None
-        yield Run(data, PIXELS if kind.pictures else backbone, name, limit, *protocol)
+        place = PIXELS if kind.pictures else backbone
+        yield Run(data, place, name, limit, seed=seed, **fields)
 
 
 def _cifar(

@@ -6,7 +6,7 @@ import inspect
 import math
 import sys
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from hashlib import sha256
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -81,19 +81,15 @@ class LearnerKind(NamedTuple):
     digest: str | None = None  # SHA-256 of the file of a learner of another package
 
 
-def _hybrid(words: str, **parts: Any) -> LearnerKind:
+def _hybrid(words: str, *, budgeted: bool = True, **parts: Any) -> LearnerKind:
     def make(seed: int, limit: int | None) -> Learner:
-        return Hybrid(seed=seed, max_centroids=limit, **parts)
+        return Hybrid(seed=seed, max_centroids=limit if budgeted else None, **parts)
 
-    return LearnerKind(words, make)
+    return LearnerKind(words, make, budgeted)
 
 
 def _unbudgeted(words: str, make: Callable[[int], Learner]) -> LearnerKind:
     return LearnerKind(words, lambda seed, _: make(seed), budgeted=False)
-
-
-def _voting(n: int, seed: int) -> Learner:
-    return Hybrid(choose=voters(n), seed=seed)
 
 
 def _logistic(penalty: float) -> LearnerKind:
@@ -134,9 +130,10 @@ LEARNERS = {
         choose=voters(1),
     ),
     **{
-        f"voters-{n}": _unbudgeted(
+        f"voters-{n}": _hybrid(
             f"CBCL without a budget, by vote of the {n} nearest: D chosen by itself",
-            partial(_voting, n),
+            budgeted=False,
+            choose=voters(n),
         )
         for n in VOTERS
     },
@@ -152,13 +149,11 @@ LEARNERS = {
     "merge-evenly": _hybrid(
         "CBCL whose k-means counts each centroid once to make room", shrink=merge_evenly
     ),
-    "ncm": _unbudgeted(
-        "nearest class mean",
-        lambda seed: Hybrid(choose=fixed(math.inf, 1), seed=seed),
-    ),
-    "knn": _unbudgeted(
+    "ncm": _hybrid("nearest class mean", budgeted=False, choose=fixed(math.inf, 1)),
+    "knn": _hybrid(
         f"{NEIGHBOURS} nearest neighbours, by 1 / distance",
-        lambda seed: Hybrid(choose=fixed(0.0, NEIGHBOURS), seed=seed),
+        budgeted=False,
+        choose=fixed(0.0, NEIGHBOURS),
     ),
     **{
         f"radius-{scale:g}": _hybrid(
