@@ -108,22 +108,10 @@ def test_increments_are_as_large_as_asked_the_last_may_be_smaller_and_none_is_le
     assert before == len(found.classes)
 
 
-def test_two_and_then_one_at_a_time() -> None:
-    assert stream(labels(), None, Protocol(increment=1, base=2), 0).sizes == (
-        2,
-        1,
-        1,
-        1,
-        1,
-        1,
-        1,
-        1,
-    )
-
-
 @pytest.mark.parametrize(
     ("protocol", "sizes"),
     [
+        (Protocol(increment=1, base=2), (2, 1, 1, 1, 1, 1, 1, 1)),
         (Protocol(increment=2), (2, 2, 2, 2, 1)),
         (Protocol(increment=3), (3, 3, 3)),
         (Protocol(increment=4, base=3), (3, 4, 2)),

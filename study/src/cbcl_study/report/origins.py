@@ -18,11 +18,9 @@ def section(records: Records) -> Section:
         "network's numbers, and of the vectors; the preprocessing is in each record. Hours are the "
         "sum over all runs."
     )
-    spent = sum(total_seconds(record["seconds"]) for record in records) / 3600.0
-    machines = sorted({record["machine"] for record in records})
-    text += (
-        f" All: {len(records)} runs, {spent:.1f} hours. Machines: {'; '.join(machines) or DASH}."
-    )
+    spent = _hours(records)
+    machines = "; ".join(sorted({record["machine"] for record in records}))
+    text += f" All: {len(records)} runs, {spent:.1f} hours. Machines: {machines or DASH}."
     details = [surroundings(records)]
     return Section("Data, software and machines", [text], [inputs(records)], details=details)
 
@@ -96,10 +94,10 @@ def surroundings(records: Records) -> Table:
 
 def _amount(records: Records) -> list[str]:
     """Return the number of runs, and the hours of all of them."""
-    spent = sum(total_seconds(record["seconds"]) for record in records)
-    return [str(len(records)), f"{spent / 3600.0:.2f}"]
+    return [str(len(records)), f"{_hours(records):.2f}"]
 
 
-def total_seconds(seconds: dict[str, float]) -> float:
-    """Return all that a run took: as recorded, or the sum of its parts."""
-    return seconds["all"] if "all" in seconds else sum(seconds.values())
+def _hours(records: Records) -> float:
+    """Return all that runs took: as recorded, or the sum of its parts."""
+    seconds = (record["seconds"] for record in records)
+    return sum(one["all"] if "all" in one else sum(one.values()) for one in seconds) / 3600.0
