@@ -20,8 +20,8 @@ from cbcl.memory.rows import MemoryInfo
 from cbcl.memory.store import Memory
 from cbcl.memory.transaction import Step
 from cbcl.method.arrays import Float32s
-from cbcl.recognition import editing, moving
-from cbcl.recognition.editing import ImportResult
+from cbcl.recognition import editing
+from cbcl.recognition.editing import ImportResult, MoveResult
 from cbcl.recognition.embedder import BackboneSpec, Embedder, OnBroken, nothing_given
 from cbcl.recognition.learning import (
     LearningOptions,
@@ -32,7 +32,6 @@ from cbcl.recognition.learning import (
     tune_by,
 )
 from cbcl.recognition.learning_run import learn_run
-from cbcl.recognition.moving import MoveResult
 from cbcl.recognition.snapshot import Questions, Snapshot, latest
 from cbcl.vision.backbones.base import Backbone
 from cbcl.vision.extraction import EmbeddedPicture, Progress
@@ -235,7 +234,7 @@ class Recognizer(Questions):
         its last example, a label is forgotten. The label "" stands for none of the known things.
         """
         chosen = [numbers] if isinstance(numbers, int) else numbers
-        return moving.unlearn(self._memory, chosen, self._see)
+        return editing.unlearn(self._memory, chosen, self._see)
 
     def move(self, numbers: Iterable[int], into: str | None) -> MoveResult:
         """Move examples that are kept, by their numbers, to another label, known or new.
@@ -244,7 +243,7 @@ class Recognizer(Questions):
         and learned with the other. None: as none of the known things. A label that loses its last
         example is forgotten.
         """
-        return moving.move(self._memory, numbers, into, self._see)
+        return editing.move(self._memory, numbers, into, self._see)
 
     def upgrade(self) -> list[str]:
         """Make a memory of the vote learn by the default head; return its labels.
