@@ -101,12 +101,11 @@ def sizes(records: Records) -> Table:
     claims = [claim for claim in CLAIMS if claim.measure == "megabytes"]
     rows = []
     for claim in claims:
-        names = backbones_for(records, [claim]) if claim.protocol.learner else []
-        for backbone in names or [""]:
-            what = f"{DATA[claim.protocol.data]}: {claim.what}"
-            if claim.protocol.learner is None:
-                rows.append([f"{what} ({claim.method})", format_claim(claim), DASH, DASH])
-                continue
+        what = f"{DATA[claim.protocol.data]}: {claim.what}"
+        if claim.protocol.learner is None:
+            rows.append([f"{what} ({claim.method})", format_claim(claim), DASH, DASH])
+            continue
+        for backbone in backbones_for(records, [claim]):
             ours = compare(records, claim, backbone).ours
             known = "resnet34" if backbone == OWN_RESNET34 else backbone
             numbers = f"{backbone}, {network_catalogue()[known].dimension} numbers a centroid"

@@ -9,8 +9,8 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 
-from cbcl_study.experiments import CIFAR, MAIN, OBJECTS, SHOTS
-from cbcl_study.learners import FIXED_RADIUS_SCALES, LOGISTIC
+from cbcl_study.experiments import CIFAR, FIXED_RADII, MAIN, OBJECTS, SHOTS
+from cbcl_study.learners import LOGISTIC
 from cbcl_study.paper import BUDGETS, STATISTICS
 from cbcl_study.report import aggregate
 from cbcl_study.report.aggregate import (
@@ -120,44 +120,37 @@ def tuner_section(records: Records) -> Section:
 def tuner(records: Records) -> Table:
     """Return the average with the radius that CBCL chose, beside the best and the worst fixed."""
     rows = []
-    for groups in _tuned_groups(records):
-        data, backbone, shots = groups[0].data, groups[0].backbone, groups[0].shots
-        rows.append([DATA[data], backbone, str(shots or "all"), *_tuned(records, groups)])
+    for data, backbone in pairs(records):
+        for shots in SHOTS:
+            fixed = [_group(data, backbone, learner, shots) for learner in ("ncm", *FIXED_RADII)]
+            run = [group for group in fixed if runs_of(records, group)]
+            if run:
+                tuned = _group(data, backbone, "cbcl", shots)
+                shown = _compare_radii(records, tuned, run)
+                rows.append([DATA[data], backbone, str(shots or "all"), *shown])
     columns = ["data", "backbone", "shots", "tuned", "best fixed", "at", "worst fixed", "at "]
     columns += ["tuned less best (p)", "orders"]
     caption = "Average incremental accuracy (%) with D tuned, and with the best and worst fixed D"
     return Table(caption, columns, [RowGroup(None, rows)], heads=3, words=("at", "at "))
 
 
-def _tuned_groups(records: Records) -> list[list[RunGroup]]:
-    """Return CBCL with its own radius and with each fixed one that was run, cell by cell."""
-    fixed = ["ncm", *(f"radius-{scale:g}" for scale in FIXED_RADIUS_SCALES)]
-    found = []
-    for data, backbone in pairs(records):
-        for shots in SHOTS:
-            groups = [_group(data, backbone, learner, shots) for learner in fixed]
-            run = [group for group in groups if runs_of(records, group)]
-            if run:
-                found.append([_group(data, backbone, "cbcl", shots), *run])
-    return found
-
-
-def _tuned(records: Records, groups: list[RunGroup]) -> list[str]:
+def _compare_radii(records: Records, tuned: RunGroup, fixed: list[RunGroup]) -> list[str]:
+    groups = [tuned, *fixed]
     shared = in_common_orders(records, groups)
     means = {group: mean_of(shared, group, aggregate.average).mean for group in groups}
-    tuned, *fixed = groups
     best = max(fixed, key=means.__getitem__)
     worst = min(fixed, key=means.__getitem__)
     gap = paired(shared, tuned, best)
     less = format_difference(gap)
-    shown = BoldText(f"{less} (!)") if gap.mean < -TOLERANCE else less
-    ends = [
-        text
-        for group in (best, worst)
-        for text in (format_number(means[group]), _radius(group.learner))
+    return [
+        format_number(means[tuned]),
+        format_number(means[best]),
+        _radius(best.learner),
+        format_number(means[worst]),
+        _radius(worst.learner),
+        BoldText(f"{less} (!)") if gap.mean < -TOLERANCE else less,
+        str(count_orders(shared)),
     ]
-    orders = str(count_orders(shared))
-    return [format_number(means[tuned]), *ends, shown, orders]
 
 
 def _radius(learner: str) -> str:

@@ -38,27 +38,25 @@ def paired(records: Records, one: RunGroup, other: RunGroup, score: Score = aver
     return difference(gaps, 0.0)
 
 
-def difference(
-    ours: Summary, stated: float, std: float | None = None, n: int = ORDERS
-) -> Difference:
+def difference(ours: Summary, stated: float, std: float | None = None) -> Difference:
     """Return our mean less a stated one.
 
     Without a stated deviation the number is taken as exact (one-sample test); with one, it is the
-    mean of n values (Welch's test).
+    mean of as many values as the paper has orders (Welch's test).
 
     >>> difference(Summary(71.0, 1.0, 4), 70.0)
     Difference(mean=1.0, error=0.5, freedom=3.0, p=0.139..., n=4)
-    >>> difference(Summary(71.0, 1.0, 4), 70.0, std=1.0, n=4)
-    Difference(mean=1.0, error=0.707..., freedom=6.0, p=0.207..., n=4)
+    >>> difference(Summary(71.0, 1.0, 10), 70.0, std=1.0)
+    Difference(mean=1.0, error=0.447..., freedom=18.0, p=0.038..., n=10)
     """
     mean = ours.mean - stated
     if ours.n < 2:
         return Difference(mean, math.nan, math.nan, math.nan, ours.n)
     variance, freedom = ours.std**2 / ours.n, float(ours.n - 1)
     if std is not None:
-        theirs = std**2 / n
+        theirs = std**2 / ORDERS
         both = variance + theirs
-        freedom = both**2 / (variance**2 / freedom + theirs**2 / (n - 1)) if both else freedom
+        freedom = both**2 / (variance**2 / freedom + theirs**2 / (ORDERS - 1)) if both else freedom
         variance = both
     error = math.sqrt(variance)
     p = 2.0 * float(stdtr(freedom, -abs(mean) / error)) if error > NO_SPREAD else math.nan
