@@ -22,8 +22,8 @@ from cbcl_study.report.figures import Line, Look
 from cbcl_study.report.looks import DASHES, DOTS, LOOKS, look_of
 from cbcl_study.report.reasons import reasons
 from cbcl_study.report.rendering import Drawing, RowGroup, Section, Table
+from cbcl_study.report.rivals import curve_of
 from cbcl_study.report.significance import format_difference
-from cbcl_study.scores import curve
 
 METHODS = ("FT", "LWM", "CBCL")
 WORDS = {"average": "average", "drop": "decrease"}
@@ -121,19 +121,10 @@ def draw(records: Records, claims: list[Claim], backbones: list[str], title: str
     example = next(claim for claim in claims if claim.protocol.learner)
     for place, backbone in enumerate(backbones):
         look = LOOKS["cbcl"]._replace(dashes=("-", DASHES)[place % 2])
-        lines += _line(records, claim_group(example, backbone), "vote", look)
+        lines += curve_of(records, claim_group(example, backbone), f"vote, {backbone}", look)
         default = RunGroup(example.protocol.data, backbone, DEFAULT)
-        lines += _line(records, default, "default", look_of(DEFAULT))
+        lines += curve_of(records, default, f"default, {backbone}", look_of(DEFAULT))
     return [figures.draw_curves("10 classes at a time", lines, about=title)]
-
-
-def _line(records: Records, group: RunGroup, name: str, look: Look) -> list[Line]:
-    runs = runs_of(records, group)
-    if not runs:
-        return []
-    seen, mean, std, _ = curve(runs)
-    spread = (100.0 * std).tolist()
-    return [Line(f"{name}, {group.backbone}", seen.tolist(), (100.0 * mean).tolist(), look, spread)]
 
 
 def sections(records: Records) -> list[Section]:

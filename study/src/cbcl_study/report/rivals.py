@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import partial
 
 from cbcl_study.experiments import CIFAR, JOINT, MAIN, NETWORKS, PIXELS
@@ -88,16 +88,22 @@ def draw_panel(records: Records, size: int, about: str) -> str:
     return figures.draw_curves(title, lines, _levels(records), about=about)
 
 
-def _line(records: Records, group: RunGroup) -> Iterator[Line]:
-    if runs := runs_of(records, group):
-        seen, mean, std, _ = curve(runs)
-        name = name_of(group.learner)
-        look = look_of(group.learner)
-        if group.backbone == OWN_RESNET34:
-            name = "vote, ResNet-34"
-            look = look._replace(dashes=DOTS, is_hollow=True)
-        label = f"{name} ({_averages(records, group)})"
-        yield Line(label, seen.tolist(), (100 * mean).tolist(), look, (100 * std).tolist())
+def _line(records: Records, group: RunGroup) -> list[Line]:
+    name = name_of(group.learner)
+    look = look_of(group.learner)
+    if group.backbone == OWN_RESNET34:
+        name = "vote, ResNet-34"
+        look = look._replace(dashes=DOTS, is_hollow=True)
+    return curve_of(records, group, f"{name} ({_averages(records, group)})", look)
+
+
+def curve_of(records: Records, group: RunGroup, name: str, look: Look) -> list[Line]:
+    """Return the accuracy of a group as classes are learned, if it has runs."""
+    runs = runs_of(records, group)
+    if not runs:
+        return []
+    seen, mean, std, _ = curve(runs)
+    return [Line(name, seen.tolist(), (100.0 * mean).tolist(), look, (100.0 * std).tolist())]
 
 
 def _averages(records: Records, group: RunGroup) -> str:
