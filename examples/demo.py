@@ -77,7 +77,7 @@ WIDTHS = (-21, 6, 6, 9, 7, 7, 9)  # of the columns; the first is flush left
 STRANGE_VIEWS = ASKED * len(NEVER_TAUGHT)
 LEGEND = f"""\
 {len(TAUGHT)} things, {SHOTS} photos of each to learn from, {ASKED} other views of each to ask about
-right, 1st guess, refused: of the views of things taught so far; a refused one is not right
+right, 1st guess, refused: of the views of things taught so far; a refused view is not right
 unknown: of {STRANGE_VIEWS} views of things never taught: {", ".join(NEVER_TAUGHT)}"""
 
 
