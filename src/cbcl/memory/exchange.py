@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cbcl.errors import MemoryFileError, first_line, reason
 from cbcl.files import write_atomically
@@ -45,6 +44,8 @@ class ExportedMemory(NamedTuple):
 
 def export(memory: Memory, path: Path) -> ExportResult:
     """Write FILE.safetensors and FILE.json, where `path` is either of FILE and FILE.safetensors."""
+    from safetensors.numpy import save
+
     path = _with_suffix(path)
     memory.check_structure()
     view = memory.view()
@@ -53,6 +54,7 @@ def export(memory: Memory, path: Path) -> ExportResult:
         raise MemoryFileError(memory.path, "knows nothing", "there is nothing to export")
     radius = view.settings.radius
     words, tensors = view.head.to_tensors([*classes.values()], view.about.dimension)
+    backbone = np.frombuffer(memory.backbone_state(), dtype=np.uint8)
     description = {
         "format": view.head.exchange_format,
         "labels": list(classes),
@@ -62,7 +64,7 @@ def export(memory: Memory, path: Path) -> ExportResult:
         | {"radius": "inf" if radius == inf else radius},  # JSON has no infinity
     }
     files = {
-        path: _as_safetensors(tensors, memory.backbone_state()),
+        path: save({**tensors, "backbone": backbone}),
         path.with_suffix(".json"): json.dumps(description, indent=1, ensure_ascii=False).encode(),
     }
     for file in files:
@@ -125,12 +127,6 @@ def _read_exported(path: Path) -> ExportedMemory:
 
 def _with_suffix(path: Path) -> Path:
     return path if path.suffix == SUFFIX else path.with_name(path.name + SUFFIX)
-
-
-def _as_safetensors(tensors: dict[str, NDArray[Any]], state: bytes) -> bytes:
-    from safetensors.numpy import save
-
-    return save({**tensors, "backbone": np.frombuffer(state, dtype=np.uint8)})
 
 
 def _read(path: Path, beside: Path) -> ExportedMemory:
