@@ -132,8 +132,8 @@ class Photos:
             recognizer.learn_many({label: self._seen(rows) for label, rows in taught.items()})
             if strangers != "sometimes":
                 recognizer.expect_strangers(strangers)
-            knowledge: Any = recognizer.snapshot()._model.solved
-        return [judge(knowledge, self.vectors[rows]) for rows in questions]
+            model: Any = recognizer.snapshot()._model
+        return [judge(model.solved, self.vectors[rows]) for rows in questions]
 
     def _seen(self, rows: NDArray[np.int64]) -> list[EmbeddedPicture]:
         fingerprint = self.backbone.fingerprint
