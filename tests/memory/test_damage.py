@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -273,7 +274,7 @@ def reading_back(path: Path) -> Any:
 def test_counts_that_could_not_be_read_are_not_written(
     tmp_path: Path, head: Literal["vote", "discriminant"]
 ) -> None:
-    """Two memories whose counts are possible, but not their sum; the second time, none is lost."""
+    """Two memories whose counts are possible, but not their sum; no count costs its size in RAM."""
     ours, theirs = tmp_path / "ours.cbcl", tmp_path / "theirs.cbcl"
     half = MAX_COUNT // 2
     for path, seed in ((ours, 0), (theirs, 1)):
@@ -282,8 +283,12 @@ def test_counts_that_could_not_be_read_are_not_written(
         write_count(path, half)
     before = reading_back(ours)
     with Recognizer(ours, "identity") as recognizer:
+        tracemalloc.start()
         with pytest.raises(MemoryFileError, match=r"'cup'.*nothing was changed"):
             recognizer.adopt(theirs)
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert most < 50_000_000
         assert recognizer.recognize(some(1)[0]).ranking[0].label == "cup"
     assert reading_back(ours) == before
     assert check(ours) == []

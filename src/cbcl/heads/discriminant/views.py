@@ -131,11 +131,11 @@ def merge_views(these: ViewRecord, those: ViewRecord, least_cosine: float) -> Vi
     """Make one class of two; the views of these come first, if possible."""
     if these.known.summary is not None and those.known.summary is not None:
         merged = merge_summaries(these.known, those.known)
-        is_view = np.ones(those.known.n, dtype=bool)
-    else:
-        if those.known.summary is not None:
-            these, those = those, these
-        merged, is_view = learn_class(those.known.directions, these.known, least_cosine)
+        behind = [one._replace(place=these.known.n + one.place) for one in those.examples]
+        return _as_record(merged, [*these.examples, *behind])
+    if those.known.summary is not None:
+        these, those = those, these
+    merged, is_view = learn_class(those.known.directions, these.known, least_cosine)
     numbers: Int64s = these.known.n + np.cumsum(is_view) - 1
     moved = [
         example._replace(place=int(numbers[example.place]))
