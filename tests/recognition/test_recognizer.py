@@ -441,7 +441,7 @@ def test_what_is_printed_of_answers_and_pictures_can_be_read(seen: Recognizer) -
     assert len(repr(embedded)) < 300
 
 
-def test_recognize_takes_one_picture_in_any_way_and_recognize_many_several(
+def test_one_picture_is_taken_in_any_way_and_several_by_recognize_many(
     seen: Recognizer, tmp_path: Path
 ) -> None:
     for number, pixels in enumerate(views("coffee", 2)):
@@ -452,6 +452,9 @@ def test_recognize_takes_one_picture_in_any_way_and_recognize_many_several(
     for several in (tmp_path, str(tmp_path / "*.png"), [file, tmp_path / "1.png"]):
         with pytest.raises(PictureError, match=r"takes one picture, not 2: use recognize_many\.$"):
             seen.recognize(several)
+        if "suspects" in seen.snapshot().abilities:
+            with pytest.raises(PictureError, match=r"takes one picture, not 2: ask about each"):
+                seen.snapshot().suspects(several)
         assert [answer.label for answer in seen.recognize_many(several)] == ["coffee"] * 2
 
 

@@ -102,9 +102,7 @@ class Questions(ABC):
         several there is `recognize_many`.
         """
         answers = self.recognize_many([picture])
-        if len(answers) != 1:
-            problem = f"takes one picture, not {len(answers)}"
-            raise PictureError("recognize", problem, "use recognize_many")
+        check_one(len(answers), "recognize", "use recognize_many")
         return answers[0]
 
     @overload
@@ -274,8 +272,9 @@ class Snapshot(Questions):
         if "suspects" not in self.abilities:
             problem = f"learns by the {view.head.name}, which cannot say which example decided"
             raise LabelError("this memory", problem, "upgrade it with `cbcl upgrade`")
-        (seen,) = self.look([picture])
-        sight = view.head.see(seen.vector[np.newaxis])
+        seen = self.look([picture])
+        check_one(len(seen), "suspects", "ask about each by itself")
+        sight = view.head.see(seen[0].vector[np.newaxis])
         found = self._model.suspects(sight, self._numbers)
         suspects = []
         for label, place, verdict in found:
@@ -425,6 +424,12 @@ class Snapshot(Questions):
         if not view.classes:
             raise MemoryFileError(self.path, "knows nothing", "learn something first")
         return view
+
+
+def check_one(given: int, question: str, advice: str) -> None:
+    """Raise PictureError, unless a question was given one picture."""
+    if given != 1:
+        raise PictureError(question, f"takes one picture, not {given}", advice)
 
 
 def latest(memory: Memory, embedder: Embedder, before: Snapshot | None) -> Snapshot:
