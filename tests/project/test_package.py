@@ -16,7 +16,6 @@ ROOMS = [
     "errors",
     "device",
     "files",
-    "downloads",
     "machine",
     "tasks",
     "downloads",
