@@ -1,7 +1,7 @@
 """The study's figures as SVG for a page: colours and fonts are the page's.
 
 Lines differ by dashes and markers, too, so that a figure can be read in grey, and their names stand
-beside them. The same data gives the same text. matplotlib comes with the extra `study`.
+beside them. The same data gives the same text. They need matplotlib.
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ def _draw(title: str, height: float, draw: Callable[[Figure], None]) -> str:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise DataError("figures", "need the extra study", 'pip install "cbcl[study]"') from error
+        raise DataError("figures", "need matplotlib", "pip install matplotlib") from error
     file = io.StringIO()
     # Names inside the SVG are made from the salt: no two figures of a page may have the same.
     style: Any = {**STYLE, "svg.hashsalt": title}
