@@ -106,6 +106,7 @@ SOME = [
     *(VOTE._replace(learner=f"radius-{scale}") for scale in ("1.25", "0")),
     VOTE._replace(increment=1, base=2),
     *(RunGroup("caltech101", backbone, "cbcl", max_centroids=1100) for backbone in (MAIN, LITE)),
+    RunGroup("caltech101", "visual-words", "cbcl", max_centroids=1100),
     RunGroup("cub200", MAIN, "cbcl", shots=10, max_centroids=800),
     *(
         RunGroup("caltech101", LITE, name, shots=5)
@@ -131,8 +132,8 @@ def page(records: list[dict[str, Any]]) -> str:
 
 
 def every_table(records: list[dict[str, Any]]) -> list[Table]:
-    found = aggregate.deduplicate(records)
-    parts = [part for section in report.sections(found) for part in section.parts]
+    _, sections = report.compose(records)
+    parts = [part for section in sections for part in section.parts]
     return [part for part in parts if isinstance(part, Table)]
 
 
@@ -184,9 +185,10 @@ def test_every_number_of_the_paper_is_somewhere(records: list[dict[str, Any]]) -
 
 
 def test_without_any_run_there_is_no_number_of_ours() -> None:
-    for table in every_table([]):
-        if table.caption == "Not run":
-            continue
+    sections = report.sections(aggregate.deduplicate([]))
+    tables = [part for section in sections for part in section.parts if isinstance(part, Table)]
+    assert len(tables) > 10
+    for table in tables:
         for row in rows_of(table):
             if re.match("paper|published", next(iter(row.values()))):
                 continue
@@ -227,7 +229,7 @@ def test_no_conclusion_is_drawn_from_the_records(records: list[dict[str, Any]]) 
         for some in ([], records)
     )
     changed = {title for title, text in empty.items() if full[title] != text}
-    assert changed == {"Figure S2: confusion", "Data, software and machines"}
+    assert changed == {"Figure S2: confusion"}
     assert full["Figure S2: confusion"] == []
 
 
@@ -760,12 +762,87 @@ def test_the_gpu_and_torch_of_a_run_are_shown() -> None:
     assert "torch 2.11" in row["libraries"]
 
 
-def test_runs_on_other_data_have_a_table_of_their_own(records: list[dict[str, Any]]) -> None:
-    assert "Other runs" not in report.markdown(records)
-    run = {**records[0]["run"], "data": "folder my things", "seed": 7}
-    page = report.markdown([*records, {**records[0], "run": run}])
-    assert "## Other runs" in page
-    assert "| folder my things |" in page
+# One's own data
+
+OWN = RunGroup("folder photos", LITE, "ncm", 1, shots=5)
+
+
+def own_runs(learner: str, *levels: float, pictures: str = "a", **changes: Any) -> list[Any]:
+    """Runs on three classes of one's own, one order a level."""
+    runs = at_level(OWN._replace(learner=learner, **changes), *levels, classes=3)
+    inputs = {**runs[0]["inputs"], "pictures": pictures * 64}
+    return [{**run, "inputs": inputs} for run in runs]
+
+
+def titles(records: list[Any]) -> list[str]:
+    return [section.title for section in report.compose(records)[1]]
+
+
+def test_a_report_on_ones_own_data_is_about_nothing_else() -> None:
+    runs = [*own_runs("mine:Net", 0.5, 0.6), *own_runs("ncm", 0.8, 0.9)]
+    text = report.markdown(runs)
+    assert text.startswith(f"# {report.OWN_TITLE}\n\n## Results: folder photos\n")
+    data = "Data, software and machines"
+    assert titles(runs) == ["Results: folder photos", "How to read", data]
+    assert not re.search(rf"CIFAR|Caltech|paper's experiments|Not run|\| {DASH} ", text)
+    table = every_table(runs)[0]
+    assert table.caption == "Accuracy (%) on 3 classes, 1 at a time, 5 shots"
+    assert [row["learner"] for row in rows_of(table)] == ["ncm", "mine:Net"]  # the best first
+    row = find(table, learner="ncm")
+    expected = (LITE, "85.00 ± 7.07", "85.00 ± 7.07", "85.00 ± 7.07", "4", "1.25", "2")
+    assert tuple(row.values())[1:] == expected
+
+
+def test_every_data_and_protocol_has_a_table_of_its_own() -> None:
+    runs = [
+        *own_runs("ncm", 0.5),
+        *own_runs("ncm", 0.6, shots=2),
+        *own_runs("cbcl", 0.7, max_centroids=9),
+        *own_runs("ncm", 0.8, data="digits"),
+        *at_level(OWN, 0.9, classes=2),
+    ]
+    captions = sorted(table.caption for table in every_table(runs)[:-1])
+    assert captions == [
+        "Accuracy (%) on 2 classes, 1 at a time, 5 shots",
+        "Accuracy (%) on 3 classes, 1 at a time, 2 shots",
+        "Accuracy (%) on 3 classes, 1 at a time, 5 shots",
+        "Accuracy (%) on 3 classes, 1 at a time, 5 shots",
+    ]
+    learners = {row["learner"] for table in every_table(runs)[:-1] for row in rows_of(table)}
+    assert learners == {"ncm", "cbcl, K = 9"}
+
+
+def test_learners_in_other_orders_are_told() -> None:
+    same = [*own_runs("ncm", 0.5, 0.6), *own_runs("slda", 0.7, 0.8)]
+    assert "the same orders" not in str(every_table(same)[0].notes)
+    assert "the same orders" in str(every_table(same[:3])[0].notes)
+
+
+def test_ones_own_data_come_before_what_was_run_of_the_paper() -> None:
+    few = [*own_runs("ncm", 0.5), *at_level(RunGroup("caltech101", LITE, "ncm", shots=5), 0.5)]
+    assert report.markdown(few).startswith(f"# {report.TITLE}\n\n## Results: folder photos\n")
+    shown = titles(few)
+    assert shown[:2] == ["Results: folder photos", "How to read"]
+    assert "Summary" in shown
+    assert "Table 5: ablation" not in shown
+
+
+def test_runs_that_no_table_of_the_paper_asks_for_are_shown_as_ones_own() -> None:
+    part = at_level(RunGroup("cifar100", LITE, "ncm", 1), 0.5, classes=3)
+    odd = at_level(RunGroup("cifar100", LITE, "ncm", 50), 0.5)
+    for runs in (part, odd):
+        assert titles(runs)[0] == "Results: CIFAR-100"
+
+
+def test_the_curves_of_ones_own_data_end_at_the_number_of_classes() -> None:
+    pytest.importorskip("matplotlib")
+    page = report.html([*own_runs("ncm", 0.5, 0.6), *own_runs("mine:Net", 0.7, 0.8)])
+    names = texts_of(page)
+    assert names[:4] == ["0", "1", "2", "3"]
+    assert {"ncm", "mine:Net"} <= {*names}
+    assert len(re.findall("<svg", page)) == 1
+    once = report.html(own_runs("ncm", 0.5, increment=10))
+    assert "<svg" not in once  # a curve of one point is none
 
 
 # Places of names in a figure

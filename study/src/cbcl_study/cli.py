@@ -305,7 +305,9 @@ def paper(
 @click.option("--markdown", type=PATH, help="Also write the tables as Markdown to this file.")
 @QUIET
 def report(results: Path, html: Path | None, markdown: Path | None, screen: Output) -> None:
-    """Write the paper's numbers and those of the records side by side, with figures, to one page.
+    """Write what the records say to one page, with figures: your own data first.
+
+    Runs of the paper's experiments stand beside the paper's numbers.
 
     \b
     cbcl bench report --markdown study.md
@@ -365,16 +367,9 @@ def _as_error(failure: Failure) -> DataError:
 
 
 def _show_scores(screen: Output, records: Sequence[RunRecord]) -> None:
-    from cbcl_study.report import aggregate
+    from cbcl_study.report import own
+    from cbcl_study.report.aggregate import select
 
-    scores = (aggregate.average, aggregate.last, aggregate.last_class_mean)
-    rows = []
-    for name in dict.fromkeys(record["run"]["learner"] for record in records):
-        runs = aggregate.select(records, learner=name)
-        accuracies = [aggregate.summarise(runs, score) for score in scores]
-        size = aggregate.summarise(runs, aggregate.megabytes).mean
-        seconds = aggregate.summarise(runs, aggregate.seconds).mean
-        spreads = map(aggregate.format_spread, accuracies)
-        rows.append((name, *spreads, f"{size:.3g}", f"{seconds:.3g}", len(runs)))
-    columns = ["learner", "average", "last", "last, mean of classes", "MB", "s learning", "orders"]
-    screen.table(columns, rows)
+    names = dict.fromkeys(record["run"]["learner"] for record in records)
+    rows = [(name, *own.scores(select(records, learner=name))) for name in names]
+    screen.table(["learner", *own.SCORES], rows)

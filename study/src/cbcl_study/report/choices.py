@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from cbcl_study.experiments import CIFAR, FIXED_RADII, MAIN, OBJECTS, SHOTS
 from cbcl_study.learners import LOGISTIC
-from cbcl_study.paper import BUDGETS, STATISTICS
+from cbcl_study.paper import BUDGETS
 from cbcl_study.report import aggregate
 from cbcl_study.report.aggregate import (
     DASH,
@@ -155,23 +155,3 @@ def _compare_radii(records: Records, tuned: RunGroup, fixed: list[RunGroup]) -> 
 
 def _radius(learner: str) -> str:
     return "∞" if learner == "ncm" else learner.removeprefix("radius-")
-
-
-def others(records: Records) -> list[Section]:
-    """Return the runs on data that the paper does not have, if there are any."""
-    runs = [
-        record
-        for record in records
-        if record["run"]["data"] not in STATISTICS and not record["run"].get("whole_base")
-    ]
-    rows = []
-    for group in dict.fromkeys(map(aggregate.group_of, runs)):
-        mean = mean_of(records, group, aggregate.average)
-        last = mean_of(records, group, aggregate.last)
-        shown = (aggregate.format_spread(one) for one in (mean, last))
-        rows.append([group.data, group.backbone, group.learner, group.how, *shown, str(mean.n)])
-    if not rows:
-        return []
-    columns = ("data", "backbone", "learner", "protocol", "average", "last", "orders")
-    table = Table("Accuracy (%) on other data", columns, [RowGroup(None, rows)], heads=4)
-    return [Section("Other runs", ["On data that the paper does not have."], [table])]

@@ -103,20 +103,24 @@ def draw_curves(
     levels: Sequence[Level] = (),
     *,
     about: str,
+    classes: int = 100,
 ) -> str:
     """Draw accuracy over classes seen, each curve with its name at its end."""
 
     def draw(figure: Figure) -> None:
         axes = _axes(figure, (0.1, 0.12, 0.52, 0.79))
         axes.set(title=title, xlabel="classes seen", ylabel="accuracy (%)")
-        axes.set(xlim=(0, 100), ylim=(0, 100))
+        axes.set(xlim=(0, classes), ylim=(0, 100))
+        axes.locator_params(axis="x", integer=True)
         for line in lines:
             _plot(axes, line)
         for level in levels:
             axes.axhline(level.y, **_stroke(level.look))
         if not lines:
             axes.text(50, 50, "not run", ha="center", color=COLOURS["quiet"])
-        _label_ends(axes, [*lines, *(Line(one.name, [100], [one.y], one.look) for one in levels)])
+        _label_ends(
+            axes, [*lines, *(Line(one.name, [classes], [one.y], one.look) for one in levels)]
+        )
 
     return _draw(f"{about}, {title}: accuracy over classes seen", 3.6, draw)
 

@@ -22,14 +22,16 @@ from cbcl_study.report import (
     few_shots,
     fscil,
     origins,
+    own,
     rivals,
     summary,
     votes,
 )
 from cbcl_study.report.aggregate import Records
-from cbcl_study.report.rendering import Section, markdown_table, to_html, to_markdown
+from cbcl_study.report.rendering import Section, Table, markdown_table, to_html, to_markdown
 
 TITLE = "CBCL: the paper's experiments, run again"
+OWN_TITLE = "Learners compared, a few classes at a time"
 READING = Section(
     "The paper and ours: how to read",
     [
@@ -55,17 +57,18 @@ READING = Section(
 
 def markdown(records: Iterable[RunRecord]) -> str:
     """Return the tables, with a sentence or two on how to read each, and a title."""
-    return f"# {TITLE}\n\n{body(records)}"
+    title, shown = compose(records)
+    return f"# {title}\n\n{to_markdown(shown)}"
 
 
 def body(records: Iterable[RunRecord]) -> str:
     """Return what is below the title."""
-    return to_markdown(sections(aggregate.deduplicate(records)))
+    return to_markdown(compose(records)[1])
 
 
 def html(records: Iterable[RunRecord]) -> str:
     """Return the tables and the figures, as one page."""
-    return to_html(TITLE, sections(aggregate.deduplicate(records)))
+    return to_html(*compose(records))
 
 
 def standings(records: Iterable[RunRecord]) -> str:
@@ -73,11 +76,38 @@ def standings(records: Iterable[RunRecord]) -> str:
     return markdown_table(summary.standings(default.pick_penalties(aggregate.deduplicate(records))))
 
 
+def compose(records: Iterable[RunRecord]) -> tuple[str, list[Section]]:
+    """Return the title and the sections: one's own data first, and of the paper's what was run."""
+    runs = aggregate.deduplicate(records)
+    papers = aggregate.IndexedRuns(run for run in runs if not own.is_own(run))
+    beside_paper = sections(papers)
+    shown = [
+        section
+        for section, empty in zip(beside_paper, sections(aggregate.IndexedRuns()), strict=True)
+        if section is READING or _has_results(section, empty)
+    ]
+    if runs and shown == [READING]:
+        return OWN_TITLE, [*own.sections(runs), origins.section(runs)]
+    owns = [run for run in runs if own.is_own(run)]
+    wanted = [group for section in beside_paper for group in section.wanted]
+    missing = origins.not_run(default.pick_penalties(papers), wanted)
+    return TITLE, [*own.sections(owns), *shown, *missing, origins.section(runs)]
+
+
+def _has_results(section: Section, empty: Section) -> bool:
+    """Return whether a section differs from what it is without records."""
+    return section.text != empty.text or _tables(section) != _tables(empty)
+
+
+def _tables(section: Section) -> list[Table]:
+    return [part for part in (*section.parts, *section.details) if isinstance(part, Table)]
+
+
 def sections(records: Records) -> list[Section]:
-    """Return the sections of the report, in their order."""
+    """Return what there is to compare with the paper and beyond it, in its order."""
     picked = default.pick_penalties(records)
     caltech, cub, words = by_increment.sections(records)
-    shown = [
+    return [
         summary.section(picked),
         default.section(picked),
         READING,
@@ -94,7 +124,4 @@ def sections(records: Records) -> list[Section]:
         fscil.section(records),
         choices.side_by_side(picked),
         choices.tuner_section(records),
-        *choices.others(records),
     ]
-    wanted = [group for section in shown for group in section.wanted]
-    return [*shown, *origins.not_run(picked, wanted), origins.section(records)]

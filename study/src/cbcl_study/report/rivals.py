@@ -99,7 +99,10 @@ def _line(records: Records, group: RunGroup) -> list[Line]:
 
 def curve_of(records: Records, group: RunGroup, name: str, look: Look) -> list[Line]:
     """Return the accuracy of a group as classes are learned, if it has runs."""
-    runs = runs_of(records, group)
+    return curve_of_runs(runs_of(records, group), name, look)
+
+
+def curve_of_runs(runs: Records, name: str, look: Look) -> list[Line]:
     if not runs:
         return []
     seen, mean, std, _ = curve(runs)
