@@ -812,6 +812,25 @@ def test_every_data_and_protocol_has_a_table_of_its_own() -> None:
     assert learners == {"ncm", "cbcl, K = 9"}
 
 
+def test_learners_on_other_pictures_of_the_same_name_are_not_compared() -> None:
+    runs = [*own_runs("ncm", 0.5), *own_runs("ncm", 0.9, pictures="b"), *own_runs("slda", 0.7)]
+    named = [f"Results: folder photos, pictures {digit * 8}" for digit in "ab"]
+    assert titles(runs)[:2] == named
+    first, second, inputs = every_table(runs)
+    assert [row["learner"] for row in rows_of(first)] == ["slda", "ncm"]
+    assert [row["average"] for row in rows_of(second)] == ["90.00"]
+    assert len(rows_of(inputs)) == 2
+    assert titles(own_runs("ncm", 0.5))[0] == "Results: folder photos"
+
+
+def test_a_backbone_whose_vectors_changed_is_named_with_their_digest() -> None:
+    runs = [*own_runs("ncm", 0.5), *own_runs("ncm", 0.9)]
+    runs[1] = {**runs[1], "inputs": {**runs[1]["inputs"], "vectors": "c" * 64}}
+    backbones = [row["backbone"] for row in rows_of(every_table(runs)[0])]
+    assert backbones[0] == f"{LITE}, vectors cccccccc"
+    assert backbones[1].startswith(f"{LITE}, vectors ")
+
+
 def test_learners_in_other_orders_are_told() -> None:
     same = [*own_runs("ncm", 0.5, 0.6), *own_runs("slda", 0.7, 0.8)]
     assert "the same orders" not in str(every_table(same)[0].notes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeAlias
@@ -12,6 +13,7 @@ from cbcl_study.records import RunRecord
 from cbcl_study.report import aggregate, figures
 from cbcl_study.report.aggregate import DATA, Records, describe_learner, format_spread, summarise
 from cbcl_study.report.looks import look_of
+from cbcl_study.report.origins import FINGERPRINT_DIGITS
 from cbcl_study.report.rendering import Drawing, RowGroup, Section, Table
 from cbcl_study.report.rivals import curve_of_runs
 
@@ -39,6 +41,21 @@ def is_own(record: RunRecord) -> bool:
         return not run.get("whole_base")
     known = STATISTICS.get(run["data"])
     return known is None or len(record["classes"]) != known.classes
+
+
+def name_by_digest(records: Records, field: str, kind: str) -> list[RunRecord]:
+    """Return the records with the digest of a kind of input where a name stands for several."""
+    digests = defaultdict(set)
+    for record in records:
+        digests[record["run"]["data"], record["run"][field]].add(record["inputs"][kind])
+    named: list[RunRecord] = []
+    for record in records:
+        run = record["run"]
+        if is_own(record) and len(digests[run["data"], run[field]]) > 1:
+            digest = record["inputs"][kind][:FINGERPRINT_DIGITS]
+            run = {**run, field: f"{run[field]}, {kind} {digest}"}
+        named.append({**record, "run": run})
+    return named
 
 
 def sections(records: Records) -> list[Section]:

@@ -78,7 +78,8 @@ def standings(records: Iterable[RunRecord]) -> str:
 
 def compose(records: Iterable[RunRecord]) -> tuple[str, list[Section]]:
     """Return the title and the sections: one's own data first, and of the paper's what was run."""
-    runs = aggregate.deduplicate(records)
+    named = own.name_by_digest([*records], "data", "pictures")
+    runs = aggregate.deduplicate(own.name_by_digest(named, "backbone", "vectors"))
     papers = aggregate.IndexedRuns(run for run in runs if not own.is_own(run))
     beside_paper = sections(papers)
     shown = [
