@@ -24,6 +24,7 @@ PARTS = [
     "learners",
     "experiments",
     "checkpoints",
+    "returned",
     "runs",
     "report",
     "cli",

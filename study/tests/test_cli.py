@@ -240,12 +240,22 @@ def test_ones_own_learner_runs_again_only_when_its_file_has_changed(
     assert record["inputs"]["learner"] == digest
 
 
-FAULTY = {
+EACH = "predict must return one label per vector, each a string as in y"
+FAULTY = {  # what is told, and what predict or, after a semicolon, state does
     "Stateless": ("has no method state", "partial_fit = predict = lambda self, X, y=None: X"),
     "Greedy": ("cannot be called with seed=0 alone: missing", None),
-    "Wrong": ("the learner answers the label 'yours' to", "return ['yours'] * len(X)"),
-    "Short": ("the learner answers 1 labels to", "return self.labels[:1]"),
-    "Broken": ("ZeroDivisionError in", "return 1 / 0"),
+    "Wrong": ("predict must return labels that it learned: got 'yours'", "['yours'] * len(X)"),
+    "Short": (f"{EACH}: got 1 for 72 vectors.", "self.labels[:1]"),
+    "Column": (f"{EACH}: got an array of shape (72, 1).", "self.labels[:1].repeat(72)[:, None]"),
+    "Silent": (f"{EACH}: got None.", "None"),
+    "Numeric": (f"{EACH}: got 9.0.", "[9.0] * len(X)"),
+    "Ragged": (f"{EACH}: got [1].", "[[1], [1, 2]]"),
+    "Listed": ("state() must return a dict of arrays: got a list.", "None; []"),
+    "Void": ("state() must return a dict of arrays: got None.", "None; None"),
+    "Object": ("numbers or strings: got an array of object as 'a'.", "None; {'a': object()}"),
+    "Uneven": ("ValueError in returned.py, line ", "None; {'a': [[1], [1, 2]]}"),
+    "Broken": ("ZeroDivisionError in faulty_broken.py, line 5", "1 / 0"),
+    "Ending": ("SystemExit in faulty_ending.py, line 5: 3.", "__import__('sys').exit(3)"),
 }
 
 
@@ -254,11 +264,12 @@ def test_what_is_wrong_with_ones_own_learner_is_one_line(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected, code = FAULTY[name]
+    answer, _, state = (code or "").partition("; ")
     methods = f"""
         def __init__(self, seed{"" if code else ", depth"}): self.labels = []
         def partial_fit(self, X, y): self.labels = y
-        def predict(self, X): {code}
-        def state(self): return {{}}
+        def predict(self, X): return {answer}
+        def state(self, X=None): return {state or {}}
     """
     body = f"    {code}\n" if name == "Stateless" else methods
     module = f"faulty_{name.lower()}"
@@ -276,9 +287,14 @@ def test_what_is_wrong_with_ones_own_learner_is_one_line(
         ("nowhere.at.all:Mine", "cannot be loaded from nowhere.at.all:Mine: No module named"),
         ("json:Mine", "cannot be loaded from json:Mine: module 'json' has no attribute 'Mine'"),
         ("json:dumps", "learner 'json:dumps' is no class"),
+        ("ends_at_once:Mine", "cannot be loaded from ends_at_once:Mine: 3"),
     ],
 )
-def test_a_learner_that_is_not_there_is_one_line(name: str, expected: str, tmp_path: Path) -> None:
+def test_a_learner_that_is_not_there_is_one_line(
+    name: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ends_at_once.py").write_text("raise SystemExit(3)")
+    monkeypatch.chdir(tmp_path)
     assert expected in refused(*run_digits(tmp_path, learner=name))
 
 

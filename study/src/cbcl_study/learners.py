@@ -250,7 +250,7 @@ def _load_plugin(name: str) -> type[Any]:
             sys.path.append("")
         try:
             found: type[Any] = point.load()
-        except Exception as error:  # of another package: it may be any
+        except (Exception, SystemExit) as error:  # of another package: it may be any
             problem = f"cannot be loaded from {point.value}: {first_line(error)}"
             raise DataError(f"learner {name!r}", problem) from error
         if problem := _find_fault(found):

@@ -38,6 +38,7 @@ from cbcl_study.data.vectors import Features, features
 from cbcl_study.hybrid import Hybrid
 from cbcl_study.learners import Learner, LearnerKind, learner_kind
 from cbcl_study.records import Run, RunRecord, append, key, read, surroundings
+from cbcl_study.returned import check_labels, check_state
 from cbcl_study.rivals.logistic import JointLogistic
 from cbcl_study.scores import encode_confusion
 from cbcl_study.streams import stream
@@ -69,8 +70,9 @@ def perform(
         vectors = np.ascontiguousarray(data.vectors[rows])
         learning_begun = perf_counter()
         learner.partial_fit(vectors, data.labels[rows])
-        state = learner.state()  # some only do their work when it is needed
+        returned = learner.state()  # some only do their work when it is needed
         learning += perf_counter() - learning_begun
+        state = check_state(returned)
         q = int(ends[known - 1])
         order = np.random.default_rng([run.seed, QUERIES, known]).permutation(q)
         answers = _ask(learner, queries[:q], numbers, order)
@@ -119,11 +121,8 @@ def _ask(
     """
     answers = np.empty(len(queries), dtype=np.int64)
     # Indexing copies: a learner is somebody's own and may write into what it is given.
-    labels = np.asarray(learner.predict(queries[order])).tolist() if len(queries) else []
-    if len(labels) != len(queries) or not numbers.keys() >= {*labels}:
-        odd = next((label for label in labels if label not in numbers), None)
-        gives = f"{len(labels)} labels" if odd is None else f"the label {odd!r}"
-        raise DataError("the learner", f"answers {gives} to {len(queries)} vectors of its classes")
+    returned: Any = learner.predict(queries[order]) if len(queries) else []
+    labels = check_labels(returned, len(queries), numbers)
     answers[order] = [numbers[label] for label in labels]
     return answers
 
@@ -156,7 +155,6 @@ def footprint(state: dict[str, NDArray[Any]]) -> int:
     """Return the bytes of a file that holds these arrays: written, and measured."""
     arrays = {}
     for name, array in state.items():
-        array = np.asarray(array)
         if array.dtype.kind in "UO":
             array = np.frombuffer(json.dumps(array.tolist()).encode(), np.uint8)
         arrays[name] = np.ascontiguousarray(array)
@@ -295,7 +293,7 @@ def _perform(run: Run, home: Path | None) -> dict[str, Any] | Failure:
         return perform(run, data, checkpoint=checkpoint)
     except CBCLError as error:
         return Failure(run, str(error))
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a learner may call sys.exit
         if learner_kind(run.learner).digest:  # somebody's own code: say where
             place = extract_tb(error.__traceback__)[-1]
             where = f"{Path(place.filename).name}, line {place.lineno}"
