@@ -196,10 +196,12 @@ def test_quiet_says_nothing(tmp_path: Path) -> None:
     assert said("report", "-q", "--results", tmp_path) == ""
 
 
-def test_an_unknown_learner_is_told_with_those_known(tmp_path: Path) -> None:
+def test_an_unknown_learner_is_told_with_those_like_it(tmp_path: Path) -> None:
     told = refused(*run_digits(tmp_path / "results", learner="cbcl,nmc"))
-    assert "there is no learner 'nmc'" in told
-    assert all(name in told for name in LEARNERS)
+    known = "`cbcl bench list` lists them."
+    assert f"there is no learner 'nmc': did you mean 'ncm'? {known}\n" in told
+    told = refused(*run_digits(tmp_path / "results", learner="xyz"))
+    assert f"there is no learner 'xyz': give a name, or module:Class of your own. {known}\n" in told
     assert not (tmp_path / "results").exists()
 
 

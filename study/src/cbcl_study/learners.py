@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cbcl.errors import DataError, first_line
 from cbcl.method.centroids.tuning import MAX_TUNED_VOTERS
+from cbcl.recognition.labels import find_like
 from cbcl_study.ablations import (
     agglomerative,
     fixed,
@@ -222,7 +223,7 @@ def learner_kind(name: str) -> LearnerKind:
 
     >>> learner_kind("nmc")
     Traceback (most recent call last):
-    ValueError: there is no learner 'nmc': there are discriminant, cbcl, ..., or module:Class.
+    ValueError: there is no learner 'nmc': did you mean 'ncm'? `cbcl bench list` lists them.
     """
     if name in LEARNERS:
         return LEARNERS[name]
@@ -256,8 +257,9 @@ def _load_plugin(name: str) -> type[Any]:
         if problem := _find_fault(found):
             raise DataError(f"learner {name!r}", problem, "see docs/bench.md")
         return found
-    known = ", ".join([*LEARNERS, *plugin_names()])
-    raise ValueError(f"there is no learner {name!r}: there are {known}, or module:Class.")
+    near = " or ".join(map(repr, find_like(name, [*LEARNERS, *plugin_names()])))
+    advice = f"did you mean {near}?" if near else "give a name, or module:Class of your own."
+    raise ValueError(f"there is no learner {name!r}: {advice} `cbcl bench list` lists them.")
 
 
 def _find_fault(found: Any) -> str:
