@@ -300,6 +300,15 @@ def test_a_learner_that_is_not_there_is_one_line(
     assert expected in refused(*run_digits(tmp_path, learner=name))
 
 
+def test_a_learner_that_needs_torch_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "cbcl_study.rivals.fearnet", raising=False)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    told = bench(*run_digits(tmp_path, learner="fearnet", orders=1)).output
+    assert "the learner FearNet needs PyTorch: pip install torch (" in told
+
+
 @pytest.mark.usefixtures("empty")
 def test_learners_of_other_packages_have_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

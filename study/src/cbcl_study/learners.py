@@ -107,8 +107,8 @@ def _needing_torch(words: str, module: str, name: str, **options: Any) -> Learne
         try:
             kind = getattr(import_module(f"cbcl_study.rivals.{module}"), name)
         except ImportError as error:
-            advice = f'pip install "cbcl[torch]" ({first_line(error)})'
-            raise DataError(f"the learner {name}", "needs the extra torch", advice) from error
+            advice = f"pip install torch ({first_line(error)})"
+            raise DataError(f"the learner {name}", "needs PyTorch", advice) from error
         learner: Learner = kind(seed=seed, **options)
         return learner
 

@@ -384,5 +384,5 @@ def test_where_torch_is_missing_it_is_told(monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "torch", None)
     for name in ("fearnet", "mlp"):
-        with pytest.raises(DataError, match=r'needs the extra torch: pip install "cbcl\[torch\]"'):
+        with pytest.raises(DataError, match="needs PyTorch: pip install torch"):
             learner_kind(name).make(0, None)
