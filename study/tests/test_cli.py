@@ -327,7 +327,8 @@ def test_what_is_not_there_is_told_with_the_command_that_makes_it(
     empty: Path, tmp_path: Path
 ) -> None:
     told = refused("run", "mnist", "--results", tmp_path / "results")
-    assert "'mnist' is no data set: there are cifar100" in told
+    assert "'mnist' is neither a data set (cifar100, " in told
+    assert "digits) nor a folder here with one folder per class." in told
     told = refused("run", "cub200", "--results", tmp_path / "results")
     assert "cub200 through efficientnet-lite0@2views are not here" in told
     command = "cbcl bench vectors cub200 --data DIR --backbone efficientnet-lite0@2views"

@@ -333,7 +333,7 @@ def test_progress_is_told(tmp_path: Path) -> None:
 def test_what_is_not_there_is_told_with_the_way_out(tmp_path: Path) -> None:
     with pytest.raises(
         DataError,
-        match=r"'mnist' is no data set: there are cifar100, .* digits, and any folder",
+        match=r"'mnist' is neither a data set \(cifar100, .* digits\) nor a folder here",
     ):
         load("mnist")
     with pytest.raises(

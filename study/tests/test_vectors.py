@@ -262,7 +262,7 @@ def test_what_is_not_kept_is_told_with_the_command_that_makes_it(home: Path) -> 
     message = "`cbcl bench vectors cub200 --data DIR --backbone efficientnet-lite0` makes them"
     with pytest.raises(DataError, match=f"through efficientnet-lite0 are not here: {message}"):
         features("cub200", "efficientnet-lite0", home=home)
-    with pytest.raises(DataError, match="'mnist' is no data set"):
+    with pytest.raises(DataError, match="'mnist' is neither a data set"):
         features("mnist", "efficientnet-lite0", home=home)
 
 

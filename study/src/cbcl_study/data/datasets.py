@@ -73,12 +73,9 @@ def load(name: str, folder: Path | None = None, *, progress: Progress | None = N
         return _load_known(name, folder, progress)
     with _as_data_errors():
         if not Path(name).is_dir():
-            raise DataError(
-                repr(name),
-                "is no data set",
-                f"there are {', '.join(NAMES)}, and any folder of folders, each of them named "
-                "after what its pictures show",
-            )
+            names = ", ".join(NAMES)
+            problem = f"is neither a data set ({names}) nor a folder here with one folder per class"
+            raise DataError(repr(name), problem)
         split = _split_in(Path(name))
         sources = _classes_in(Path(name)) if split is None else split
     # No path goes into a record, and no name is one of those above.
