@@ -343,6 +343,34 @@ def test_what_is_not_there_is_told_with_the_command_that_makes_it(
     assert not empty.exists()
 
 
+def test_pictures_that_only_bear_a_data_sets_name_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CBCL_HOME", str(tmp_path / "home"))
+    folders(tmp_path / "caltech101", count=5)
+    asked = "caltech101 --backbone pixels --data"
+    made = bench("vectors", *asked.split(), tmp_path)
+    told = "Warning: caltech101 has 101 classes; here are 20 pictures of 4 classes.\n"
+    assert (made.exit_code, made.stderr) == (0, told)
+    run = bench(
+        "run", *asked.split(), tmp_path, "--learner=ncm", "--seeds=0", "--results", tmp_path
+    )
+    assert (run.exit_code, run.stderr) == (0, told)
+
+
+def test_data_that_would_not_be_used_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders(tmp_path / "things", count=5)
+    for data in (tmp_path / "things", "digits"):
+        for command in ("vectors", "run"):
+            told = bench(command, data, "--data", tmp_path)
+            assert told.exit_code == 2
+            assert f"--data is for data sets such as cifar100: {data} needs none." in told.output
+    monkeypatch.setenv("CBCL_DATA", str(tmp_path))  # for all commands: it is meant for others
+    said(*run_digits(tmp_path, learner="ncm", orders=1))
+
+
 def test_records_that_are_broken_are_told_with_file_and_line(tmp_path: Path) -> None:
     said(*run_digits(tmp_path, learner="ncm", orders=1))
     path = tmp_path / "study-digits.jsonl"

@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from cbcl.cli.options import ADDRESS, ENGINE, QUIET
 from cbcl.cli.output import Output
@@ -15,7 +16,7 @@ from cbcl.cli.workers import start_workers
 from cbcl.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from cbcl_study.records import Run, RunRecord
     from cbcl_study.runs import Failure
@@ -176,6 +177,7 @@ def vectors(
         about = features(
             data, backbone, folder=folder, anew=anew, progress=progress, n_jobs=n_jobs
         ).about
+    _warn_of_part(about)
     screen.say(
         f"{about['data']} through {about['backbone']}: "
         f"{about['pictures']} pictures of {about['classes']} classes, "
@@ -247,7 +249,8 @@ def run(
         wanted += runs(data, backbone, names, seed=seed, **protocol)
     with screen.progress("embedding") as progress:
         for seen_through in dict.fromkeys(one.backbone for one in wanted):
-            features(data, seen_through, folder=folder, progress=progress)
+            about = features(data, seen_through, folder=folder, progress=progress).about
+    _warn_of_part(about)
     records, failures = _execute(screen, wanted, results, workers, engine, address)
     _show_scores(screen, records)
     screen.problems([_as_error(failure) for failure in failures])
@@ -346,11 +349,25 @@ def _execute(
 
 def _data_name(data: str) -> str:
     """Return a data set's name, or a folder's whole path, the same however it is written."""
-    from cbcl_study.data.datasets import NAMES
+    from cbcl_study.data.datasets import DIGITS, NAMES
 
     if not data.strip():
         raise click.UsageError("name a data set, or a folder of folders of pictures.")
-    return data if data in NAMES or not Path(data).is_dir() else str(Path(data).resolve())
+    own = data not in NAMES and Path(data).is_dir()
+    given = click.get_current_context().get_parameter_source("folder")
+    if given is ParameterSource.COMMANDLINE and (own or data == DIGITS):
+        raise click.UsageError(f"--data is for data sets such as cifar100: {data} needs none.")
+    return str(Path(data).resolve()) if own else data
+
+
+def _warn_of_part(about: Mapping[str, Any]) -> None:
+    """Say on standard error that pictures which bear a data set's name are not all of it."""
+    from cbcl_study.paper import STATISTICS
+
+    known = STATISTICS.get(about["data"])
+    if known and about["classes"] != known.of:
+        found = f"{about['pictures']} pictures of {about['classes']} classes"
+        click.echo(f"Warning: {about['data']} has {known.of} classes; here are {found}.", err=True)
 
 
 def _backbone_name(data: str, backbone: str | None) -> str:
