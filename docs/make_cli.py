@@ -37,5 +37,12 @@ def reference() -> str:
     return "\n".join([HEAD, *sections(main, "cbcl")])
 
 
-if __name__ == "__main__":
+@click.command(help=__doc__)
+def make() -> None:
+    if "bench" not in main.list_commands(click.Context(main)):
+        raise click.ClickException("`cbcl bench` would be left out: pip install ./study")
     Path(__file__).with_name("cli.md").write_text(reference())
+
+
+if __name__ == "__main__":
+    make()

@@ -12,15 +12,18 @@ import runpy
 import signal
 import subprocess
 import sys
+from importlib.metadata import EntryPoints
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
+from click.testing import CliRunner
 from support.cli import run, said
 from support.photos import NAMES, encoded, folders, views
 
 from cbcl import Recognizer
+from cbcl.cli import commands
 from cbcl.cli.commands import main
 from cbcl.heads import base
 
@@ -65,6 +68,19 @@ def test_the_reference_is_current(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "_loaded", {})  # without the heads of other tests
     made = runpy.run_path(str(ROOT / "docs" / "make_cli.py"))["reference"]()
     assert (ROOT / "docs" / "cli.md").read_text() == made, "python docs/make_cli.py"
+
+
+def test_the_reference_is_written_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "make_cli.py"
+    script.write_bytes((ROOT / "docs" / "make_cli.py").read_bytes())
+    made = runpy.run_path(str(script))
+    assert CliRunner().invoke(made["make"], ["--help"]).output.startswith("Usage: ")
+    monkeypatch.setattr(commands, "entry_points", lambda **_: EntryPoints())
+    told = CliRunner().invoke(made["make"], [])
+    assert (told.exit_code, "pip install ./study" in told.output) == (1, True)
+    assert not script.with_name("cli.md").exists()
 
 
 def test_a_session_from_learning_to_correcting(photos: Path, tmp_path: Path) -> None:
