@@ -55,6 +55,14 @@ def run_digits(
     return [command, "--learner", learner, "--results", results, *words]
 
 
+def test_the_pages_say_how_to_install_it_before_they_use_it() -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    for page in (BENCH, readme):
+        first = re.search("^[$ ]*cbcl bench ", page, re.MULTILINE)
+        assert first is not None
+        assert "pip install ./study\n" in page[: first.start()]
+
+
 @pytest.fixture(autouse=True)
 def _no_data(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CBCL_DATA", raising=False)
