@@ -63,6 +63,15 @@ def test_the_pages_say_how_to_install_it_before_they_use_it() -> None:
         assert "pip install ./study\n" in page[: first.start()]
 
 
+def test_runs_that_are_documented_use_the_vectors_that_are_stored_before() -> None:
+    for text in (BENCH, said("vectors --help") + said("run --help")):
+        backbone = re.search("bench vectors caltech101 .*--backbone (.*)", text)
+        assert backbone is not None
+        runs = re.findall("bench run caltech101 .*", text)
+        assert runs
+        assert all(f" --backbone {backbone[1]} " in run for run in runs)
+
+
 @pytest.fixture(autouse=True)
 def _no_data(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CBCL_DATA", raising=False)

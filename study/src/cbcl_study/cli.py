@@ -232,7 +232,8 @@ def run(
 
     \b
     cbcl bench run digits --increment 2 --shots 5 --learner cbcl,ncm,slda
-    cbcl bench run caltech101 --data ~/data --shots 5 --learner cbcl,ncm,probe
+    cbcl bench run caltech101 --backbone efficientnet-lite0 --shots 5 --learner cbcl,ncm,probe
+    cbcl bench run photos --increment 1    # a folder with one folder per class
     cbcl bench run digits --increment 2 --learner mine:NearestMean,ncm    # of mine.py
     """
     from cbcl_study.data.vectors import features
