@@ -742,6 +742,20 @@ def test_an_infinite_radius_is_no_number_in_a_record(digits: Features) -> None:
     assert perform(RUN._replace(learner="slda"), digits)["tunings"] is None
 
 
+def test_a_learner_is_given_what_its_protocol_says(digits: Features) -> None:
+    class Typed(Counter):
+        def partial_fit(self, X: Any, y: Any) -> None:
+            assert (X.dtype, X.shape) == (np.float32, (len(y), 64))
+            assert (y.dtype.kind, y.ndim) == ("U", 1)
+            self.known += [*dict.fromkeys(y.tolist())]
+
+        def predict(self, X: Any) -> Any:
+            assert (X.dtype, X.shape[1:]) == (np.float32, (64,))
+            return [self.known[0]] * len(X)  # a list will do
+
+    assert perform(RUN, digits, lambda *_: Typed())["run"] == RUN._asdict()
+
+
 def test_vectors_are_given_as_they_are(digits: Features) -> None:
     given: list[Float32s] = []
 

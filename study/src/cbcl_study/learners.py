@@ -50,22 +50,26 @@ class Learner(Protocol):
     """A learner of vectors and labels, a few classes at a time, that labels vectors.
 
     One of another package is a class that is called with `seed=`, a number from which all that it
-    draws must follow. With the attribute `pictures = True` it learns from pixels: each vector is
-    a picture of 32 by 32, its rows from the top, each pixel red, green, blue from 0 to 255. One
-    that also has `save(path)` and `load(path)` goes on where a killed run was.
+    draws must follow. X is float32, (n, d). With the attribute `pictures = True` it is uint8,
+    (n, 3072): each vector is a picture of 32 by 32, its rows from the top, each pixel red, green,
+    blue from 0 to 255. Labels are strings, whatever they look like. One that also has `save(path)`
+    and `load(path)` goes on where a killed run was.
     """
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> object:
         """Learn an increment, of new classes or of some that are known, and keep none of its data.
 
-        The arrays are the learner's own: it may change them.
+        y is an array of strings, (n,). The arrays are the learner's own: it may change them.
         """
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return one label for each vector, of those that were learned."""
+        """Return one label for each vector, of those that were learned.
+
+        They are strings as in y, in a list or an array of one dimension.
+        """
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays that it would have to save to go on.
+        """Return the arrays, of numbers or strings, that it would have to save to go on.
 
         The record counts their bytes. It is called after each increment, and its time counts as
         learning: work that `partial_fit` put off is done here.
