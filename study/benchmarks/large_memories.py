@@ -1,6 +1,6 @@
 """Memories of very many centroids, or classes: seconds to open, learn and answer.
 
-    python study/benchmarks/large_memories.py FOLDER [--centroids 1e4,1e5,1e6] [--classes 1e2,1e3,1e4]
+    python study/benchmarks/large_memories.py FOLDER --centroids 1e4,1e5 --classes 1e2,1e3
     python study/benchmarks/large_memories.py FOLDER --learning --centroids 1e3,1e4,1e5,1e6
 
 Makes memories in FOLDER unless they are there, and asks them about new vectors of their classes. By

@@ -1,6 +1,6 @@
 """Teaching as people do it: more of the same must not make the answers worse.
 
-    python study/benchmarks/person.py --data FOLDER --about Caltech-101 --leave-out BACKGROUND_Google
+    python study/benchmarks/person.py --data FOLDER --about NAME --leave-out NAME
 
 FOLDER holds one folder a class: ten household things, or else the ten first classes, are taught;
 photos of the other classes are strangers. Everything is seeded, and pooled over draws. Parts:
