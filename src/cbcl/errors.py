@@ -3,6 +3,7 @@
 CBCLError
 ├── PictureError      a picture cannot be read: broken, too large, of an unsupported format
 ├── WeightsError      a network cannot be loaded: weights missing, broken, of another network
+├── PluginError       a head or a command of another package cannot be loaded
 ├── BackboneError     a memory was learned through another backbone than the one given
 ├── MemoryFileError   a memory cannot be opened, read or written: damaged, newer, locked, disk full
 │   ├── ChangedError  another process changed it between two reads
@@ -73,6 +74,10 @@ class WeightsError(CBCLError):
     """A network cannot be loaded."""
 
     kind = "backbone"
+
+
+class PluginError(CBCLError):
+    """A head or a command of another package cannot be loaded."""
 
 
 class BackboneError(CBCLError):

@@ -19,6 +19,7 @@ ROOMS = [
     "machine",
     "tasks",
     "downloads",
+    "plugins",
     "method",
     "vision",
     "heads",

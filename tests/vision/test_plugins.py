@@ -7,11 +7,12 @@ from importlib.metadata import EntryPoints
 from pathlib import Path
 
 import pytest
+from support.cli import run
 from support.packages import install
 from support.photos import photo
 
-from cbcl import BackboneError, Recognizer, WeightsError, load_backbone
-from cbcl.vision.backbones import catalogue, list_backbones
+from cbcl import BackboneError, Recognizer, WeightsError, load_backbone, plugins
+from cbcl.vision.backbones import list_backbones
 from cbcl.vision.backbones.catalogue import STUDY_BACKBONES, import_network, is_catalogued
 
 PAGE = (Path(__file__).parents[2] / "docs" / "backbones.md").read_text()
@@ -50,14 +51,29 @@ def test_a_backbone_of_another_package_is_listed(
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("number", r"is colour_backbones:NUMBER, which is neither a CatalogueEntry nor"),
-        ("nothing", r"cannot be loaded from colour_backbones:NONE: .* 'NONE'"),
-        ("absent", r"cannot be loaded from no_such_module:X: No module named 'no_such_module'"),
+        (
+            "number",
+            r"is colour_backbones:NUMBER, which is not a CatalogueEntry or ListedBackbone: update",
+        ),
+        ("nothing", r"cannot be loaded from colour_backbones:NONE \(.* 'NONE'\): update or"),
+        ("absent", r"cannot be loaded from no_such_module:X \(No module named 'no_such_module'\)"),
     ],
 )
 def test_an_entry_point_that_is_no_backbone_is_told(name: str, problem: str) -> None:
     with pytest.raises(WeightsError, match=f"backbone '{name}' {problem}"):
         load_backbone(name)
+
+
+@pytest.mark.usefixtures("_plugins")
+def test_a_broken_backbone_does_not_hide_the_others() -> None:
+    result = run("backbones", "list")
+    assert "colours\t3\tyes" in result.output
+    assert "efficientnet-lite0\t" in result.output
+    for name in ("absent", "nothing", "number"):
+        assert f"skipped: backbone '{name}' " in result.output
+    assert result.exit_code == 1
+    with pytest.raises(WeightsError, match=r"backbone 'lite' is unknown: there are .*colours, "):
+        load_backbone("lite")
 
 
 def test_a_backbone_of_the_study_is_told_where_it_is_not_installed(
@@ -66,7 +82,7 @@ def test_a_backbone_of_the_study_is_told_where_it_is_not_installed(
     with Recognizer(tmp_path / "a.cbcl", "pixels", cache=False) as recognizer:
         recognizer.learn("cup", [photo("coffee")])
     before = {name: is_catalogued(name) for name in STUDY_BACKBONES}
-    monkeypatch.setattr(catalogue, "entry_points", lambda **_: EntryPoints())
+    monkeypatch.setattr(plugins, "entry_points", lambda **_: EntryPoints())
     assert before == {name: is_catalogued(name) for name in STUDY_BACKBONES}
     for name in STUDY_BACKBONES:
         for whole in (name, f"{name}@2views", f"efficientnet-lite0+{name}"):

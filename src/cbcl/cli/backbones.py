@@ -25,8 +25,12 @@ def list_() -> None:
     cbcl backbones list
     """
     from cbcl.vision.backbones import list_backbones
+    from cbcl.vision.backbones.catalogue import load_installed
 
-    Output().table(["name", "features", "installed", "weights"], list_backbones())
+    screen = Output()
+    screen.table(["name", "features", "installed", "weights"], list_backbones())
+    _, problems = load_installed()
+    screen.problems(problems)
 
 
 @backbones.command("import")

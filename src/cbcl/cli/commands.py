@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator
-from importlib.metadata import entry_points
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -47,6 +46,7 @@ from cbcl.cli.output import (
 from cbcl.cli.watch import watch
 from cbcl.cli.workers import start_workers
 from cbcl.errors import CBCLError
+from cbcl.plugins import find_plugin, load_plugin, plugin_names
 
 if TYPE_CHECKING:
     from cbcl.recognition.answer import Answer
@@ -59,6 +59,20 @@ NO_STUDY = (
     "`cbcl bench`."
 )
 BATCH_SIZE = 64  # photos between two writes of `cbcl recognize`
+
+
+class BrokenCommand(click.Command):
+    """A command of another package that cannot be loaded: the help says so, and a call fails."""
+
+    ignore_unknown_options = True
+    allow_extra_args = True
+
+    def __init__(self, name: str, error: CBCLError) -> None:
+        super().__init__(name, short_help=f"skipped: {error}", add_help_option=False)
+        self.error = error
+
+    def invoke(self, _: click.Context) -> None:
+        raise self.error
 
 
 class CommandGroup(click.Group):
@@ -81,13 +95,16 @@ class CommandGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the commands of cbcl, and those of other packages that are installed."""
-        return sorted({*super().list_commands(ctx), *entry_points(group=PLUGINS).names})
+        return sorted({*super().list_commands(ctx), *plugin_names(PLUGINS)})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if (command := super().get_command(ctx, cmd_name)) is not None:
             return command
-        for plugin in entry_points(group=PLUGINS, name=cmd_name):
-            loaded: click.Command = plugin.load()
+        if (plugin := find_plugin(PLUGINS, cmd_name)) is not None:
+            try:
+                loaded: click.Command = load_plugin(plugin, "command", click.Command)
+            except CBCLError as error:
+                return BrokenCommand(cmd_name, error)
             return loaded
         if cmd_name == "bench":
             raise click.UsageError(NO_STUDY)

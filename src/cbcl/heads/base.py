@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from functools import cached_property
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from math import inf
 from typing import (
     TYPE_CHECKING,
@@ -26,7 +26,7 @@ from typing import (
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cbcl.errors import LabelError, MemoryFileError, PictureError
+from cbcl.errors import LabelError, MemoryFileError, PictureError, PluginError
 from cbcl.heads.self_test import SelfTestResult
 from cbcl.method.arrays import Float32s, read_only
 from cbcl.method.centroids.concepts import Concepts
@@ -34,6 +34,7 @@ from cbcl.method.discriminant.forecast import UnknownReport
 from cbcl.method.discriminant.measured import Measured
 from cbcl.method.discriminant.open_set import DEFAULT_STRANGERS
 from cbcl.method.model import Verdict
+from cbcl.plugins import find_plugin, load_plugin, plugin_names
 from cbcl.vision.extraction import EmbeddedPicture
 
 if TYPE_CHECKING:
@@ -375,12 +376,15 @@ _loaded: dict[str, Head[Any]] = {}
 
 
 def find_head(name: str) -> Head[Any]:
-    """Return a head by its name; ValueError: there is none."""
+    """Return a head by its name; ValueError: there is none; PluginError: it cannot be loaded."""
     if name not in _loaded:
-        found = [BUILT_IN[name]] if name in BUILT_IN else [*entry_points(group=GROUP, name=name)]
-        if not found:
+        point = BUILT_IN.get(name) or find_plugin(GROUP, name)
+        if point is None:
             raise ValueError(f"there is no head {name!r}")
-        _loaded[name] = found[0].load()
+        head = load_plugin(point, "head", Head)
+        if head.name != name:
+            raise PluginError(f"head {name!r}", f"is {point.value}, whose name is {head.name!r}")
+        _loaded[name] = head
     return _loaded[name]
 
 
@@ -391,7 +395,7 @@ def register(head: Head[Any]) -> None:
 
 def head_names() -> list[str]:
     """Return the names of all heads, those that come with cbcl first."""
-    return [*dict.fromkeys([*BUILT_IN, *_loaded, *sorted(entry_points(group=GROUP).names)])]
+    return [*dict.fromkeys([*BUILT_IN, *_loaded, *plugin_names(GROUP)])]
 
 
 def head_with(ability: Ability) -> Head[Any]:

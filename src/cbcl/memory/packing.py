@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from cbcl.errors import PluginError
 from cbcl.heads.base import (
     Blobs,
     ClassSummary,
@@ -93,8 +94,8 @@ def unpack_earlier(row: Sequence[Any], label: str, about: MemoryInfo, path: Path
     """Read a class of a state before, when the memory may have had another head."""
     blobs = _check_blobs(row, label, path)
     for name in head_names():
-        head = find_head(name)
-        with suppress(ValueError):
+        with suppress(ValueError, PluginError):
+            head = find_head(name)
             return head.summarize(head.unpack(blobs, about.dimension))
     raise invalid(path, f"data of {show_label(label)!r}")
 

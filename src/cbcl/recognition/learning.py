@@ -53,11 +53,12 @@ class LearningOptions(NamedTuple):
         given = {name: value for name, value in options.items() if value not in (None, "auto")}
         if head is not None and head not in head_names():
             raise ValueError(f"head={head!r} is none of {', '.join(map(repr, head_names()))}.")
+        asked = None if head is None else find_head(head)
         able = head_taking(given)
         able.check_options(given)
         if not given:
             return cls(head)
-        if head is not None and not {*given} <= find_head(head).parameters:
+        if asked is not None and not {*given} <= asked.parameters:
             raise ValueError(f"{', '.join(options)} are options of head={able.name!r}.")
         return cls(head or able.name, given)
 

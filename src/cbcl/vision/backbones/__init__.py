@@ -15,6 +15,7 @@ from PIL import Image
 
 from cbcl.device import choose_device
 from cbcl.errors import WeightsError
+from cbcl.plugins import plugin_names
 from cbcl.vision.backbones.base import (
     IDENTITY,
     VIEWS,
@@ -29,14 +30,15 @@ from cbcl.vision.backbones.base import (
 )
 from cbcl.vision.backbones.catalogue import (
     CATALOGUE,
+    GROUP,
     ListedBackbone,
     check_installed,
+    find_installed,
     find_network,
-    find_plugin,
     is_available,
+    load_installed,
     load_network,
     network_catalogue,
-    plugin_names,
 )
 from cbcl.vision.backbones.combined import Joined, Views, on_device, two_views
 from cbcl.vision.backbones.network import read_network
@@ -134,14 +136,14 @@ def _load_part(name: str) -> Backbone | Fittable:
         return load_timm(name)
     if is_file(name):
         return read_network(Path(name), name)
-    plugin = find_plugin(name)
-    if isinstance(plugin, ListedBackbone):
-        return plugin.load()
+    installed = find_installed(name)
+    if isinstance(installed, ListedBackbone):
+        return installed.load()
     network = name.partition("@")[0]
     if find_network(network) is not None:
         every = ", ".join(network + views for views in VIEWS)
         raise WeightsError(f"backbone {name!r}", "is unknown", f"there are {every}")
-    names = ", ".join([*dict.fromkeys([*CATALOGUE, *plugin_names(), IDENTITY.name])])
+    names = ", ".join([*dict.fromkeys([*CATALOGUE, *plugin_names(GROUP), IDENTITY.name])])
     advice = f"there are {names}, timm/NAME, and any file .onnx; also NAME{VIEWS[0]} and A+B"
     raise WeightsError(f"backbone {name!r}", "is unknown", advice)
 
@@ -165,14 +167,15 @@ def _load_views(name: str, network: str, views: str) -> Backbone:
 
 def list_backbones() -> list[tuple[str, str, str, str]]:
     """Return name, numbers in a vector, availability and source of weights of each backbone."""
+    installed, _ = load_installed()
     networks = [
         (name, str(entry.dimension), "yes" if is_available(name) else "no", entry.weights)
         for name, entry in network_catalogue().items()
     ]
     others = [
-        (name, plugin.dimension, "yes", plugin.weights)
-        for name in plugin_names()
-        if isinstance(plugin := find_plugin(name), ListedBackbone)
+        (name, backbone.dimension, "yes", backbone.weights)
+        for name, backbone in installed.items()
+        if isinstance(backbone, ListedBackbone)
     ]
     return [
         *networks,

@@ -7,15 +7,15 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
-from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
 from cbcl import downloads
 from cbcl.downloads import RemoteFile
-from cbcl.errors import WeightsError, first_line, reason
+from cbcl.errors import WeightsError, reason
 from cbcl.files import backbones_folder, cache_folder
+from cbcl.plugins import find_plugin, load_plugin, plugin_names
 from cbcl.vision.backbones.base import Backbone, Fittable, is_file, network_names
 from cbcl.vision.backbones.network import Network, read_stored
 from cbcl.vision.preprocessing import Preprocessing
@@ -93,41 +93,51 @@ CATALOGUE = {
 }
 
 
-def find_plugin(name: str) -> CatalogueEntry | ListedBackbone | None:
-    """Return a backbone of another package that is installed; None: there is none."""
-    for point in entry_points(group=GROUP, name=name):
+def find_installed(name: str) -> CatalogueEntry | ListedBackbone | None:
+    """Return a backbone of another package; None: there is none; WeightsError: it is broken."""
+    point = find_plugin(GROUP, name)
+    if point is None:
+        return None
+    found: CatalogueEntry | ListedBackbone = load_plugin(
+        point, "backbone", CatalogueEntry, ListedBackbone, error=WeightsError
+    )
+    return found
+
+
+def load_installed() -> tuple[dict[str, CatalogueEntry | ListedBackbone], list[WeightsError]]:
+    """Return the backbones of other packages by name, and the errors of those that are broken."""
+    found: dict[str, CatalogueEntry | ListedBackbone] = {}
+    problems: list[WeightsError] = []
+    for name in plugin_names(GROUP):
         try:
-            found = point.load()
-        except Exception as error:  # of another package: it may be any
-            problem = f"cannot be loaded from {point.value}: {first_line(error)}"
-            raise WeightsError(f"backbone {name!r}", problem) from error
-        if not isinstance(found, CatalogueEntry | ListedBackbone):
-            problem = f"is {point.value}, which is neither a CatalogueEntry nor a ListedBackbone"
-            raise WeightsError(f"backbone {name!r}", problem)
-        return found
-    return None
+            backbone = find_installed(name)
+        except WeightsError as error:
+            problems.append(error)
+        else:
+            if backbone is not None:
+                found[name] = backbone
+    return found, problems
 
 
 def find_network(name: str) -> CatalogueEntry | None:
     """Return a network of cbcl or of another package; None: there is none of this name."""
-    found = CATALOGUE.get(name) or find_plugin(name)
+    found = CATALOGUE.get(name) or find_installed(name)
     return found if isinstance(found, CatalogueEntry) else None
-
-
-def plugin_names() -> list[str]:
-    """Return the names of the backbones of other packages that are installed."""
-    return sorted(entry_points(group=GROUP).names)
 
 
 def network_catalogue() -> dict[str, CatalogueEntry]:
     """Return the networks of cbcl and of other packages by name."""
-    found = {name: find_network(name) for name in (*CATALOGUE, *plugin_names())}
-    return {name: entry for name, entry in found.items() if entry is not None}
+    installed, _ = load_installed()
+    networks = dict(CATALOGUE)
+    for name, backbone in installed.items():
+        if isinstance(backbone, CatalogueEntry):
+            networks.setdefault(name, backbone)
+    return networks
 
 
 def check_installed(name: str) -> None:
     """Raise a WeightsError if a backbone is of the study, which is not installed."""
-    if name in STUDY_BACKBONES and find_plugin(name) is None:
+    if name in STUDY_BACKBONES and find_installed(name) is None:
         advice = "install cbcl-study: `pip install ./study` in a checkout of cbcl"
         raise WeightsError(f"backbone {name!r}", "is in a package of its own", advice)
 

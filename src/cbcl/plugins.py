@@ -1,0 +1,35 @@
+"""Entry points of other packages: objects found by name, loaded, and checked."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from cbcl.errors import CBCLError, PluginError, first_line
+
+
+def plugin_names(group: str) -> list[str]:
+    """Return the names of the entry points of a group."""
+    return sorted(entry_points(group=group).names)
+
+
+def find_plugin(group: str, name: str) -> EntryPoint | None:
+    """Return an entry point, which is not loaded yet; None: there is none of this name."""
+    return next(iter(entry_points(group=group, name=name)), None)
+
+
+def load_plugin(
+    point: EntryPoint, noun: str, *kinds: type[Any], error: type[CBCLError] = PluginError
+) -> Any:
+    """Return what an entry point names, of one of these types; whatever fails is this error."""
+    subject = f"{noun} {point.name!r}"
+    advice = f"update or uninstall {point.dist.name}" if point.dist else ""
+    try:
+        found = point.load()
+    except (Exception, SystemExit) as problem:  # of another package: it may be any
+        told = f"cannot be loaded from {point.value} ({first_line(problem)})"
+        raise error(subject, told, advice) from problem
+    if not isinstance(found, kinds):
+        names = " or ".join(kind.__name__ for kind in kinds)
+        raise error(subject, f"is {point.value}, which is not a {names}", advice)
+    return found
