@@ -364,7 +364,7 @@ def test_what_has_no_such_setting_says_so(photos: Path, tmp_path: Path) -> None:
         result = run(*words)
         assert result.exit_code == 1
         assert "learns by the vote" in result.output
-        assert "`cbcl upgrade` gives it one" in result.output
+        assert "has no strangers setting: run `cbcl upgrade` first" in result.output
     for words in (["strangers", empty], ["strangers", empty, "often"]):
         result = run(*words)
         assert (result.exit_code, empty.exists()) == (1, False)
@@ -464,7 +464,7 @@ def bad(memory: Path, photos: Path, tmp_path: Path) -> dict[str, tuple[list[Any]
         "another head": (["learn", memory, photos, "--head", "vote"], "cannot go on by the vote"),
         "nothing to tune": (
             ["tune", memory, photos],
-            "the discriminant, which has nothing to tune: it weighs its photos again whenever",
+            "learns by the discriminant, which has no radius and no number of voters.",
         ),
         "no radius": (["learn", memory, photos, "--radius", "nan"], "is not a distance"),
         "long name": (["show", tmp_path / ("x" * 300)], "cannot be opened"),

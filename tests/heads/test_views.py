@@ -577,12 +577,12 @@ def test_options_of_the_vote_ask_for_the_vote(tmp_path: Path) -> None:
         recognizer.learn("cup", POOL[:3])
         assert recognizer.snapshot().settings == Settings(np.inf, 3, None, "vote")
         with pytest.raises(
-            LabelError, match="cannot be taught to a memory that learns by the vote"
+            LabelError, match='by the vote, which cannot learn "none of these": run'
         ):
             recognizer.learn(None, POOL[5:6])
     with made(tmp_path / "b.cbcl") as recognizer:
         recognizer.learn("cup", POOL[:3])
-        with pytest.raises(MemoryFileError, match="has nothing to tune"):
+        with pytest.raises(MemoryFileError, match=r"no radius and no number of voters\.$"):
             recognizer.tune({"cup": POOL[:3], "key": POOL[3:6]})
         with pytest.raises(MemoryFileError, match="needs no upgrade"):
             recognizer.upgrade()

@@ -81,3 +81,28 @@ def test_a_command_offers_the_head_of_an_installed_package(
     photo.write_bytes(encoded(views("coffee", 1)[0]))
     said("learn", memory, photo, "--label", "cup", "--head", NEAREST.name)
     assert f"head {NEAREST.name}" in said("show", memory)
+
+
+def test_what_a_head_lacks_is_told_without_an_upgrade_that_it_has_not(
+    tmp_path: Path, open_page: Callable[..., Page]
+) -> None:
+    memory = tmp_path / "things.cbcl"
+    photo = tmp_path / "cup" / "cup.jpg"
+    photo.parent.mkdir()
+    photo.write_bytes(encoded(views("coffee", 1)[0]))
+    said("learn", memory, photo.parent, "--head", NEAREST.name)
+    no_setting = "learns by the nearest, which has no strangers setting.\n"
+    for words, told in (
+        (["strangers", memory], no_setting),
+        (["strangers", memory, "often"], no_setting),
+        (["show", memory, "--unknown"], no_setting),
+        (["learn", memory, "--none", photo], 'the nearest, which cannot learn "none of these".\n'),
+        (["tune", memory, photo.parent], "the nearest, which has no radius and no number of"),
+    ):
+        result = run(*words)
+        assert result.exit_code == 1
+        assert told in result.output
+    page = open_page(memory)
+    response = page.http.put("/api/strangers", json={"strangers": "often"})
+    assert refused(response, "memory")["message"] == f"things.cbcl {no_setting.strip()}"
+    assert "upgrade" not in refused(page.learn_negatives(photo.read_bytes()), "label")["message"]

@@ -172,7 +172,10 @@ def test_a_memory_of_the_vote_says_so_and_takes_no_negatives(
     page.learn("coffee", *photos["coffee"][:3])
     assert page.get("/api/labels").json()["head"] == "vote"
     told = refused(page.learn_negatives(photos["rocket"][0]), "label")
-    assert "cannot be taught to a memory that learns by the vote" in told["message"]
+    assert told["message"] == (
+        'this memory learns by the vote, which cannot learn "none of these":'
+        " run `cbcl upgrade` first."
+    )
     (reason,) = page.recognize(photos["coffee"][3]).json()["evidence"]
     assert (reason["label"], reason["pictures"], reason["share"]) == ("coffee", 3, 1.0)
     assert (len(reason["examples"]), reason["against"]) == (3, False)

@@ -142,12 +142,10 @@ def _line(name: str, picture: str, limit: int) -> str:
 
 
 def _read_setting(recognizer: Recognizer) -> str:
-    from cbcl.recognition.editing import no_strangers
+    from cbcl.heads.base import check_able, find_head
 
-    snapshot = recognizer.snapshot()
-    settings = snapshot.settings
-    if "strangers" not in snapshot.abilities:
-        raise no_strangers(recognizer.path, settings.head)
+    settings = recognizer.snapshot().settings
+    check_able("strangers", find_head(settings.head), recognizer.path)
     return settings.strangers
 
 

@@ -26,7 +26,13 @@ from typing import (
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cbcl.errors import LabelError, MemoryFileError, PictureError, PluginError
+from cbcl.errors import (
+    CBCLError,
+    MemoryFileError,
+    PictureError,
+    PluginError,
+    Subject,
+)
 from cbcl.heads.self_test import SelfTestResult
 from cbcl.method.arrays import Float32s, read_only
 from cbcl.method.centroids.concepts import Concepts
@@ -60,6 +66,13 @@ Ability: TypeAlias = Literal[
     "centroids",  # keeps several centroids a class, and examples by centroid
     "upgrade",  # keeps vectors of examples, from which another head can learn
 ]
+
+MISSING: dict[Ability, str] = {  # words for a head without the ability
+    "negatives": 'cannot learn "none of these"',
+    "suspects": "cannot say which example decided",
+    "strangers": "has no strangers setting",
+    "tune": "has no radius and no number of voters",
+}
 
 
 class Settings(NamedTuple):
@@ -411,11 +424,18 @@ def head_taking(options: Collection[str]) -> Head[Any]:
     return next(head for head in map(find_head, head_names()) if {*options} <= head.parameters)
 
 
-def check_able(ability: Ability, head: Head[Any], subject: str, problem: str) -> None:
-    """Raise LabelError, unless a head has an ability."""
-    if ability not in head.abilities:
-        advice = "`cbcl upgrade MEMORY` may help"
-        raise LabelError(subject, f"{problem} that learns by the {head.name}", advice)
+def check_able(
+    ability: Ability,
+    head: Head[Any],
+    memory: Subject = "this memory",
+    error: type[CBCLError] = MemoryFileError,
+) -> None:
+    """Raise an error, unless the head of a memory has an ability."""
+    if ability in head.abilities:
+        return
+    helps = "upgrade" in head.abilities and ability in find_head(DEFAULT_HEAD).abilities
+    advice = "run `cbcl upgrade` first" if helps else ""
+    raise error(memory, f"learns by the {head.name}, which {MISSING[ability]}", advice)
 
 
 def pack_sketches(sketches: Sketches) -> bytes:

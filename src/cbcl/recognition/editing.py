@@ -140,8 +140,7 @@ def move(
             problem = f"has example {min(by_label[target])} already"
             raise LabelError(repr(show_label(target)), problem, "choose examples of other labels")
         if target == NEGATIVES:
-            subject = '"none of these"'
-            check_able("negatives", writing.view.head, subject, "cannot be taught to a memory")
+            check_able("negatives", writing.view.head, error=LabelError)
         before = {*writing.view.classes}
         counts = {label: len(own) for label, own in by_label.items()}
         about = {"pictures": counts, "into": target}
@@ -195,17 +194,10 @@ def expect_strangers(memory: Memory, how_often: str) -> None:
         raise ValueError(f"{how_often!r} is none of {', '.join(PRIOR_ODDS)}.")
     with memory.writing() as writing:
         settings = writing.view.settings
-        if "strangers" not in writing.view.head.abilities:
-            raise no_strangers(memory.path, settings.head)
+        check_able("strangers", writing.view.head, memory.path)
         if settings.strangers != how_often:
             changed = settings._replace(strangers=how_often)
             writing.add_step("strangers", {"strangers": how_often}, changed)
-
-
-def no_strangers(path: Path, head: str) -> MemoryFileError:
-    """Return the error for a head that cannot be told how often strangers are to be expected."""
-    problem = f"learns by the {head}, whose limit of what is unknown has no such setting"
-    return MemoryFileError(path, problem, "`cbcl upgrade` gives it one")
 
 
 def upgrade(memory: Memory) -> list[str]:
@@ -298,7 +290,9 @@ def adopt(
         head = find_head(settings.head)
         if head.name != theirs.view.settings.head:
             problem = f"learns by the {theirs.view.settings.head}, but this one by the {head.name}"
-            advice = "`cbcl upgrade` may make both learn by the discriminant"
+            heads = (head, theirs.view.head)
+            helps = all(one.name == DEFAULT_HEAD or "upgrade" in one.abilities for one in heads)
+            advice = "`cbcl upgrade` may make both learn by the discriminant" if helps else ""
             raise MemoryFileError("that memory", problem, advice)
         settings = settings._replace(max_centroids=max_centroids or settings.max_centroids)
         writing.add_step("adopt", {"labels": theirs.labels}, settings)

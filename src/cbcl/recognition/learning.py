@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cbcl.errors import ChangedError, MemoryFileError, PictureError
+from cbcl.errors import ChangedError, LabelError, MemoryFileError, PictureError
 from cbcl.heads.base import (
     DEFAULT_HEAD,
     FIRST,
@@ -196,7 +196,7 @@ def _work_out(
     """Read what learning a batch depends on, then work out the classes that change by it."""
     head = head_of(state, options)
     if NEGATIVES in batch.counts:
-        check_able("negatives", head, '"none of these"', "cannot be taught to a memory")
+        check_able("negatives", head, error=LabelError)
     context = context_of(state)
     settings = context.settings._replace(head=head.name)
     if (limit := options.given.get("max_centroids")) is not None:
@@ -262,10 +262,8 @@ def tune_by(memory: Memory, embedder: Embedder, batch: LabelledBatch) -> TuningR
     with memory.writing(info, embedder.backbone().state) as writing:
         view = writing.view
         embedder.check(view.about, info.dimension)
-        if view.step and "tune" not in view.head.abilities:
-            problem = f"learns by the {view.head.name}, which has nothing to tune"
-            advice = "it weighs its photos again whenever it learns; go on with `cbcl learn`"
-            raise MemoryFileError(memory.path, problem, advice)
+        if view.step:
+            check_able("tune", view.head, memory.path)
         settings = view.settings._replace(
             radius=chosen.radius, n_voters=chosen.n_voters, head=chosen.head
         )

@@ -22,6 +22,7 @@ from cbcl.heads.base import (
     HeadModel,
     Settings,
     VectorClassifier,
+    check_able,
     find_head,
 )
 from cbcl.heads.self_test import NO_EXAMPLES, SelfTestResult, tabulate
@@ -269,9 +270,7 @@ class Snapshot(Questions):
         learned; the first is the most decisive. `Recognizer.unlearn` sets one aside.
         """
         view = self._check_knows()
-        if "suspects" not in self.abilities:
-            problem = f"learns by the {view.head.name}, which cannot say which example decided"
-            raise LabelError("this memory", problem, "upgrade it with `cbcl upgrade`")
+        check_able("suspects", view.head, error=LabelError)
         seen = self.look([picture])
         check_one(len(seen), "suspects", "ask about each by itself")
         sight = view.head.see(seen[0].vector[np.newaxis])
