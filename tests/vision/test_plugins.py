@@ -36,6 +36,20 @@ def test_a_backbone_of_another_package_is_loaded_by_its_name(tmp_path: Path) -> 
         assert again.embed(photo("rocket")).shape == (1, 3)
 
 
+def test_a_memory_whose_backbone_has_gone_asks_for_its_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = tmp_path / "a.cbcl"
+    points = {"colours": "colours_gone:COLOURS"}
+    with monkeypatch.context() as installed:
+        install(installed, tmp_path, "colours_gone", CODE, cbcl_backbones=points)
+        with Recognizer(memory, "colours", cache=False) as recognizer:
+            recognizer.learn("cup", [photo("coffee")])
+    told = "through colours, which is not installed here: install the package that has it"
+    with Recognizer(memory, cache=False) as again, pytest.raises(BackboneError, match=told):
+        again.recognize(photo("rocket"))
+
+
 def test_a_backbone_of_another_package_is_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

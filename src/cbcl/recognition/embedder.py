@@ -21,6 +21,7 @@ from cbcl.method.arrays import check_unmasked
 from cbcl.recognition.cosines import numbers_of
 from cbcl.vision.backbones import DEFAULT, load_backbone, restore
 from cbcl.vision.backbones.base import Backbone, Fittable, short_name
+from cbcl.vision.backbones.catalogue import is_known
 from cbcl.vision.decoding import load, name_of
 from cbcl.vision.extraction import EmbeddedPicture, Progress, embed_pictures
 from cbcl.vision.finding import (
@@ -274,6 +275,10 @@ class Embedder:
         try:
             return restore(name, self._memory.backbone_state())
         except WeightsError as error:
+            if not is_known(name):
+                problem = f"{problem}, which is not installed here"
+                advice = "install the package that has it, or give that backbone (backbone=)"
+                raise BackboneError(self._memory.path, problem, advice) from error
             problem = f"{problem}, which cannot be loaded"
             raise BackboneError(
                 self._memory.path, problem, error.public.removesuffix(".")

@@ -16,7 +16,7 @@ from cbcl.downloads import RemoteFile
 from cbcl.errors import WeightsError, reason
 from cbcl.files import backbones_folder, cache_folder
 from cbcl.plugins import find_plugin, load_plugin, plugin_names
-from cbcl.vision.backbones.base import Backbone, Fittable, is_file, network_names
+from cbcl.vision.backbones.base import IDENTITY, Backbone, Fittable, is_file, network_names
 from cbcl.vision.backbones.network import Network, read_stored
 from cbcl.vision.preprocessing import Preprocessing
 
@@ -133,6 +133,12 @@ def network_catalogue() -> dict[str, CatalogueEntry]:
         if isinstance(backbone, CatalogueEntry):
             networks.setdefault(name, backbone)
     return networks
+
+
+def is_known(name: str) -> bool:
+    """Tell whether cbcl, or a package that is installed here, has all networks of a backbone."""
+    known = {*CATALOGUE, *STUDY_BACKBONES, *plugin_names(GROUP), IDENTITY.name}
+    return known >= {*network_names(name)}
 
 
 def check_installed(name: str) -> None:
