@@ -263,6 +263,7 @@ def test_tune_says_what_it_chose(photos: Path, tmp_path: Path) -> None:
     told = said("tune", tmp_path / "new.cbcl", photos)
     assert told.startswith("tried on 12 photos of 4 things:\nradius inf: one centroid a thing")
     assert "\n1 voter: the nearest centroid decides.\n" in told
+    assert "new.cbcl did not exist: it is a new memory now, which learns by the vote.\n" in told
     assert told.endswith("new.cbcl keeps both; the radius holds for what it learns from now on.\n")
     assert "head vote: 0 centroids, radius inf" in said("show", tmp_path / "new.cbcl")
     mixed = folders(tmp_path / "mixed", NAMES[:2])
@@ -270,6 +271,7 @@ def test_tune_says_what_it_chose(photos: Path, tmp_path: Path) -> None:
     result = run("tune", tmp_path / "new.cbcl", mixed)
     assert result.exit_code == 1
     assert result.output.startswith("tried on 6 photos of 2 things:\n")
+    assert "new memory" not in result.output
     assert "\nskipped: " in result.output
     assert "notes.txt is not a picture" in result.output
 

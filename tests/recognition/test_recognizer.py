@@ -606,7 +606,17 @@ def test_tuning_is_kept_and_learns_nothing(tmp_path: Path) -> None:
         recognizer.learn("cup", some("cup", 5))
         assert [step.action for step in recognizer.history()] == ["learn", "tune"]
         assert chosen.n_voters >= 1
-        assert recognizer.snapshot().settings.n_voters == chosen.n_voters
+        assert tuning(recognizer) == (chosen.radius, chosen.n_voters)
+
+
+def test_a_radius_that_a_new_memory_was_tuned_to_holds_in_the_first_lesson(tmp_path: Path) -> None:
+    with vectors_only(tmp_path / "a.cbcl", head="vote") as recognizer:
+        chosen = recognizer.tune({label: some(label, 40) for label in MEANS})
+        assert chosen.radius < math.inf
+        for label in MEANS:
+            recognizer.learn(label, 5.0 * some(label, 60))
+            assert tuning(recognizer) == (chosen.radius, chosen.n_voters)
+        assert len(recognizer.snapshot().concepts()["cup"].counts) > 1
 
 
 def tuning(recognizer: Recognizer) -> tuple[float, int]:

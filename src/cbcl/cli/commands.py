@@ -386,18 +386,22 @@ def tune(
 
     Only memories that learn by the vote have them (`cbcl learn --head vote`). FOLDERS are like
     those of `cbcl learn`, but are not learned. What is known stays as it is: the radius holds for
-    what is learned from now on. `cbcl learn` tunes by itself if it learns several labels at once.
+    what is learned from now on. Where there is no memory, this makes one that learns by the vote.
+    `cbcl learn` tunes by itself if it learns several labels at once.
 
     \b
     cbcl tune things.cbcl photos/
     """
     with open_memory(memory, **opening) as recognizer, screen.progress("tuning") as progress:
+        is_new = recognizer.embedder.about() is None
         things = recognizer.embedder.find_labelled(folders)
         tuning = recognizer.tune(things, broken=broken, progress=progress)
     photos = count(sum(tuning.pictures.values()), "photo")
     screen.say(f"tried on {photos} of {count(len(tuning.pictures), 'thing')}:")
     screen.say(f"radius {tuning.radius:g}: {_describe_radius(tuning.radius)}.")
     screen.say(f"{count(tuning.n_voters, 'voter')}: {_describe_voters(tuning.n_voters)}.")
+    if is_new:
+        screen.say(f"{memory} did not exist: it is a new memory now, which learns by the vote.")
     screen.say(f"{memory} keeps both; the radius holds for what it learns from now on.")
     screen.problems(tuning.problems)
 
