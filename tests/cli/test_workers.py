@@ -46,6 +46,42 @@ def test_what_ctrl_c_stops_is_learned_so_far_and_goes_on_with_the_same_command(
             assert known(recognizer) == known(serial)
 
 
+FULL = """
+import resource, signal, sys
+from cbcl.cli.commands import main
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # beyond the limit, writing fails as on a full disk
+resource.setrlimit(resource.RLIMIT_FSIZE, (250_000, 250_000))
+main()
+"""
+
+
+def test_what_a_full_disk_stops_is_learned_so_far_and_goes_on_with_the_same_command(
+    tmp_path: Path,
+) -> None:
+    photos = noise(tmp_path / "photos", count=20)
+    memory = tmp_path / "things.cbcl"
+    words = ["learn", str(memory), str(photos), "--backbone", "pixels", "--no-cache", "--jobs", "1"]
+    done = subprocess.run([sys.executable, "-c", FULL, *words], capture_output=True, text=True)
+    assert done.returncode == 1
+    with Recognizer(memory) as recognizer:
+        n_known = len(recognizer.labels())
+    assert 0 < n_known < 4
+    things = "1 thing" if n_known == 1 else f"{n_known} things"
+    assert "no room" in done.stderr
+    assert "nothing was changed" not in done.stderr
+    again = f" {memory} knows {things}: the same command goes on from there.\n"
+    assert done.stderr.endswith(again)
+    assert f"went on after {things} that had been learned" in said(*words)
+
+
+def test_a_run_that_learned_nothing_before_an_error_tells_the_error_alone(tmp_path: Path) -> None:
+    photos = folders(tmp_path / "photos", ("coffee",), count=2)
+    (photos / "coffee" / "notes.txt").write_text("hello")
+    result = run("learn", tmp_path / "a.cbcl", photos, "--jobs", "1", "--strict")
+    assert result.exit_code == 1
+    assert result.output.endswith("it is text.\n")
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

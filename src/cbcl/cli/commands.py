@@ -197,6 +197,7 @@ def learn(
     ):
         by_label = label is None and not none
         things = recognizer.embedder.find_labelled(photos) if by_label else {label: [*photos]}
+        before = recognizer.history()[:1]
         if n_jobs is None:
             result = recognizer.learn_many(things, broken=broken, progress=progress)
         else:
@@ -204,13 +205,15 @@ def learn(
                 result = recognizer.learn_each(
                     things, broken=broken, progress=progress, n_jobs=n_jobs
                 )
-            except KeyboardInterrupt:
+            except (KeyboardInterrupt, CBCLError) as error:
+                if isinstance(error, CBCLError) and recognizer.history()[:1] == before:
+                    raise
                 known = count(len(recognizer.labels()), "thing")
-                again = "the same command goes on from there"
-                raise click.ClickException(f"stopped. {memory} knows {known}: {again}.") from None
+                again = f"{memory} knows {known}: the same command goes on from there."
+                raise click.ClickException(f"{str(error) or 'stopped.'} {again}") from None
     if result.n_before:
-        before = count(result.n_before, "thing")
-        screen.say(f"went on after {before} that had been learned when this was stopped.")
+        earlier = count(result.n_before, "thing")
+        screen.say(f"went on after {earlier} that had been learned when this was stopped.")
     _show_learned(screen, memory, result)
     photos_read = count(sum(result.pictures.values()), "photo")
     seconds = perf_counter() - start

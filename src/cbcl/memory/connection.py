@@ -325,7 +325,7 @@ _PROBLEMS = {
     ),
     sqlite3.SQLITE_FULL: (
         "cannot be written, since no room is left on the disk",
-        "nothing was changed; make room and try again",
+        "make room and try again; nothing of this step was saved",
     ),
     sqlite3.SQLITE_READONLY: ("cannot be written", "it, or its folder, is read-only"),
     sqlite3.SQLITE_NOTADB: ("is not a memory of cbcl", ""),
