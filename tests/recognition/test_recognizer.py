@@ -9,6 +9,7 @@ import pickle
 import shutil
 import sqlite3
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ from cbcl import (
     Recognizer,
     load_backbone,
 )
+from cbcl.errors import BudgetError
 from cbcl.heads.base import Settings
 from cbcl.heads.centroids import changes
 from cbcl.memory.check import check
@@ -619,6 +621,38 @@ def test_a_radius_that_a_new_memory_was_tuned_to_holds_in_the_first_lesson(tmp_p
         assert len(recognizer.snapshot().concepts()["cup"].counts) > 1
 
 
+def test_what_is_refused_is_refused_before_a_picture_is_embedded(tmp_path: Path, head: Any) -> None:
+    asked: list[Any] = []
+
+    def vectors(numbers: Sequence[float]) -> list[list[float]]:
+        asked.extend(numbers)
+        return [[number, 1.0] for number in numbers]
+
+    backbone = load_backbone(vectors, name="numbers")
+    path = tmp_path / "a.cbcl"
+    with Recognizer(path, backbone, head=head, cache=False) as things:
+        things.learn_many({"cup": [1.0, 2.0], "key": [3.0, 4.0]})
+        asked.clear()
+        other = "discriminant" if head == "vote" else "vote"
+        with (
+            Recognizer(path, backbone, head=other, cache=False) as again,
+            pytest.raises(MemoryFileError, match=f"cannot go on by the {other}"),
+        ):
+            again.learn("cup", [5.0])
+        if head == "vote":
+            limited = Recognizer(path, backbone, max_centroids=2, cache=False)
+            with limited, pytest.raises(BudgetError, match="cannot hold 3 classes"):
+                limited.learn("pen", [5.0])
+            negatives: dict[str | None, Any] = {None: [5.0]}
+            for learn in (things.learn_many, things.learn_each):
+                with pytest.raises(LabelError, match="cannot learn"):
+                    learn(negatives)
+        else:
+            with pytest.raises(MemoryFileError, match="has no radius"):
+                things.tune({"cup": [5.0], "key": [6.0]})
+        assert asked == []
+
+
 def tuning(recognizer: Recognizer) -> tuple[float, int]:
     return recognizer.snapshot().settings[:2]
 
@@ -667,7 +701,7 @@ def test_text_is_learned_through_a_function(tmp_path: Path, head: Any) -> None:
         assert (answer.ranking[0].label, answer.evidence[0].examples) == ("a", ())
 
 
-def test_vectors_of_another_length_change_nothing(things: Recognizer, head: str) -> None:
+def test_vectors_of_another_length_change_nothing(things: Recognizer) -> None:
     before = contents(things)
     short = [[1.0, 2.0, 3.0]]
     calls: list[tuple[Any, ...]] = [
@@ -675,7 +709,10 @@ def test_vectors_of_another_length_change_nothing(things: Recognizer, head: str)
         ("learn", "new", short),
         ("recognize", short[0]),
     ]
-    calls += [("learn", None, short)] if head != "vote" else [("tune", {"a": short, "b": short})]
+    if "negatives" in things.snapshot().abilities:
+        calls.append(("learn", None, short))
+    if "tune" in things.snapshot().abilities:
+        calls.append(("tune", {"a": short, "b": short}))
     for action, *about in calls:
         with pytest.raises(BackboneError, match=r"vectors of 16 numbers, but .* of 3"):
             getattr(things, action)(*about)

@@ -88,6 +88,10 @@ class Memory(OpenFile):
                 self._read = see_state(connection, self.path, self._read)
             return self._read.state
 
+    def latest(self) -> MemoryState | None:
+        """Return the present state; None: nothing was ever learned there."""
+        return self.view() if self.exists() else None
+
     def load(self, view: MemoryState, labels: Iterable[str] | None = None) -> dict[str, Any]:
         """Return classes by label; None: all labels. The negatives are there if they are named."""
         with self._access(self._reading):

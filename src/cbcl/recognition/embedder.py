@@ -110,7 +110,8 @@ class Embedder:
 
     def about(self) -> MemoryInfo | None:
         """Return the constants of the memory; None: there is none yet."""
-        return self._memory.view().about if self._memory.exists() else None
+        state = self._memory.latest()
+        return None if state is None else state.about
 
     def check_usable(self) -> None:
         """Raise an error if what is at the path is no memory, or not private, as this one is."""

@@ -6,8 +6,9 @@ All that can be worked out is, before the file is locked and others must wait.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -35,6 +36,7 @@ from cbcl.memory.state import MemoryState
 from cbcl.memory.store import Memory
 from cbcl.memory.transaction import Transaction
 from cbcl.method.arrays import Float32s
+from cbcl.method.centroids.budget import check_room
 from cbcl.recognition.cosines import context_of
 from cbcl.recognition.embedder import Embedder, OnBroken, nothing_given
 from cbcl.recognition.labels import find_same_spelling
@@ -119,12 +121,16 @@ def expand(embedder: Embedder, things: Mapping[Any, Any]) -> tuple[list[str], li
     sources: list[Any] = []
     for label, given in things.items():
         of_label = embedder.sources(given)
-        target = NEGATIVES if label is None else as_label(label)
-        labels += [target] * len(of_label)
+        labels += [as_target(label)] * len(of_label)
         sources += of_label
     if not sources:
         raise nothing_given()
     return labels, sources
+
+
+def as_target(label: Any) -> str:
+    """Return a valid label; None stands for none of the labels."""
+    return NEGATIVES if label is None else as_label(label)
 
 
 def as_batch(
@@ -177,7 +183,7 @@ def learn_batch(
     info = embedder.describe(batch.matrix.shape[1])
     changes = None
     with suppress(ChangedError):
-        state = memory.view() if memory.exists() else MemoryState(info, Settings(), {})
+        state = memory.latest() or MemoryState(info, Settings(), {})
         changes = _work_out(batch, state, memory, options)
     with memory.writing(info, embedder.backbone().state) as writing:
         embedder.check(writing.view.about, info.dimension)
@@ -194,9 +200,7 @@ def _work_out(
     batch: LabelledBatch, state: MemoryState, memory: Memory, options: LearningOptions
 ) -> Changes[Any]:
     """Read what learning a batch depends on, then work out the classes that change by it."""
-    head = head_of(state, options)
-    if NEGATIVES in batch.counts:
-        check_able("negatives", head, error=LabelError)
+    head = check_lesson(state, batch.counts, options)
     context = context_of(state)
     settings = context.settings._replace(head=head.name)
     if (limit := options.given.get("max_centroids")) is not None:
@@ -254,6 +258,12 @@ def _summarize(
     )
 
 
+def check_tunable(path: Path, state: MemoryState | None) -> None:
+    """Raise MemoryFileError for a memory whose head has nothing to tune."""
+    if state is not None and state.step:
+        check_able("tune", state.head, path)
+
+
 def tune_by(memory: Memory, embedder: Embedder, batch: LabelledBatch) -> TuningResult:
     """Choose radius and voters by cross-validation on a batch, in one step."""
     classes = [batch.matrix[batch.targets == label] for label in batch.counts]
@@ -262,13 +272,28 @@ def tune_by(memory: Memory, embedder: Embedder, batch: LabelledBatch) -> TuningR
     with memory.writing(info, embedder.backbone().state) as writing:
         view = writing.view
         embedder.check(view.about, info.dimension)
-        if view.step:
-            check_able("tune", view.head, memory.path)
+        check_tunable(memory.path, view)
         settings = view.settings._replace(
             radius=chosen.radius, n_voters=chosen.n_voters, head=chosen.head
         )
         writing.add_step("tune", {"pictures": batch.counts}, settings)
     return TuningResult(chosen.radius, chosen.n_voters, batch.counts, batch.problems)
+
+
+def check_lesson(
+    state: MemoryState | None, labels: Iterable[str], options: LearningOptions
+) -> Head[Any]:
+    """Return the head that is to learn these labels; raise an error if it cannot."""
+    head = head_of(state, options)
+    taught = {*labels}
+    if NEGATIVES in taught:
+        check_able("negatives", head, error=LabelError)
+    before = Settings() if state is None else state.settings
+    limit = options.given.get("max_centroids") or before.max_centroids
+    if limit is not None:
+        known = () if state is None else state.rows
+        check_room(len(taught.union(known) - {NEGATIVES}), limit)
+    return head
 
 
 def head_of(state: MemoryState | None, options: LearningOptions) -> Head[Any]:

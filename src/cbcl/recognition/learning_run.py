@@ -20,9 +20,9 @@ from cbcl.recognition.learning import (
     LearningOptions,
     LearningResult,
     as_batch,
+    check_lesson,
     expand,
     first_of_each,
-    head_of,
     learn_batch,
 )
 from cbcl.vision.decoding import as_path
@@ -44,8 +44,8 @@ def learn_run(
     labels, sources = expand(embedder, things)
     certain = first_of_each(labels)
     groups = [len([*group]) for _, group in groupby(labels)]
-    state = memory.view() if memory.exists() else None
-    if head_of(state, options).learns_together:
+    state = memory.latest()
+    if check_lesson(state, labels, options).learns_together:
         groups = [len(labels)]
     run = _identify(labels, sources)
     n_done = _find_done(memory, run, len(groups))

@@ -27,6 +27,9 @@ from cbcl.recognition.learning import (
     LearningOptions,
     LearningResult,
     TuningResult,
+    as_target,
+    check_lesson,
+    check_tunable,
     embed_labelled,
     learn_batch,
     tune_by,
@@ -189,6 +192,7 @@ class Recognizer(Questions):
         is part of the result.
         """
         self._memory.check_writable()
+        check_lesson(self._memory.latest(), map(as_target, things), self._options)
         batch = embed_labelled(self._embedder, things, broken, progress)
         return learn_batch(self._memory, self._embedder, batch, self._options)
 
@@ -372,6 +376,7 @@ class Recognizer(Questions):
         The pictures are not learned. What is known stays as it is: the radius is for what comes.
         """
         self._memory.check_writable()
+        check_tunable(self.path, self._memory.latest())
         batch = embed_labelled(self._embedder, things, broken, progress, thumbnails=False)
         return tune_by(self._memory, self._embedder, batch)
 

@@ -434,7 +434,7 @@ def check_one(given: int, question: str, advice: str) -> None:
 def latest(memory: Memory, embedder: Embedder, before: Snapshot | None) -> Snapshot:
     """Return the snapshot of the present state: the one before, if nothing has changed."""
     for _ in range(MAX_READ_TRIES):
-        state = memory.view() if memory.exists() else None
+        state = memory.latest()
         if before is not None and before._state is state:
             return before
         with suppress(ChangedError):  # another process was faster: read again

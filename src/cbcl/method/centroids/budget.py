@@ -104,12 +104,7 @@ def reduce(
     """
     as_count(max_centroids, "max_centroids")
     concepts = [*map(check_concepts, concepts)]
-    if max_centroids < len(concepts):
-        raise BudgetError(
-            f"max_centroids={max_centroids}",
-            f"cannot hold {len(concepts)} classes",
-            "every class needs at least one centroid",
-        )
+    check_room(len(concepts), max_centroids)
     sizes = [len(counts) for _, counts in concepts]
     if sum(sizes) <= max_centroids:
         return concepts
@@ -118,6 +113,14 @@ def reduce(
         old if sizes[y] <= limits[y] else shrink(old, limits[y], seed)
         for y, old in enumerate(concepts)
     ]
+
+
+def check_room(n_classes: int, max_centroids: int) -> None:
+    """Raise BudgetError for more classes than centroids."""
+    if max_centroids < n_classes:
+        problem = f"cannot hold {n_classes} classes"
+        advice = "every class needs at least one centroid"
+        raise BudgetError(f"max_centroids={max_centroids}", problem, advice)
 
 
 def keep_to_limit(
