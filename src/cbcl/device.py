@@ -34,7 +34,7 @@ def _check_gpu() -> None:
         from torch import cuda
     except ModuleNotFoundError:
         problem = "is used through PyTorch, which is not installed"
-        advice = 'pip install "cbcl[torch]", or use the processor'
+        advice = 'pip install "cbcl[torch]", or unset CBCL_DEVICE'
         raise WeightsError("the GPU", problem, advice) from None
     if not cuda.is_available():
-        raise WeightsError("the GPU", "cannot be used: PyTorch finds none", "use the processor")
+        raise WeightsError("the GPU", "cannot be used: PyTorch finds none", "unset CBCL_DEVICE")

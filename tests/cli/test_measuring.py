@@ -73,8 +73,8 @@ def test_what_cannot_be_measured_is_one_sentence_and_nothing_is_written(
     file = network(tmp_path)
     before = (tmp_path / "net.json").read_bytes()
     for words, problem in (
-        ([file, folders[0], tmp_path / "none"], "none is not a folder: give two folders"),
-        ([file, folders[0], folders[0]], "are not two folders"),
+        ([file, folders[0], tmp_path / "none"], "none is not a folder: give two different folders"),
+        ([file, folders[0], folders[0]], "the folders are the same: give two different folders, "),
         ([file, folders[0], f"{folders[1]}/thing 1"], "has 1 folders of at least 12 photos"),
         (["visual-words", *folders], "visual-words is made from the first pictures"),
         (["identity", *folders], "identity takes no pictures"),

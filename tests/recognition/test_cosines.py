@@ -125,13 +125,15 @@ def test_folders_that_cannot_be_measured_are_told_with_the_way_out(
 ) -> None:
     few = things(tmp_path / "few", 4, 2)
     for given, problem in (
-        ([folders[0]], "are not two folders"),
-        ([folders[0], folders[0] / ".." / "birds"], "are not two folders"),
+        ([folders[0]], "are the same"),
+        ([folders[0], folders[0] / ".." / "birds"], "are the same"),
         ([folders[0], tmp_path / "none"], "none is not a folder"),
         ([folders[0], few], "few has 2 folders of at least 12 photos"),
         ([folders[0], few / "thing 0"], "has 1 folders"),
     ):
-        with pytest.raises(PictureError, match=f"{problem}.*: give two folders, each with 20 "):
+        with pytest.raises(
+            PictureError, match=f"{problem}.*: give two different folders, each with 20 "
+        ):
             measure(SQUARES, given)
 
 

@@ -90,7 +90,7 @@ def test(name: str) -> None:
 )
 @QUIET
 def measure(name: str, folders: tuple[Path, Path], output: Path | None, screen: Output) -> None:
-    """Measure how similar photos are to a backbone: it decides what is "unknown" to new memories.
+    """Measure how similar photos look through a backbone. New memories use it to decide "unknown".
 
     Each FOLDER has a folder of photos for each of at least 20 things; the things in the two are of
     different kinds. The numbers of an .onnx file are written into its description, the .json file

@@ -154,7 +154,7 @@ def main() -> None:
     type=click.IntRange(1),
     metavar="N",
     help="Embed photos in N worker processes, and learn each thing as a step of its own: after"
-    " Ctrl-C, the same command goes on from there.",
+    " Ctrl-C, the same command continues.",
 )
 @ENGINE
 @ADDRESS

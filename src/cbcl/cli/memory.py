@@ -118,7 +118,7 @@ def _describe_centroids(settings: Settings, rows: Sequence[tuple[str, int, int]]
 def forget(memory: Path, label: str | None, none: bool, for_good: bool, screen: Output) -> None:
     """Forget a label; all others are as if it had never been learned.
 
-    With a limit on centroids, others may have lost some to make room for it: these stay lost.
+    With a limit on centroids, those that other labels gave up to make room are not restored.
 
     \b
     cbcl forget things.cbcl cup
@@ -203,7 +203,7 @@ def undo(memory: Path, screen: Output) -> None:
 
 @click.command()
 @MEMORY
-@flag("--repair", help="Rebuild the indexes, if only these are damaged.")
+@flag("--repair", help="Rebuild the indexes, if nothing else is damaged.")
 @QUIET
 def check(memory: Path, repair: bool, screen: Output) -> None:
     """Read every byte of a memory; print what is damaged and what to do about it.
@@ -251,7 +251,7 @@ def check(memory: Path, repair: bool, screen: Output) -> None:
 )
 @flag(
     "--thumbnails",
-    help="With --app: show the examples most like a photo. Whoever has the app has their pictures.",
+    help="With --app: show the most similar examples; their thumbnails become part of the app.",
 )
 @BACKBONE
 @QUIET

@@ -32,7 +32,7 @@ NAMES_WIDTH = 9  # columns of the names beside the picture
 )
 @QUIET
 def strangers(memory: Path, how_often: Any, screen: Output) -> None:
-    """Set how often strange things are to be expected, which decides what is "unknown".
+    """Set how often photos of unknown things are expected. This moves the limit for "unknown".
 
     With "often", more is unknown: strange things are seldom given a name, and more photos of known
     things are refused. With "rarely" it is the other way round. A new memory has "sometimes".

@@ -38,7 +38,8 @@ LEARNED = 10  # photos of a class, and as many that are asked about
 MIN_PHOTOS = 12  # of a class
 MIN_CLASSES, MAX_CLASSES = 20, 200  # of a folder
 FOLDERS_ADVICE = (
-    f"give two folders, each with {MIN_CLASSES} folders of {MIN_PHOTOS} photos of a thing, or more"
+    f"give two different folders, each with {MIN_CLASSES} folders of {MIN_PHOTOS} photos of a"
+    " thing, or more"
 )
 SHIFT = 1 / 40  # of the shorter side, by which a near-copy is moved at most
 FRAME_QUALITY = 92  # of its JPEG
@@ -122,7 +123,7 @@ def measure(
 ) -> Measurement:
     """Measure a backbone on two folders of other kinds of things, a folder of photos for each."""
     if len(folders) != 2 or folders[0].resolve() == folders[1].resolve():
-        raise PictureError(" ".join(map(str, folders)), "are not two folders", FOLDERS_ADVICE)
+        raise PictureError("the folders", "are the same", FOLDERS_ADVICE)
     if backbone.at_least is None:
         raise WeightsError(subject_of(backbone.name), "takes no pictures")
     rng = np.random.default_rng(seed)

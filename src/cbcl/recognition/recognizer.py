@@ -234,8 +234,8 @@ class Recognizer(Questions):
         """Take examples that are kept out of their labels, in one step; return how many of each.
 
         As long as a label has no more than 24 pictures, it is then as if they had never been shown;
-        with more, they are taken out of its mean, and of its scatter as far as that is kept. With
-        its last example, a label is forgotten. The label "" stands for none of the known things.
+        with more, they are removed from its mean and, where kept, its scatter. With its last
+        example, a label is forgotten. The label "" stands for none of the known things.
         """
         chosen = [numbers] if isinstance(numbers, int) else numbers
         return editing.unlearn(self._memory, chosen, self._see)
@@ -340,7 +340,7 @@ class Recognizer(Questions):
         return find_damage(self.path)
 
     def repair(self) -> bool:
-        """Rebuild the file's indexes, if only these are damaged; return whether it was done."""
+        """Rebuild the file's indexes, if nothing else is damaged; return whether it was done."""
         return repair(self.path)
 
     def undo(self) -> Step:
