@@ -399,12 +399,17 @@ def bad(memory: Path, photos: Path, tmp_path: Path) -> dict[str, tuple[list[Any]
     text.write_text("not a picture")
     cut = tmp_path / "cut.jpg"
     cut.write_bytes((photos / "coffee" / "0.jpg").read_bytes()[:3000])
+    (tmp_path / "other.json").write_text("{}")
+    (tmp_path / "other.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
     (tmp_path / "empty").mkdir()
     newer = tmp_path / "newer.cbcl"
     newer.write_bytes(memory.read_bytes()[:60] + (99).to_bytes(4, "big") + memory.read_bytes()[64:])
     return {
         "no picture": (["recognize", memory, text], "text.jpg is not a picture"),
-        "truncated": (["learn", memory, "--label", "x", cut], "cut.jpg is broken"),
+        "truncated": (
+            ["learn", memory, "--label", "x", cut],
+            "cut.jpg is incomplete: copy it again.",
+        ),
         "empty folder": (["learn", memory, tmp_path / "empty"], "empty folder"),
         "no such photo": (["recognize", memory, tmp_path / "none.jpg"], "does not exist"),
         "no such memory": (
@@ -471,14 +476,22 @@ def bad(memory: Path, photos: Path, tmp_path: Path) -> dict[str, tuple[list[Any]
         "no radius": (["learn", memory, photos, "--radius", "nan"], "is not a distance"),
         "long name": (["show", tmp_path / ("x" * 300)], "cannot be opened"),
         "no place to export": (
-            ["export", memory, tmp_path / "no" / "x" / ("y" * 300)],
-            "cannot be written",
+            ["export", memory, tmp_path / "no" / "x"],
+            "no does not exist: make that folder first.",
         ),
         "private too late": (
             ["learn", memory, photos, "--private"],
             "not begun as a private memory",
         ),
         "called unknown": (["rename", memory, "coffee", "unknown"], "cannot be a label"),
+        "not an export": (
+            ["import", tmp_path / "new.cbcl", tmp_path / "other"],
+            "other.json are not an exported memory: 'about' is missing.",
+        ),
+        "not weights": (
+            ["backbones", "import", "resnet18", text],
+            f"{text.name} is damaged or of another kind",
+        ),
         "import over": (["import", memory, tmp_path / "x"], "there already"),
     }
 

@@ -153,7 +153,7 @@ def test_each_line_goes_to_a_webhook_a_command_and_frigate(memory: Path, tmp_pat
         (["MEMORY", ".", "--frames", "2"], 2, "--frames and --sub-label go with a camera."),
         (["MEMORY", ".", "--inbox", "in/side"], 2, "the inbox must not be in the folder"),
         (["MEMORY", ".", "--command", "no-such-program"], 1, "there is no such program."),
-        (["MEMORY", ".", "--webhook", "nowhere"], 1, "is not one of http or https"),
+        (["MEMORY", ".", "--webhook", "nowhere"], 1, "the address of --webhook is not one of http"),
         (["MEMORY", ".", "--mqtt", "http://a/b"], 1, "is not one of MQTT"),
         (["MEMORY", "http://h/a.jpg", "--all"], 2, "--all goes with a folder."),
         (["MEMORY", "http://", "--every", "1"], 1, "is not one of http or https"),

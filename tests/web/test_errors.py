@@ -53,7 +53,7 @@ def bad(page: Page, photos: Photos) -> list[tuple[str, str, Callable[[], Any] | 
     json_type = "application/json"
     return [
         ("picture", "x.jpg is not a picture", asked(NOISE)),
-        ("picture", "x.jpg is broken", asked(photo[:3000])),
+        ("picture", "x.jpg is incomplete: copy it again", asked(photo[:3000])),
         ("picture", "it is empty", asked(b"")),
         ("picture", "^x.png is not", asked(NOISE, "/etc/../a\\x.png")),
         ("picture", "x.jpg is not", taught(NOISE, label="mug")),

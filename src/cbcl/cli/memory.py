@@ -287,6 +287,9 @@ def export(
         )
     if backbone and file is not None:
         raise click.UsageError("--backbone goes with --onnx or --app.")
+    for path in (file, onnx):
+        if path is not None and not path.parent.is_dir():
+            raise MemoryFileError(path.parent, "does not exist", "make that folder first")
     with open_memory(memory, backbone) as recognizer:
         if app is not None:
             _export_app(recognizer, app, runtime, thumbnails, screen)

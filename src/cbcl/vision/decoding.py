@@ -175,6 +175,8 @@ def _decode(data: bytes, name: Subject, at_least: int) -> Image.Image:
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise PictureError(name, "has far too many pixels", "make it smaller") from None
     except Exception as error:  # a decoder may raise anything about a broken file
+        if "truncated" in str(error).lower():
+            raise PictureError(name, "is incomplete", "copy it again") from error
         raise PictureError(name, f"is broken: {first_line(error)}") from error
 
 

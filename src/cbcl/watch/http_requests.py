@@ -26,7 +26,12 @@ class HttpAddress:
     'http://camera.lan/snapshot.jpg'
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(
+        self,
+        url: str,
+        subject: str = "the address",
+        example: str = "http://127.0.0.1:5000/api/door/latest.jpg",
+    ) -> None:
         try:
             parts = urlsplit(url)
             is_address = parts.scheme in ("http", "https") and bool(parts.hostname)
@@ -34,8 +39,7 @@ class HttpAddress:
         except ValueError:
             is_address = False
         if not is_address:
-            advice = "give one such as http://127.0.0.1:5000/api/door/latest.jpg"
-            raise ServerError("the address", "is not one of http or https", advice)
+            raise ServerError(subject, "is not one of http or https", f"give one such as {example}")
         place = parts.netloc.rpartition("@")[2]
         self.path = parts.path
         self.name = f"{parts.scheme}://{place}{parts.path}"

@@ -91,7 +91,7 @@ class Webhook:
     """An address to which sightings are posted as JSON."""
 
     def __init__(self, url: str) -> None:
-        self._address = HttpAddress(url)
+        self._address = HttpAddress(url, "the address of --webhook", "http://127.0.0.1:1880/seen")
         self.name = self._address.name
 
     def __call__(self, sighting: Sighting) -> None:

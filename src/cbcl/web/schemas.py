@@ -22,7 +22,7 @@ LABEL_RULES = {  # as `as_label` checks them, whose sentence is a better answer 
     r"[^\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+$",
 }
 Label = Annotated[str, Field(examples=["mug"], json_schema_extra={**LABEL_RULES})]
-Message = Annotated[str, Field(examples=["IMG_1.jpg is broken: image file is truncated."])]
+Message = Annotated[str, Field(examples=["IMG_1.jpg is incomplete: copy it again."])]
 Digest = Annotated[
     str,
     Field(
@@ -71,7 +71,7 @@ class ErrorDetail(BaseModel):
         default=None,
         description="The message without the picture's name, the same for the same problem;"
         " only of a picture among others",
-        examples=["is broken: image file is truncated"],
+        examples=["is incomplete: copy it again"],
     )
 
 

@@ -12,7 +12,7 @@ from io import BytesIO
 from mmap import mmap
 from typing import Any
 
-from cbcl.errors import Subject, WeightsError, first_line, reason
+from cbcl.errors import Subject, WeightsError, reason
 
 MAX_OPCODES = 1_000_000  # of a pickle: each makes an object of a few dozen bytes
 MAX_NESTING = 100  # objects within objects; a module of torch, which nests deepest, has about 20
@@ -40,8 +40,7 @@ def convert_errors(subject: Subject, advice: str) -> Iterator[None]:
     except OSError as error:
         raise WeightsError(subject, f"cannot be read ({reason(error)})", advice) from error
     except Exception as error:  # a hostile pickle can make the unpickler raise anything
-        problem = f"is damaged or of another kind ({type(error).__name__}: {first_line(error)})"
-        raise WeightsError(subject, problem, advice) from error
+        raise WeightsError(subject, "is damaged or of another kind", advice) from error
 
 
 def are_non_negative_ints(values: object) -> bool:
