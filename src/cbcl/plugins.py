@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from typing import Any
 
 from cbcl.errors import CBCLError, PluginError, first_line
@@ -13,16 +13,17 @@ def plugin_names(group: str) -> list[str]:
     return sorted(entry_points(group=group).names)
 
 
-def find_plugin(group: str, name: str) -> EntryPoint | None:
-    """Return an entry point, which is not loaded yet; None: there is none of this name."""
-    return next(iter(entry_points(group=group, name=name)), None)
-
-
 def load_plugin(
-    point: EntryPoint, noun: str, *kinds: type[Any], error: type[CBCLError] = PluginError
-) -> Any:
-    """Return what an entry point names, of one of these types; whatever fails is this error."""
-    subject = f"{noun} {point.name!r}"
+    group: str, name: str, noun: str, *kinds: type[Any], error: type[CBCLError] = PluginError
+) -> Any | None:
+    """Return what an entry point names, of one of these types; None: there is no such name.
+
+    Whatever fails is the error, about the noun and the name.
+    """
+    point = next(iter(entry_points(group=group, name=name)), None)
+    if point is None:
+        return None
+    subject = f"{noun} {name!r}"
     advice = f"update or uninstall {point.dist.name}" if point.dist else ""
     try:
         found = point.load()

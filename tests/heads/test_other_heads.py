@@ -21,7 +21,7 @@ CODE = """
 PROBLEMS = {
     "absent": r"cannot be loaded from no_such_module:X \(No module named 'no_such_module'\)",
     "number": r"is other_heads:NUMBER, which is not a Head",
-    "other": r"is other_heads:NEAREST, whose name is 'nearest'",
+    "other": r"calls itself 'nearest'",
 }
 
 

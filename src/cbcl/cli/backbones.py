@@ -24,13 +24,13 @@ def list_() -> None:
     \b
     cbcl backbones list
     """
+    from cbcl.errors import WeightsError
     from cbcl.vision.backbones import list_backbones
     from cbcl.vision.backbones.catalogue import load_installed
 
     screen = Output()
     screen.table(["name", "features", "installed", "weights"], list_backbones())
-    _, problems = load_installed()
-    screen.problems(problems)
+    screen.problems([one for one in load_installed().values() if isinstance(one, WeightsError)])
 
 
 @backbones.command("import")

@@ -46,7 +46,7 @@ from cbcl.cli.output import (
 from cbcl.cli.watch import watch
 from cbcl.cli.workers import start_workers
 from cbcl.errors import CBCLError
-from cbcl.plugins import find_plugin, load_plugin, plugin_names
+from cbcl.plugins import load_plugin, plugin_names
 
 if TYPE_CHECKING:
     from cbcl.recognition.answer import Answer
@@ -64,14 +64,11 @@ BATCH_SIZE = 64  # photos between two writes of `cbcl recognize`
 class BrokenCommand(click.Command):
     """A command of another package that cannot be loaded: the help says so, and a call fails."""
 
-    ignore_unknown_options = True
-    allow_extra_args = True
-
     def __init__(self, name: str, error: CBCLError) -> None:
-        super().__init__(name, short_help=f"skipped: {error}", add_help_option=False)
+        super().__init__(name, short_help=f"skipped: {error}")
         self.error = error
 
-    def invoke(self, _: click.Context) -> None:
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:  # noqa: ARG002
         raise self.error
 
 
@@ -100,15 +97,13 @@ class CommandGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if (command := super().get_command(ctx, cmd_name)) is not None:
             return command
-        if (plugin := find_plugin(PLUGINS, cmd_name)) is not None:
-            try:
-                loaded: click.Command = load_plugin(plugin, "command", click.Command)
-            except CBCLError as error:
-                return BrokenCommand(cmd_name, error)
-            return loaded
-        if cmd_name == "bench":
+        try:
+            command = load_plugin(PLUGINS, cmd_name, "command", click.Command)
+        except CBCLError as error:
+            return BrokenCommand(cmd_name, error)
+        if command is None and cmd_name == "bench":
             raise click.UsageError(NO_STUDY)
-        return None
+        return command
 
 
 @click.group(

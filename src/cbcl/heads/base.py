@@ -26,13 +26,7 @@ from typing import (
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cbcl.errors import (
-    CBCLError,
-    MemoryFileError,
-    PictureError,
-    PluginError,
-    Subject,
-)
+from cbcl.errors import CBCLError, MemoryFileError, PictureError, PluginError, Subject
 from cbcl.heads.self_test import SelfTestResult
 from cbcl.method.arrays import Float32s, read_only
 from cbcl.method.centroids.concepts import Concepts
@@ -40,7 +34,7 @@ from cbcl.method.discriminant.forecast import UnknownReport
 from cbcl.method.discriminant.measured import Measured
 from cbcl.method.discriminant.open_set import DEFAULT_STRANGERS
 from cbcl.method.model import Verdict
-from cbcl.plugins import find_plugin, load_plugin, plugin_names
+from cbcl.plugins import load_plugin, plugin_names
 from cbcl.vision.extraction import EmbeddedPicture
 
 if TYPE_CHECKING:
@@ -391,12 +385,12 @@ _loaded: dict[str, Head[Any]] = {}
 def find_head(name: str) -> Head[Any]:
     """Return a head by its name; ValueError: there is none; PluginError: it cannot be loaded."""
     if name not in _loaded:
-        point = BUILT_IN.get(name) or find_plugin(GROUP, name)
-        if point is None:
+        own = BUILT_IN.get(name)
+        head = load_plugin(GROUP, name, "head", Head) if own is None else own.load()
+        if head is None:
             raise ValueError(f"there is no head {name!r}")
-        head = load_plugin(point, "head", Head)
         if head.name != name:
-            raise PluginError(f"head {name!r}", f"is {point.value}, whose name is {head.name!r}")
+            raise PluginError(f"head {name!r}", f"calls itself {head.name!r}")
         _loaded[name] = head
     return _loaded[name]
 

@@ -167,14 +167,13 @@ def _load_views(name: str, network: str, views: str) -> Backbone:
 
 def list_backbones() -> list[tuple[str, str, str, str]]:
     """Return name, numbers in a vector, availability and source of weights of each backbone."""
-    installed, _ = load_installed()
     networks = [
         (name, str(entry.dimension), "yes" if is_available(name) else "no", entry.weights)
         for name, entry in network_catalogue().items()
     ]
     others = [
         (name, backbone.dimension, "yes", backbone.weights)
-        for name, backbone in installed.items()
+        for name, backbone in load_installed().items()
         if isinstance(backbone, ListedBackbone)
     ]
     return [

@@ -15,7 +15,7 @@ from cbcl import downloads
 from cbcl.downloads import RemoteFile
 from cbcl.errors import WeightsError, reason
 from cbcl.files import backbones_folder, cache_folder
-from cbcl.plugins import find_plugin, load_plugin, plugin_names
+from cbcl.plugins import load_plugin, plugin_names
 from cbcl.vision.backbones.base import IDENTITY, Backbone, Fittable, is_file, network_names
 from cbcl.vision.backbones.network import Network, read_stored
 from cbcl.vision.preprocessing import Preprocessing
@@ -95,28 +95,22 @@ CATALOGUE = {
 
 def find_installed(name: str) -> CatalogueEntry | ListedBackbone | None:
     """Return a backbone of another package; None: there is none; WeightsError: it is broken."""
-    point = find_plugin(GROUP, name)
-    if point is None:
-        return None
-    found: CatalogueEntry | ListedBackbone = load_plugin(
-        point, "backbone", CatalogueEntry, ListedBackbone, error=WeightsError
+    kinds = (CatalogueEntry, ListedBackbone)
+    found: CatalogueEntry | ListedBackbone | None = load_plugin(
+        GROUP, name, "backbone", *kinds, error=WeightsError
     )
     return found
 
 
-def load_installed() -> tuple[dict[str, CatalogueEntry | ListedBackbone], list[WeightsError]]:
-    """Return the backbones of other packages by name, and the errors of those that are broken."""
-    found: dict[str, CatalogueEntry | ListedBackbone] = {}
-    problems: list[WeightsError] = []
+def load_installed() -> dict[str, CatalogueEntry | ListedBackbone | WeightsError | None]:
+    """Return the backbones of other packages by name; of one that is broken, the error."""
+    found: dict[str, CatalogueEntry | ListedBackbone | WeightsError | None] = {}
     for name in plugin_names(GROUP):
         try:
-            backbone = find_installed(name)
+            found[name] = find_installed(name)
         except WeightsError as error:
-            problems.append(error)
-        else:
-            if backbone is not None:
-                found[name] = backbone
-    return found, problems
+            found[name] = error
+    return found
 
 
 def find_network(name: str) -> CatalogueEntry | None:
@@ -127,12 +121,9 @@ def find_network(name: str) -> CatalogueEntry | None:
 
 def network_catalogue() -> dict[str, CatalogueEntry]:
     """Return the networks of cbcl and of other packages by name."""
-    installed, _ = load_installed()
-    networks = dict(CATALOGUE)
-    for name, backbone in installed.items():
-        if isinstance(backbone, CatalogueEntry):
-            networks.setdefault(name, backbone)
-    return networks
+    installed = load_installed()
+    others = {name: one for name, one in installed.items() if isinstance(one, CatalogueEntry)}
+    return {**CATALOGUE, **others, **CATALOGUE}  # cbcl's own come first, whatever others are named
 
 
 def is_known(name: str) -> bool:
