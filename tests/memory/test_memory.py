@@ -180,6 +180,9 @@ def test_an_empty_file_is_a_new_memory(tmp_path: Path) -> None:
     (tmp_path / "new.cbcl").touch()
     with Recognizer(tmp_path / "new.cbcl", "identity") as recognizer:
         assert recognizer.labels() == {}
+        for ask in (lambda: recognizer.snapshot().settings, recognizer.undo):
+            with pytest.raises(MemoryFileError, match=r"new\.cbcl is empty: learn"):
+                ask()
         recognizer.learn("cup", some(2))
         assert recognizer.labels() == {"cup": 2}
 

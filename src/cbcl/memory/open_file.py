@@ -154,11 +154,13 @@ class OpenFile:
     def _connection(self) -> sqlite3.Connection:
         connection = self._connect()
         if connection is None:
-            raise self._missing()
+            raise self.missing()
         return connection
 
-    def _missing(self) -> MemoryFileError:
-        return MemoryFileError(self.path, "does not exist", "learn something first")
+    def missing(self) -> MemoryFileError:
+        """Return the error for a file that is not there, or has nothing in it yet."""
+        problem = "does not exist" if file_identity(self.path) == NO_FILE else "is empty"
+        return MemoryFileError(self.path, problem, "learn something first")
 
 
 def close_nameless(handle: FileHandle) -> bool:

@@ -204,7 +204,7 @@ class Memory(OpenFile):
             with explained(self.path):
                 handle = connect(self.path)  # a new one, since others want to read meanwhile
                 if handle is None:
-                    raise self._missing()
+                    raise self.missing()
                 with closing(handle.connection):
                     handle.connection.execute("VACUUM INTO ?", (str(part),))
             with explained(path), closing(Memory(part)) as copy, copy.writing() as writing:
@@ -341,7 +341,7 @@ class Memory(OpenFile):
             if self._writer is None:
                 self._writer = connect(self.path, write=True, create=new is not None)
             if self._writer is None:
-                raise self._missing()
+                raise self.missing()
             writer = self._writer
             connection = writer.connection
             with transaction(connection, "IMMEDIATE"):

@@ -414,7 +414,7 @@ class Snapshot(Questions):
 
     def _existing(self) -> MemoryState:
         if self._state is None:
-            raise MemoryFileError(self.path, "does not exist", "learn something first")
+            raise self._memory.missing()
         return self._state
 
     def _check_knows(self) -> MemoryState:
