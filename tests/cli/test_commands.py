@@ -211,6 +211,15 @@ def test_a_memory_of_the_vote_is_upgraded_and_an_undo_brings_it_back(
     assert said("show", memory) == shown
 
 
+def test_an_upgrade_tells_of_photos_that_are_nearly_the_same(tmp_path: Path) -> None:
+    photos = folders(tmp_path / "photos", NAMES[:2])
+    (photos / NAMES[0] / "again.jpg").write_bytes((photos / NAMES[0] / "0.jpg").read_bytes())
+    memory = tmp_path / "vote.cbcl"
+    said("learn", memory, photos, "--head", "vote")
+    assert "\n1 photo of 7 nearly the same as others: left out.\n" in said("upgrade", memory)
+    assert "2 things, 6 photos" in said("show", memory)
+
+
 def test_an_upgrade_needs_the_vectors_of_all_photos(photos: Path, tmp_path: Path) -> None:
     memory = tmp_path / "vote.cbcl"
     said("learn", memory, photos, "--head", "vote", "--private")

@@ -147,10 +147,14 @@ def upgrade(memory: Path, screen: Output) -> None:
     cbcl upgrade things.cbcl
     """
     with open_memory(memory) as recognizer:
+        before = sum(recognizer.labels().values())
         known = count(len(recognizer.upgrade()), "thing")
+        copies = before - sum(recognizer.labels().values())
     screen.say(
         f"{memory} now tells {known} apart by the discriminant (cbcl undo brings the vote back)."
     )
+    if copies:
+        screen.say(f"{count(copies, 'photo')} of {before} nearly the same as others: left out.")
 
 
 @click.command(cls=LabelCommand)
