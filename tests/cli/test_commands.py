@@ -475,7 +475,7 @@ def bad(memory: Path, photos: Path, tmp_path: Path) -> dict[str, tuple[list[Any]
         ),
         "options of two heads": (
             ["learn", memory, photos, "--head", "discriminant", "--radius", "2"],
-            "are options of head='vote'",
+            "radius: only with head='vote'",
         ),
         "another head": (["learn", memory, photos, "--head", "vote"], "cannot go on by the vote"),
         "nothing to tune": (

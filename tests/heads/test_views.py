@@ -569,7 +569,7 @@ def test_a_memory_cannot_go_on_by_another_head(tmp_path: Path) -> None:
 
 
 def test_options_of_the_vote_ask_for_the_vote(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="options of head='vote'"):
+    with pytest.raises(ValueError, match=r"^radius: only with head='vote'"):
         made(tmp_path / "a.cbcl", head="discriminant", radius=1.0)
     with pytest.raises(ValueError, match="'knn' is none of 'vote', 'discriminant'"):
         made(tmp_path / "a.cbcl", head="knn")

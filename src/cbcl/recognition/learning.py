@@ -61,7 +61,7 @@ class LearningOptions(NamedTuple):
         if not given:
             return cls(head)
         if asked is not None and not {*given} <= asked.parameters:
-            raise ValueError(f"{', '.join(options)} are options of head={able.name!r}.")
+            raise ValueError(f"{' and '.join(given)}: only with head={able.name!r}.")
         return cls(head or able.name, given)
 
 
