@@ -147,11 +147,7 @@ def encodable(text: str) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of another library's message, for use inside a sentence.
-
-    >>> first_line(KeyError("about"))
-    "'about' is missing"
-    """
+    """Return the first line of another library's message, for use inside a sentence."""
     line = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
     return f"{line} is missing" if isinstance(error, KeyError) else line
 

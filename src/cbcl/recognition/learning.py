@@ -284,7 +284,13 @@ def check_lesson(
     state: MemoryState | None, labels: Iterable[str], options: LearningOptions
 ) -> Head[Any]:
     """Return the head that is to learn these labels; raise an error if it cannot."""
-    head = head_of(state, options)
+    head = find_head(options.head or DEFAULT_HEAD)
+    if state is not None and state.step:
+        head = state.head
+        if options.head not in (None, head.name):
+            problem = f"learns by the {head.name}, and cannot go on by the {options.head}"
+            advice = "begin a new one, or leave that option out"
+            raise MemoryFileError("this memory", problem, advice)
     taught = {*labels}
     if NEGATIVES in taught:
         check_able("negatives", head, error=LabelError)
@@ -294,13 +300,3 @@ def check_lesson(
         known = () if state is None else state.rows
         check_room(len(taught.union(known) - {NEGATIVES}), limit)
     return head
-
-
-def head_of(state: MemoryState | None, options: LearningOptions) -> Head[Any]:
-    """Return the head of the memory; an error if another one is asked for."""
-    if state is None or not state.step:
-        return find_head(options.head or DEFAULT_HEAD)
-    if options.head not in (None, state.head.name):
-        problem = f"learns by the {state.head.name}, and cannot go on by the {options.head}"
-        raise MemoryFileError("this memory", problem, "begin a new one, or leave that option out")
-    return state.head
