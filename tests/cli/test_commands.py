@@ -23,7 +23,6 @@ from support.cli import run, said
 from support.photos import NAMES, encoded, folders, views
 
 from cbcl import Recognizer
-from cbcl.cli import commands
 from cbcl.cli.commands import main
 from cbcl.heads import base
 
@@ -77,7 +76,7 @@ def test_the_reference_is_written_whole_or_not_at_all(
     script.write_bytes((ROOT / "docs" / "make_cli.py").read_bytes())
     made = runpy.run_path(str(script))
     assert CliRunner().invoke(made["make"], ["--help"]).output.startswith("Usage: ")
-    monkeypatch.setattr(commands, "entry_points", lambda **_: EntryPoints())
+    monkeypatch.setattr("cbcl.plugins.entry_points", lambda **_: EntryPoints())
     told = CliRunner().invoke(made["make"], [])
     assert (told.exit_code, "pip install ./study" in told.output) == (1, True)
     assert not script.with_name("cli.md").exists()
