@@ -144,7 +144,8 @@ def test_a_memory_of_the_vote_has_no_such_setting(
     with Recognizer(memory, head="vote") as recognizer:
         recognizer.learn("mug", photographs("coffee", 3))
     page = visit(serve(memory))
-    expect(opened(page)).to_contain_text("learns by the vote, which has no such setting")
+    told = "This memory has no such setting. cbcl upgrade gives it one."
+    expect(opened(page)).to_contain_text(told)
     expect(page.get_by_role("radio")).to_have_count(0)
     expect(picture(page)).to_be_hidden()
     assert found_by_axe(page) == []

@@ -24,7 +24,7 @@ const MARK_HEIGHT = 12; // of the largest
 let saved = Promise.resolve(); // what was chosen before: one after another
 
 export function setUpUnknown() {
-  find("unknown-vote").append(...withCode(say("unknown.vote")));
+  find("unknown-upgrade").append(...withCode(say("unknown.upgrade")));
   find("strangers").disabled = isLookOnly();
   find("strangers").append(
     ...PHOTOS.map(([how, count]) => {
@@ -52,7 +52,8 @@ function drawChoice() {
 export async function drawUnknown() {
   const isFixed = !memory.abilities.includes("strangers");
   find("unknown").hidden = memory.labels.length === 0;
-  find("unknown-vote").hidden = !isFixed;
+  find("unknown-fixed").hidden = !isFixed;
+  find("unknown-upgrade").hidden = !memory.abilities.includes("upgrade");
   find("unknown-body").hidden = isFixed;
   drawChoice();
   if (isFixed || memory.labels.length === 0) return;
