@@ -19,6 +19,8 @@ CODE = """
     NUMBER = 7
 """
 PROBLEMS = {
+    "renamed": r"cannot be loaded from leaky:X \(cannot import name 'gone' from 'cbcl'\)",
+    "raising": r"cannot be loaded from raising:X \(ZeroDivisionError\)",
     "absent": r"cannot be loaded from no_such_module:X \(No module named 'no_such_module'\)",
     "number": r"is other_heads:NUMBER, which is not a Head",
     "other": r"calls itself 'nearest'",
@@ -29,7 +31,9 @@ PROBLEMS = {
 def _plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "_loaded", {**base._loaded})
     points = {"absent": "no_such_module:X", "number": "other_heads:NUMBER"}
-    points["other"] = "other_heads:NEAREST"
+    points |= {"other": "other_heads:NEAREST", "renamed": "leaky:X", "raising": "raising:X"}
+    (tmp_path / "leaky.py").write_text("from cbcl import gone")
+    (tmp_path / "raising.py").write_text("1 / 0  # of /home/ann")
     install(monkeypatch, tmp_path, "other_heads", CODE, cbcl_heads=points)
 
 

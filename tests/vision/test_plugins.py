@@ -69,7 +69,7 @@ def test_a_backbone_of_another_package_is_listed(
             "number",
             r"is colour_backbones:NUMBER, which is not a CatalogueEntry or ListedBackbone: update",
         ),
-        ("nothing", r"cannot be loaded from colour_backbones:NONE \(.* 'NONE'\): update or"),
+        ("nothing", r"cannot be loaded from colour_backbones:NONE \(AttributeError\): update or"),
         ("absent", r"cannot be loaded from no_such_module:X \(No module named 'no_such_module'\)"),
     ],
 )
