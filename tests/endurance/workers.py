@@ -195,9 +195,13 @@ def _fork(attacker: Attacker, batch: Batch, limits: Limits) -> Worker:
     read_end, write_end = os.pipe()
     shared = mmap.mmap(-1, SHARED_BYTES)
     gc.freeze()  # garbage of ours, freed in the child, would hide as much that an input takes
-    pid = os.fork()
+    pid = -1
+    try:
+        pid = os.fork()
+    finally:
+        if pid:
+            gc.unfreeze()
     if pid:
-        gc.unfreeze()
         os.close(write_end)
         return Worker(pid, batch, read_end, shared)
     os.close(read_end)
