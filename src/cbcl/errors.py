@@ -148,8 +148,7 @@ def encodable(text: str) -> str:
 
 def first_line(error: BaseException) -> str:
     """Return the first line of another library's message, for use inside a sentence."""
-    line = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-    return f"{line} is missing" if isinstance(error, KeyError) else line
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
 def reason(error: Exception) -> str:

@@ -121,7 +121,8 @@ def _read_exported(path: Path) -> ExportedMemory:
         file = Path(error.filename or path)
         raise MemoryFileError(file, f"cannot be read: {reason(error)}") from error
     except DAMAGE as error:
-        problem = f"and {beside.name} are not an exported memory: {first_line(error)}"
+        told = f"{error} is missing" if isinstance(error, KeyError) else first_line(error)
+        problem = f"and {beside.name} are not an exported memory: {told}"
         raise MemoryFileError(path, problem) from error
 
 
