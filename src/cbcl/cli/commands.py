@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -201,10 +202,13 @@ def learn(
                     things, broken=broken, progress=progress, n_jobs=n_jobs
                 )
             except (KeyboardInterrupt, CBCLError) as error:
-                if isinstance(error, CBCLError) and recognizer.history()[:1] == before:
+                again = ""
+                with suppress(CBCLError):  # where the memory itself cannot be read any more
+                    if isinstance(error, KeyboardInterrupt) or recognizer.history()[:1] != before:
+                        known = count(len(recognizer.labels()), "thing")
+                        again = f"{memory} knows {known}: the same command goes on from there."
+                if isinstance(error, CBCLError) and not again:
                     raise
-                known = count(len(recognizer.labels()), "thing")
-                again = f"{memory} knows {known}: the same command goes on from there."
                 raise click.ClickException(f"{str(error) or 'stopped.'} {again}") from None
     if result.n_before:
         earlier = count(result.n_before, "thing")
