@@ -621,6 +621,43 @@ def test_a_radius_that_a_new_memory_was_tuned_to_holds_in_the_first_lesson(tmp_p
         assert len(recognizer.snapshot().concepts()["cup"].counts) > 1
 
 
+def test_a_new_memory_that_was_tuned_to_no_radius_learns_first_without_one(tmp_path: Path) -> None:
+    lesson = {label: some(label, 60) for label in MEANS}
+    with vectors_only(tmp_path / "a.cbcl", head="vote") as recognizer:
+        chosen = recognizer.tune({label: some(label, 20) for label in MEANS})
+        assert chosen.radius == math.inf
+        recognizer.learn_many(lesson)
+        assert tuning(recognizer) == (chosen.radius, chosen.n_voters)
+    with vectors_only(tmp_path / "b.cbcl", head="vote") as recognizer:
+        recognizer.learn_many(lesson)
+        assert tuning(recognizer)[0] < math.inf
+
+
+def test_a_memory_whose_labels_are_all_forgotten_chooses_again_as_a_new_one(tmp_path: Path) -> None:
+    lesson = {label: some(label, 60) for label in MEANS}
+    with vectors_only(tmp_path / "a.cbcl", head="vote") as recognizer:
+        recognizer.learn_many({label: 9.0 * some(label, 60) for label in MEANS})
+        before = tuning(recognizer)
+        for label in MEANS:
+            recognizer.forget(label)
+        recognizer.learn_many(lesson)
+        after = tuning(recognizer)
+    with vectors_only(tmp_path / "b.cbcl", head="vote") as recognizer:
+        recognizer.learn_many(lesson)
+        assert before != after == tuning(recognizer)
+
+
+def test_a_limit_of_centroids_means_nothing_to_a_head_without_centroids(tmp_path: Path) -> None:
+    with vectors_only(tmp_path / "theirs.cbcl") as theirs:
+        theirs.learn_many({label: some(label, 3) for label in MEANS})
+    with vectors_only(tmp_path / "ours.cbcl", max_centroids=2) as ours:
+        ours.adopt(tmp_path / "theirs.cbcl")
+    with vectors_only(tmp_path / "ours.cbcl") as ours:
+        ours.learn_many({"hat": some("cup", 3, seed=5), "bag": []})
+        assert ours.snapshot().settings.max_centroids is None
+        assert len(ours.labels()) == 5
+
+
 def test_what_is_refused_is_refused_before_a_picture_is_embedded(tmp_path: Path, head: Any) -> None:
     asked: list[Any] = []
 

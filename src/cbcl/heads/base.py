@@ -166,7 +166,7 @@ class Context(NamedTuple):
 
     settings: Settings
     private: bool  # no examples are kept
-    is_empty: bool  # no label is known
+    is_fresh: bool  # no label is known, and no settings were tuned for the first one
     measured: Measured  # numbers of the backbone
     initial_limit: float  # of what is known, by the vote, while too little was learned to tell
 
@@ -428,7 +428,7 @@ def check_able(
     if ability in head.abilities:
         return
     helps = "upgrade" in head.abilities and ability in find_head(DEFAULT_HEAD).abilities
-    advice = "run `cbcl upgrade` first" if helps else ""
+    advice = "`cbcl upgrade` may help" if helps else ""
     raise error(memory, f"learns by the {head.name}, which {MISSING[ability]}", advice)
 
 

@@ -214,7 +214,7 @@ def upgrade(memory: Memory) -> list[str]:
             advice = "learn these photos again in a new memory; this one goes on as it is"
             raise MemoryFileError(memory.path, f"cannot be upgraded: it {problem}", advice)
         lesson = _as_lesson(records, head)
-        begun = context_of(view)._replace(settings=Settings(head=head.name), is_empty=True)
+        begun = context_of(view)._replace(settings=Settings(head=head.name), is_fresh=True)
         changes = head.learn(lesson, {}, begun)
         writing.add_step("upgrade", {"labels": [*records]}, changes.settings)
         write_records(writing, changes.records)
@@ -294,7 +294,8 @@ def adopt(
             helps = all(one.name == DEFAULT_HEAD or "upgrade" in one.abilities for one in heads)
             advice = "`cbcl upgrade` may make both learn by the discriminant" if helps else ""
             raise MemoryFileError("that memory", problem, advice)
-        settings = settings._replace(max_centroids=max_centroids or settings.max_centroids)
+        if max_centroids is not None and "limit" in head.abilities:
+            settings = settings._replace(max_centroids=max_centroids)
         writing.add_step("adopt", {"labels": theirs.labels}, settings)
         known = {*ours.classes} if ours.step else set()
         context = context_of(ours)._replace(settings=settings)

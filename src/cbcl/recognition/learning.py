@@ -100,14 +100,14 @@ class LabelledBatch(NamedTuple):
 
 def embed_labelled(
     embedder: Embedder,
-    things: Mapping[Any, Any],
+    labels: list[str],
+    sources: list[Any],
     broken: OnBroken,
     progress: Progress | None,
     *,
     thumbnails: bool = True,
 ) -> LabelledBatch:
-    """Embed pictures by label, None for none of them; raise an error if none can be read."""
-    labels, sources = expand(embedder, things)
+    """Embed pictures, each with its label; raise an error if none can be read."""
     certain = first_of_each(labels) if thumbnails else None
     results = embedder.embed(
         sources, embedder.about(), thumbnails=certain, broken=broken, progress=progress
@@ -202,6 +202,8 @@ def _work_out(
     """Read what learning a batch depends on, then work out the classes that change by it."""
     head = check_lesson(state, batch.counts, options)
     context = context_of(state)
+    if context.is_fresh and state.step:
+        context = context._replace(is_fresh=not _is_tuned(memory))
     settings = context.settings._replace(head=head.name)
     if (limit := options.given.get("max_centroids")) is not None:
         settings = settings._replace(max_centroids=limit)
@@ -218,6 +220,12 @@ def _work_out(
     for label in touched:
         records[label].examples  # noqa: B018  # read now, not while the change is worked out
     return head.learn(lesson, records, context)
+
+
+def _is_tuned(memory: Memory) -> bool:
+    """Tell whether the latest step that is not undone chose settings for the next lesson."""
+    steps = (step for step in memory.history() if not step.undone and step.action != "undo")
+    return next((step.action for step in steps), "") == "tune"
 
 
 def write_records(writing: Transaction, records: Mapping[str, ClassRecord[Any] | None]) -> None:
@@ -296,7 +304,7 @@ def check_lesson(
         check_able("negatives", head, error=LabelError)
     before = Settings() if state is None else state.settings
     limit = options.given.get("max_centroids") or before.max_centroids
-    if limit is not None:
+    if limit is not None and "limit" in head.abilities:
         known = () if state is None else state.rows
         check_room(len(taught.union(known) - {NEGATIVES}), limit)
     return head

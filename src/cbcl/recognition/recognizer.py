@@ -27,10 +27,10 @@ from cbcl.recognition.learning import (
     LearningOptions,
     LearningResult,
     TuningResult,
-    as_target,
     check_lesson,
     check_tunable,
     embed_labelled,
+    expand,
     learn_batch,
     tune_by,
 )
@@ -192,8 +192,9 @@ class Recognizer(Questions):
         is part of the result.
         """
         self._memory.check_writable()
-        check_lesson(self._memory.latest(), map(as_target, things), self._options)
-        batch = embed_labelled(self._embedder, things, broken, progress)
+        labels, sources = expand(self._embedder, things)
+        check_lesson(self._memory.latest(), labels, self._options)
+        batch = embed_labelled(self._embedder, labels, sources, broken, progress)
         return learn_batch(self._memory, self._embedder, batch, self._options)
 
     def learn_each(
@@ -377,7 +378,8 @@ class Recognizer(Questions):
         """
         self._memory.check_writable()
         check_tunable(self.path, self._memory.latest())
-        batch = embed_labelled(self._embedder, things, broken, progress, thumbnails=False)
+        labels, sources = expand(self._embedder, things)
+        batch = embed_labelled(self._embedder, labels, sources, broken, progress, thumbnails=False)
         return tune_by(self._memory, self._embedder, batch)
 
     def _see(self, jpegs: list[bytes]) -> Float32s:

@@ -164,8 +164,7 @@ class CentroidHead(Head[CentroidClass]):
         matrix = lesson.sight.matrix
         concepts = {label: record.known.concepts for label, record in records.items()}
         known = None
-        is_tuned = (settings.radius, settings.n_voters) != (inf, 1)
-        if is_tuned or not context.is_empty:
+        if not context.is_fresh:
             known = CentroidModel(concepts, settings.radius, settings.n_voters)
         after = learn(known, matrix, lesson.targets, options)
         changed: dict[str, CentroidRecord | None] = {}
