@@ -374,7 +374,7 @@ def test_what_has_no_such_setting_says_so(photos: Path, tmp_path: Path) -> None:
         result = run(*words)
         assert result.exit_code == 1
         assert "learns by the vote" in result.output
-        assert "has no strangers setting: run `cbcl upgrade` first" in result.output
+        assert "has no strangers setting: `cbcl upgrade` may help" in result.output
     for words in (["strangers", empty], ["strangers", empty, "often"]):
         result = run(*words)
         assert (result.exit_code, empty.exists()) == (1, False)

@@ -174,7 +174,7 @@ def test_a_memory_of_the_vote_says_so_and_takes_no_negatives(
     told = refused(page.learn_negatives(photos["rocket"][0]), "label")
     assert told["message"] == (
         'this memory learns by the vote, which cannot learn "none of these":'
-        " run `cbcl upgrade` first."
+        " `cbcl upgrade` may help."
     )
     (reason,) = page.recognize(photos["coffee"][3]).json()["evidence"]
     assert (reason["label"], reason["pictures"], reason["share"]) == ("coffee", 3, 1.0)

@@ -85,7 +85,7 @@ def test_the_vote_has_neither_and_says_so(
     told = page.get("/api/unknown").json()
     assert (told["revision"], told["report"], setting(page)) == (1, None, None)
     assert refused(expect(page, "often"), "memory")["message"] == (
-        "things.cbcl learns by the vote, which has no strangers setting: run `cbcl upgrade` first."
+        "things.cbcl learns by the vote, which has no strangers setting: `cbcl upgrade` may help."
     )
 
 
