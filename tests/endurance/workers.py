@@ -7,6 +7,7 @@ repeated alone. A finding carries its input, packed, so that `unpack` makes a te
 from __future__ import annotations
 
 import base64
+import ctypes
 import gc
 import mmap
 import os
@@ -194,7 +195,9 @@ def _note_worst(outcome: Outcome, kind: str, result: BatchResult) -> None:
 def _fork(attacker: Attacker, batch: Batch, limits: Limits) -> Worker:
     read_end, write_end = os.pipe()
     shared = mmap.mmap(-1, SHARED_BYTES)
-    gc.freeze()  # garbage of ours, freed in the child, would hide as much that an input takes
+    # What is ours and freed in the child would hide as much that an input takes.
+    gc.freeze()
+    ctypes.CDLL(None).malloc_trim(0)
     pid = -1
     try:
         pid = os.fork()

@@ -97,6 +97,26 @@ def test_garbage_of_the_parent_hides_nothing_that_grows(
     assert len(attack("grow", Collecting).found) == 1
 
 
+class Freeing(Faulty):
+    """A reader that frees memory of its parent, of which the system then gets all that is free."""
+
+    def __init__(self, fault: str) -> None:
+        super().__init__(fault)
+        bytearray(31_000_000)  # once it is freed, the heap keeps up to twice as much
+        self.blocks = [bytearray(b"1" * 1_000_000) for _ in range(66)]
+        del self.blocks[6:]
+
+    def examine(self, batch: Batch, given: Input) -> str:
+        if given.data == b"input 1":
+            self.blocks.clear()
+        return super().examine(batch, given)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_free_memory_of_the_parent_hides_nothing_that_grows() -> None:
+    assert len(attack("grow", Freeing).found) == 1
+
+
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_where_there_is_no_fault_nothing_is_found() -> None:
     outcome = attack("none")
